@@ -1,0 +1,439 @@
+//! The six commands as types (`[W1]`), parsed from what the model sends.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::echo::echo;
+use crate::error::{Error, InputError};
+use crate::path::MemoryPath;
+
+/// A command of the memory tool: the `input` of a `tool_use` block, parsed (`[W1]`).
+///
+/// ```
+/// use memory_tool_core::Command;
+/// use serde_json::json;
+///
+/// let command = Command::parse(&json!({"command": "view", "path": "/memories", "view_range": null}))?;
+/// assert!(matches!(command, Command::View(_)));
+/// let error = Command::parse(&json!({"command": "view"})).unwrap_err();
+/// assert_eq!(error.to_string(), "Error: Missing field `path` of the command view");
+/// # Ok::<(), memory_tool_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "command", rename_all = "snake_case", try_from = "Value")]
+#[non_exhaustive]
+pub enum Command {
+    /// Show a directory or a file.
+    View(ViewCommand),
+    /// Create a file.
+    Create(CreateCommand),
+    /// Replace one piece of text in a file.
+    StrReplace(StrReplaceCommand),
+    /// Insert text at a line of a file.
+    Insert(InsertCommand),
+    /// Delete a file or directory.
+    Delete(DeleteCommand),
+    /// Rename or move a file or directory.
+    Rename(RenameCommand),
+}
+
+impl Command {
+    /// Parses the `input` of a `tool_use` block (`[W1]`).
+    ///
+    /// Unknown extra fields are ignored. `new_str` is taken for a missing `insert_text`, and `path` for a missing
+    /// `old_path`, because models are known to send them.
+    ///
+    /// # Errors
+    /// [`Error::Input`] names the field that is missing or of a wrong type, or the unknown command; [`Error::Path`] says
+    /// what is wrong with a path.
+    pub fn parse(input: &Value) -> Result<Self, Error> {
+        let Value::Object(fields) = input else {
+            return Err(Error::Input(InputError::NotAnObject { found: type_name(input) }));
+        };
+        let fields = Fields { command: CommandName::parse(fields)?, fields };
+        Ok(match fields.command {
+            CommandName::View => {
+                Self::View(ViewCommand { path: fields.path("path")?, view_range: fields.view_range()? })
+            }
+            CommandName::Create => {
+                Self::Create(CreateCommand { path: fields.path("path")?, file_text: fields.text("file_text")? })
+            }
+            CommandName::StrReplace => Self::StrReplace(StrReplaceCommand {
+                path: fields.path("path")?,
+                old_str: fields.text("old_str")?,
+                new_str: fields.optional_text("new_str")?.unwrap_or_default(),
+            }),
+            CommandName::Insert => Self::Insert(InsertCommand {
+                path: fields.path("path")?,
+                insert_line: fields.integer("insert_line")?,
+                insert_text: fields.text(fields.present("insert_text", "new_str"))?,
+            }),
+            CommandName::Delete => Self::Delete(DeleteCommand { path: fields.path("path")? }),
+            CommandName::Rename => Self::Rename(RenameCommand {
+                old_path: fields.path(fields.present("old_path", "path"))?,
+                new_path: fields.path("new_path")?,
+            }),
+        })
+    }
+
+    /// Which of the six it is.
+    pub fn name(&self) -> CommandName {
+        match self {
+            Self::View(_) => CommandName::View,
+            Self::Create(_) => CommandName::Create,
+            Self::StrReplace(_) => CommandName::StrReplace,
+            Self::Insert(_) => CommandName::Insert,
+            Self::Delete(_) => CommandName::Delete,
+            Self::Rename(_) => CommandName::Rename,
+        }
+    }
+}
+
+impl TryFrom<Value> for Command {
+    type Error = Error;
+
+    fn try_from(input: Value) -> Result<Self, Error> {
+        Self::parse(&input)
+    }
+}
+
+/// The name of a command, as it stands on the wire.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the tool version memory_20250818 has these six")]
+pub enum CommandName {
+    /// `view`
+    View,
+    /// `create`
+    Create,
+    /// `str_replace`
+    StrReplace,
+    /// `insert`
+    Insert,
+    /// `delete`
+    Delete,
+    /// `rename`
+    Rename,
+}
+
+impl CommandName {
+    /// All six, in the order of the documentation.
+    pub const ALL: [Self; 6] = [Self::View, Self::Create, Self::StrReplace, Self::Insert, Self::Delete, Self::Rename];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Create => "create",
+            Self::StrReplace => "str_replace",
+            Self::Insert => "insert",
+            Self::Delete => "delete",
+            Self::Rename => "rename",
+        }
+    }
+
+    fn parse(fields: &Map<String, Value>) -> Result<Self, Error> {
+        let input_error = match fields.get("command") {
+            Some(Value::String(given)) => match Self::ALL.into_iter().find(|name| name.as_str() == given) {
+                Some(name) => return Ok(name),
+                None => InputError::UnknownCommand { command: given.clone() },
+            },
+            Some(other) => {
+                InputError::WrongType { command: None, field: "command", expected: "a string", found: type_name(other) }
+            }
+            None => InputError::MissingField { command: None, field: "command" },
+        };
+        Err(Error::Input(input_error))
+    }
+}
+
+impl fmt::Display for CommandName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Show a directory, two levels deep, or a file with line numbers (`[V1]` to `[V10]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ViewCommand {
+    /// What to show.
+    pub path: MemoryPath,
+    /// The lines to show, for a file (`[V4]`). A directory ignores it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view_range: Option<ViewRange>,
+}
+
+impl ViewCommand {
+    /// Show all of `path`.
+    pub fn new(path: MemoryPath) -> Self {
+        Self { path, view_range: None }
+    }
+
+    /// Show only these lines of the file.
+    #[must_use]
+    pub fn with_view_range(mut self, view_range: ViewRange) -> Self {
+        self.view_range = Some(view_range);
+        self
+    }
+}
+
+/// Create a file with this text (`[C1]` to `[C3]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CreateCommand {
+    /// The new file.
+    pub path: MemoryPath,
+    /// Its text, stored as it is.
+    pub file_text: String,
+}
+
+impl CreateCommand {
+    /// Create `path` with `file_text`.
+    pub fn new(path: MemoryPath, file_text: impl Into<String>) -> Self {
+        Self { path, file_text: file_text.into() }
+    }
+}
+
+/// Replace the one occurrence of a text in a file (`[S1]` to `[S5]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StrReplaceCommand {
+    /// The file.
+    pub path: MemoryPath,
+    /// The text to replace, taken literally.
+    pub old_str: String,
+    /// The text to put in its place, taken literally; empty deletes.
+    pub new_str: String,
+}
+
+impl StrReplaceCommand {
+    /// Replace `old_str` by `new_str` in `path`.
+    pub fn new(path: MemoryPath, old_str: impl Into<String>, new_str: impl Into<String>) -> Self {
+        Self { path, old_str: old_str.into(), new_str: new_str.into() }
+    }
+}
+
+/// Insert text as a line of its own (`[I1]` to `[I3]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct InsertCommand {
+    /// The file.
+    pub path: MemoryPath,
+    /// How many lines stand before the inserted text: 0 inserts at the beginning. Wide enough for every integer that a
+    /// model sends, so that an error can echo it.
+    pub insert_line: i128,
+    /// The text; one final line feed is implied.
+    pub insert_text: String,
+}
+
+impl InsertCommand {
+    /// Insert `insert_text` into `path` after `insert_line` lines.
+    pub fn new(path: MemoryPath, insert_line: impl Into<i128>, insert_text: impl Into<String>) -> Self {
+        Self { path, insert_line: insert_line.into(), insert_text: insert_text.into() }
+    }
+}
+
+/// Delete a file, or a directory with all that is beneath it (`[D1]`, `[D2]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DeleteCommand {
+    /// What to delete.
+    pub path: MemoryPath,
+}
+
+impl DeleteCommand {
+    /// Delete `path`.
+    pub fn new(path: MemoryPath) -> Self {
+        Self { path }
+    }
+}
+
+/// Rename or move a file or a whole directory (`[R1]` to `[R3]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RenameCommand {
+    /// What to rename.
+    pub old_path: MemoryPath,
+    /// Its new path, which must be free.
+    pub new_path: MemoryPath,
+}
+
+impl RenameCommand {
+    /// Rename `old_path` to `new_path`.
+    pub fn new(old_path: MemoryPath, new_path: MemoryPath) -> Self {
+        Self { old_path, new_path }
+    }
+}
+
+/// The `view_range` of `view`, as it was given: whether it fits can only be told with the file at hand (`[V4]`).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct ViewRange(Vec<Value>);
+
+impl ViewRange {
+    /// The lines from `first` to `last`, 1-based and inclusive; a `last` of -1 means to the end.
+    pub fn new(first: i64, last: i64) -> Self {
+        Self(vec![first.into(), last.into()])
+    }
+
+    /// The first and last line, 1-based and inclusive, that the range means in a file of `total_lines`; `None` where it
+    /// does not fit (`[V4]`).
+    pub fn resolve(&self, total_lines: usize) -> Option<(usize, usize)> {
+        let [first, last] = self.0.as_slice() else { return None };
+        let first = usize::try_from(integer(first)?).ok().filter(|first| (1..=total_lines).contains(first))?;
+        let last = match integer(last)? {
+            -1 => total_lines,
+            last => total_lines.min(usize::try_from(last.max(0)).unwrap_or(usize::MAX)),
+        };
+        (first <= last).then_some((first, last))
+    }
+}
+
+impl fmt::Display for ViewRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.0.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+        write!(f, "[{}]", echo(&values))
+    }
+}
+
+/// The fields of a command's input, read with errors that name the field.
+struct Fields<'a> {
+    command: CommandName,
+    fields: &'a Map<String, Value>,
+}
+
+impl Fields<'_> {
+    /// The field's value; null is the same as leaving it out.
+    fn optional(&self, field: &'static str) -> Option<&Value> {
+        self.fields.get(field).filter(|value| !value.is_null())
+    }
+
+    fn required(&self, field: &'static str) -> Result<&Value, Error> {
+        let missing = InputError::MissingField { command: Some(self.command), field };
+        self.optional(field).ok_or(Error::Input(missing))
+    }
+
+    /// `alias` where only that is given, else `field`.
+    fn present(&self, field: &'static str, alias: &'static str) -> &'static str {
+        if self.optional(field).is_none() && self.optional(alias).is_some() { alias } else { field }
+    }
+
+    fn path(&self, field: &'static str) -> Result<MemoryPath, Error> {
+        let value = self.required(field)?;
+        MemoryPath::parse(self.string(field, value)?).map_err(Error::Path)
+    }
+
+    fn text(&self, field: &'static str) -> Result<String, Error> {
+        let value = self.required(field)?;
+        self.string(field, value).map(str::to_owned)
+    }
+
+    fn optional_text(&self, field: &'static str) -> Result<Option<String>, Error> {
+        self.optional(field).map(|value| self.string(field, value).map(str::to_owned)).transpose()
+    }
+
+    fn string<'v>(&self, field: &'static str, value: &'v Value) -> Result<&'v str, Error> {
+        value.as_str().ok_or_else(|| self.wrong_type(field, "a string", value))
+    }
+
+    fn integer(&self, field: &'static str) -> Result<i128, Error> {
+        let value = self.required(field)?;
+        integer(value).ok_or_else(|| self.wrong_type(field, "an integer", value))
+    }
+
+    fn view_range(&self) -> Result<Option<ViewRange>, Error> {
+        match self.optional("view_range") {
+            None => Ok(None),
+            Some(Value::Array(values)) => Ok(Some(ViewRange(values.clone()))),
+            Some(other) => Err(self.wrong_type("view_range", "an array of two integers", other)),
+        }
+    }
+
+    fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> Error {
+        Error::Input(InputError::WrongType { command: Some(self.command), field, expected, found: type_name(value) })
+    }
+}
+
+/// The value as an integer. A number without a fraction is one, however it is spelled: JSON knows no other difference.
+fn integer(value: &Value) -> Option<i128> {
+    let Value::Number(number) = value else { return None };
+    if let Some(integer) = number.as_i128() {
+        return Some(integer);
+    }
+    // The cast saturates, and beyond 2^64 every number is past the end of any file anyway.
+    number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
+}
+
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a number with a fraction",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_survives_the_way_to_json_and_back() {
+        let inputs = [
+            json!({"command": "view", "path": "/memories", "view_range": [1, -1]}),
+            json!({"command": "create", "path": "/memories/a", "file_text": "é\r\n"}),
+            json!({"command": "str_replace", "path": "/memories/a", "old_str": "x", "new_str": "$&"}),
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": ""}),
+            json!({"command": "delete", "path": "/memories/a"}),
+            json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}),
+        ];
+        for (input, name) in inputs.into_iter().zip(CommandName::ALL) {
+            let command: Command = serde_json::from_value(input.clone()).unwrap();
+            assert_eq!(command.name(), name);
+            assert_eq!(serde_json::to_value(&command).unwrap(), input);
+        }
+    }
+
+    #[test]
+    fn a_view_range_is_resolved_against_the_file() {
+        let resolve = |range: Value| match Command::parse(
+            &json!({"command": "view", "path": "/memories", "view_range": range}),
+        ) {
+            Ok(Command::View(view)) => view.view_range.unwrap().resolve(10),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(resolve(json!([2, 4])), Some((2, 4)));
+        assert_eq!(resolve(json!([10, 10])), Some((10, 10)));
+        assert_eq!(resolve(json!([3, -1])), Some((3, 10)));
+        assert_eq!(resolve(json!([3, 99])), Some((3, 10)));
+        assert_eq!(resolve(json!([1, i64::MAX])), Some((1, 10)));
+        assert_eq!(resolve(json!([1, u64::MAX])), Some((1, 10)));
+        assert_eq!(resolve(json!([1, 1e300])), Some((1, 10)));
+        assert_eq!(resolve(json!([1.0, 2])), Some((1, 2)));
+        for unfit in [
+            json!([2, 1]),
+            json!([0, 1]),
+            json!([-5, 2]),
+            json!([11, 12]),
+            json!([1, 0]),
+            json!([1, -2]),
+            json!([i64::MIN, -1]),
+            json!([-1, -1]),
+            json!([]),
+            json!([1]),
+            json!([1, 2, 3]),
+            json!([1.5, 2]),
+            json!(["1", 2]),
+            json!([null, 2]),
+        ] {
+            assert_eq!(resolve(unfit.clone()), None, "{unfit}");
+        }
+    }
+}

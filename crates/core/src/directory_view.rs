@@ -1,0 +1,113 @@
+//! How `view` shows a directory: which files are visible, what they add up to, and where the cap falls.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use crate::path::MemoryPath;
+use crate::reply::{DirectoryItem, DirectoryView};
+use crate::store::FileEntry;
+
+/// How many levels below the directory are shown (`[V1]`).
+const LEVELS: usize = 2;
+
+/// The view of `directory`, which holds `files` (`[V1]`, `[V2]`), cut to `cap` characters (`[V8]`).
+pub(crate) fn view_directory(
+    directory: &MemoryPath,
+    files: Vec<FileEntry>,
+    cap: Option<NonZeroUsize>,
+) -> DirectoryView {
+    let mut view = DirectoryView { path: directory.clone(), size: 0, items: Vec::new(), omitted: 0 };
+    let mut items = BTreeMap::new();
+    for file in files {
+        add_file(&mut view, &mut items, &file);
+    }
+    view.items = items.into_values().collect();
+    if let Some(cap) = cap {
+        omit_beyond(cap, &mut view);
+    }
+    view
+}
+
+/// Adds the file's size to every visible directory above it, and the lines that it gives rise to.
+fn add_file(view: &mut DirectoryView, items: &mut BTreeMap<MemoryPath, DirectoryItem>, file: &FileEntry) {
+    let above = view.path.segments().count();
+    let names = file.path.segments().skip(above);
+    let depth = names.clone().count();
+    let visible_depth = names.take_while(|name| is_visible(name)).count();
+    // What lies in a hidden directory, or is hidden itself, counts for nothing; a visible directory above it exists.
+    let size = if visible_depth == depth { file.size } else { 0 };
+    view.size += size;
+    for level in 1..=visible_depth.min(LEVELS) {
+        let path = file.path.truncated(above + level);
+        let item = items.entry(path.clone()).or_insert(DirectoryItem { path, size: 0, is_directory: level < depth });
+        item.size += size;
+    }
+}
+
+fn is_visible(name: &str) -> bool {
+    !name.starts_with('.') && name != "node_modules"
+}
+
+/// Leaves out the last items, so that what is shown keeps within `cap` characters.
+fn omit_beyond(cap: NonZeroUsize, view: &mut DirectoryView) {
+    let items = std::mem::take(&mut view.items);
+    let mut characters = view.to_string().chars().count();
+    for item in items {
+        // With its line feed. The count goes on growing, so nothing follows the first item that is left out.
+        characters += 1 + item.to_string().chars().count();
+        if characters <= cap.get() {
+            view.items.push(item);
+        } else {
+            view.omitted += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(directory: &str, files: &[(&str, u64)], cap: Option<usize>) -> String {
+        let entry = |(path, size): &(&str, u64)| FileEntry::new(path.parse().unwrap(), *size);
+        let files = files.iter().map(entry).collect();
+        view_directory(&directory.parse().unwrap(), files, cap.and_then(NonZeroUsize::new)).to_string()
+    }
+
+    #[test]
+    fn sizes_add_up_over_all_depths_and_leave_out_what_is_hidden() {
+        let files = [
+            ("/memories/z.txt", 1),
+            ("/memories/a/c/d/e/deep.txt", 1024),
+            ("/memories/a/.hidden/x", 7),
+            ("/memories/a/node_modules/x", 7),
+            ("/memories/only/.hidden", 7),
+            ("/memories/.top", 7),
+        ];
+        let lines = view("/memories", &files, None);
+        let lines: Vec<_> = lines.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "1.0K\t/memories",
+                "1.0K\t/memories/a/",
+                "1.0K\t/memories/a/c/",
+                "0B\t/memories/only/",
+                "1B\t/memories/z.txt"
+            ]
+        );
+        assert!(
+            view("/memories/a/.hidden", &[("/memories/a/.hidden/x", 7)], None).ends_with("7B\t/memories/a/.hidden/x")
+        );
+    }
+
+    #[test]
+    fn a_capped_listing_says_how_many_items_it_leaves_out() {
+        let files = [("/memories/a", 1), ("/memories/b", 2), ("/memories/c", 3)];
+        let whole = view("/memories", &files, None);
+        assert_eq!(view("/memories", &files, Some(whole.len())), whole);
+        let cut = view("/memories", &files, Some(whole.len() - 1));
+        let (shown, note) = cut.rsplit_once('\n').unwrap();
+        assert!(whole.starts_with(shown) && shown.ends_with("2B\t/memories/b"));
+        assert_eq!(note, "[1 more items are not shown. View a directory beneath to see them.]");
+    }
+}

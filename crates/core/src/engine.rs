@@ -1,0 +1,332 @@
+//! [`Engine`]: the memory tool over any store. Every rule of the contract above the bytes lives here, once.
+
+use std::num::NonZeroUsize;
+
+use async_trait::async_trait;
+
+use crate::command::{
+    CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand, ViewRange,
+};
+use crate::definition::ToolDefinition;
+use crate::directory_view::view_directory;
+use crate::error::{Error, FailureKind, StoreError};
+use crate::path::MemoryPath;
+use crate::reply::{FileView, ImageView, Reply};
+use crate::store::{Batch, Expected, Node, Store, StoredFile};
+use crate::text;
+use crate::tool::MemoryTool;
+
+/// The cap on the characters that `view` shows, unless another is set: what Claude is told of the tool (`[V8]`).
+pub const DEFAULT_MAX_VIEW_CHARACTERS: NonZeroUsize = NonZeroUsize::new(16_000).unwrap();
+
+/// The most lines that `view` can number in its six columns (`[V5]`).
+const MAX_LINES: usize = 999_999;
+
+/// How often a command starts over because others changed the path in between, before it gives up.
+///
+/// Each time it has to, somebody else's change went through; so among `n` that write at once a command loses one round
+/// with a probability of about `1 - 1/n`. Even with a hundred, all of them are lost once in 20,000 times.
+const MAX_ATTEMPTS: usize = 1_000;
+
+/// [`MemoryTool`] over any [`Store`], to the letter of the contract.
+///
+/// ```
+/// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
+/// use serde_json::json;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let tool = Engine::builder(InMemoryStore::new()).create_overwrites(true).build();
+/// tool.call(json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"})).await?;
+/// let reply = tool.call(json!({"command": "view", "path": "/memories/a.txt"})).await?;
+/// assert_eq!(reply.to_string(), "Here's the content of /memories/a.txt with line numbers:\n     1\tHello");
+/// # Ok::<(), memory_tool_core::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Engine<S> {
+    store: S,
+    options: Options,
+}
+
+#[derive(Clone, Debug)]
+struct Options {
+    create_overwrites: bool,
+    max_view_characters: Option<NonZeroUsize>,
+    definition: ToolDefinition,
+}
+
+impl<S: Store> Engine<S> {
+    /// The tool over `store` with the default options.
+    pub fn new(store: S) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// The tool over `store` with options of your own.
+    pub fn builder(store: S) -> EngineBuilder<S> {
+        let options = Options {
+            create_overwrites: false,
+            max_view_characters: Some(DEFAULT_MAX_VIEW_CHARACTERS),
+            definition: ToolDefinition::new(),
+        };
+        EngineBuilder { store, options }
+    }
+
+    /// The store under the tool.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+}
+
+/// Options of an [`Engine`]. Made by [`Engine::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct EngineBuilder<S> {
+    store: S,
+    options: Options,
+}
+
+impl<S: Store> EngineBuilder<S> {
+    /// Whether `create` replaces a file that is there, instead of refusing (`[C2]`). A directory is never replaced.
+    /// Default: no.
+    pub fn create_overwrites(mut self, create_overwrites: bool) -> Self {
+        self.options.create_overwrites = create_overwrites;
+        self
+    }
+
+    /// How many characters `view` shows at most before it says how to read on; `None` is no cap (`[V8]`).
+    /// Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
+    pub fn max_view_characters(mut self, max_view_characters: Option<NonZeroUsize>) -> Self {
+        self.options.max_view_characters = max_view_characters;
+        self
+    }
+
+    /// What [`MemoryTool::definition`] gives (`[W3]`). Default: the definition without optional fields.
+    pub fn definition(mut self, definition: ToolDefinition) -> Self {
+        self.options.definition = definition;
+        self
+    }
+
+    /// The tool.
+    pub fn build(self) -> Engine<S> {
+        Engine { store: self.store, options: self.options }
+    }
+}
+
+#[async_trait]
+impl<S: Store> MemoryTool for Engine<S> {
+    async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
+        let path = &command.path;
+        for _ in 0..MAX_ATTEMPTS {
+            match self.read(CommandName::View, path).await? {
+                Node::Absent => return Err(not_found(CommandName::View, path)),
+                Node::File(file) => return self.view_file(path, file, command.view_range.as_ref()),
+                Node::Directory => {
+                    let files = self.store.list(path).await;
+                    let files = files.map_err(|error| unforeseen(CommandName::View, path, error))?;
+                    if files.is_empty() && !path.is_root() {
+                        continue; // its last file went away after the read
+                    }
+                    return Ok(Reply::Directory(view_directory(path, files, self.options.max_view_characters)));
+                }
+            }
+        }
+        Err(Error::Conflict { path: path.clone() })
+    }
+
+    async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
+        let path = &command.path;
+        if path.is_root() {
+            return Err(Error::AlreadyExists { path: path.clone() });
+        }
+        let expected = if self.options.create_overwrites { None } else { Some(Expected::Absent) };
+        self.write(path, command.file_text.as_bytes(), expected).await.map_err(|error| match error {
+            StoreError::AlreadyExists { .. } => Error::AlreadyExists { path: path.clone() },
+            error => unforeseen(CommandName::Create, path, error),
+        })?;
+        Ok(Reply::Created { path: path.clone() })
+    }
+
+    async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
+        let StrReplaceCommand { path, old_str, new_str } = command;
+        self.edit(CommandName::StrReplace, path, |text| {
+            if old_str.is_empty() {
+                return Err(Error::EmptyOldStr { path: path.clone() });
+            }
+            match text::replace_unique(text, old_str, new_str) {
+                Ok((text, snippet)) => Ok((text, Reply::Replaced { path: path.clone(), snippet })),
+                Err(lines) if lines.is_empty() => Err(Error::NoMatch { path: path.clone(), old_str: old_str.clone() }),
+                Err(lines) => Err(Error::MultipleMatches { old_str: old_str.clone(), lines }),
+            }
+        })
+        .await
+    }
+
+    async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
+        let InsertCommand { path, insert_line, insert_text } = command;
+        self.edit(CommandName::Insert, path, |text| {
+            let total_lines = text::count_lines(text);
+            match usize::try_from(*insert_line) {
+                Ok(index) if index <= total_lines => {
+                    Ok((text::insert_line(text, index, insert_text), Reply::Inserted { path: path.clone() }))
+                }
+                _ => Err(Error::InvalidInsertLine { insert_line: *insert_line, total_lines }),
+            }
+        })
+        .await
+    }
+
+    async fn delete(&self, command: &DeleteCommand) -> Result<Reply, Error> {
+        let path = &command.path;
+        if path.is_root() {
+            return Err(Error::RootIsFixed { command: CommandName::Delete });
+        }
+        self.remove(path).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
+            error => unforeseen(CommandName::Delete, path, error),
+        })?;
+        Ok(Reply::Deleted { path: path.clone() })
+    }
+
+    async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error> {
+        let RenameCommand { old_path, new_path } = command;
+        if old_path.is_root() {
+            return Err(Error::RootIsFixed { command: CommandName::Rename });
+        }
+        if old_path.overlaps(new_path) {
+            return Err(self.refuse_overlapping_rename(old_path, new_path).await?);
+        }
+        self.move_to(old_path, new_path).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => not_found(CommandName::Rename, old_path),
+            StoreError::AlreadyExists { .. } => Error::DestinationExists { path: new_path.clone() },
+            StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_beneath(&link) => {
+                Error::SymbolicLink { path: old_path.clone() }
+            }
+            error => unforeseen(CommandName::Rename, new_path, error),
+        })?;
+        Ok(Reply::Renamed { old_path: old_path.clone(), new_path: new_path.clone() })
+    }
+
+    async fn clear_all_memory(&self) -> Result<Reply, Error> {
+        let root = MemoryPath::root();
+        self.remove(&root).await.map_err(|error| unforeseen(CommandName::Delete, &root, error))?;
+        Ok(Reply::Cleared)
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        self.options.definition.clone()
+    }
+}
+
+impl<S: Store> Engine<S> {
+    async fn read(&self, command: CommandName, path: &MemoryPath) -> Result<Node, Error> {
+        self.store.read(path).await.map_err(|error| unforeseen(command, path, error))
+    }
+
+    async fn write(&self, path: &MemoryPath, content: &[u8], expected: Option<Expected>) -> Result<(), StoreError> {
+        let batch = match expected {
+            Some(expected) => Batch::new().require(path.clone(), expected),
+            None => Batch::new(),
+        };
+        self.store.apply(batch.write(path.clone(), content.to_vec())?).await
+    }
+
+    async fn remove(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        self.store.apply(Batch::new().remove(path.clone())?).await
+    }
+
+    async fn move_to(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+        self.store.apply(Batch::new().rename(from.clone(), to.clone())?).await
+    }
+
+    fn view_file(&self, path: &MemoryPath, file: StoredFile, range: Option<&ViewRange>) -> Result<Reply, Error> {
+        if let Some(media_type) = image_media_type(path, &file.content) {
+            return Ok(Reply::Image(ImageView { path: path.clone(), media_type, content: file.content }));
+        }
+        let text = text_of(CommandName::View, path, file.content)?;
+        let total_lines = text::count_lines(&text);
+        if total_lines > MAX_LINES {
+            return Err(Error::TooManyLines { path: path.clone() });
+        }
+        let (first_line, last_line) = match range {
+            None => (1, total_lines),
+            Some(range) => range
+                .resolve(total_lines)
+                .ok_or_else(|| Error::InvalidViewRange { view_range: range.clone(), total_lines })?,
+        };
+        let lines = text::slice_lines(&text, first_line, last_line);
+        let (shown, cut) = match self.options.max_view_characters {
+            None => (lines, None),
+            Some(cap) => text::cap_lines(lines, cap),
+        };
+        Ok(Reply::File(FileView { path: path.clone(), text: shown.to_owned(), first_line, total_lines, cut }))
+    }
+
+    /// Reads the file, edits its text and writes it back, from the start whenever somebody else changed it in between.
+    async fn edit(
+        &self,
+        command: CommandName,
+        path: &MemoryPath,
+        edit: impl Fn(&str) -> Result<(String, Reply), Error> + Send + Sync,
+    ) -> Result<Reply, Error> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Node::File(file) = self.read(command, path).await? else {
+                return Err(not_found(command, path));
+            };
+            let (edited, reply) = edit(&text_of(command, path, file.content)?)?;
+            match self.write(path, edited.as_bytes(), Some(Expected::Version(file.version))).await {
+                Ok(()) => return Ok(reply),
+                Err(StoreError::VersionMismatch { .. }) => {}
+                Err(error) => return Err(unforeseen(command, path, error)),
+            }
+        }
+        Err(Error::Conflict { path: path.clone() })
+    }
+
+    /// Why a rename of a path to itself, to a path beneath it, or to one of its parents is refused (`[R2]`, `[R3]`).
+    async fn refuse_overlapping_rename(&self, old_path: &MemoryPath, new_path: &MemoryPath) -> Result<Error, Error> {
+        Ok(match self.read(CommandName::Rename, old_path).await? {
+            Node::Absent => not_found(CommandName::Rename, old_path),
+            _ if new_path.is_beneath(old_path) => {
+                Error::RenameIntoItself { old_path: old_path.clone(), new_path: new_path.clone() }
+            }
+            _ => Error::DestinationExists { path: new_path.clone() },
+        })
+    }
+}
+
+fn not_found(command: CommandName, path: &MemoryPath) -> Error {
+    Error::NotFound { command, path: path.clone() }
+}
+
+/// What the model reads where the store refuses or fails for a reason that is the same for every command.
+fn unforeseen(command: CommandName, path: &MemoryPath, source: StoreError) -> Error {
+    match source {
+        StoreError::NotADirectory { path: parent } => Error::ParentIsFile { command, path: path.clone(), parent },
+        StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },
+        StoreError::NotARegularFile { path } => Error::NotARegularFile { path },
+        StoreError::Path(error) => Error::Path(error),
+        StoreError::Failure { kind, .. } => Error::Storage { kind, source },
+        _ => Error::Storage { kind: FailureKind::Other, source },
+    }
+}
+
+fn text_of(command: CommandName, path: &MemoryPath, content: Vec<u8>) -> Result<String, Error> {
+    String::from_utf8(content).map_err(|_| Error::NotText { command, path: path.clone() })
+}
+
+/// The media type of an image that has both the name and the content of one (`[V9]`).
+fn image_media_type(path: &MemoryPath, content: &[u8]) -> Option<&'static str> {
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+    const JPEG: &[u8] = b"\xff\xd8\xff";
+    let (_, extension) = path.name()?.rsplit_once('.')?;
+    if !["png", "jpg", "jpeg"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
+        return None;
+    }
+    match content {
+        content if content.starts_with(PNG) => Some("image/png"),
+        content if content.starts_with(JPEG) => Some("image/jpeg"),
+        _ => None,
+    }
+}

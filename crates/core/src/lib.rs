@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+
+mod command;
+mod definition;
+mod directory_view;
+mod echo;
+mod engine;
+mod error;
+mod in_memory;
+mod path;
+mod reply;
+mod store;
+mod text;
+mod tool;
+mod wire;
+
+pub use command::{
+    Command, CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
+    ViewRange,
+};
+pub use definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
+pub use engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
+pub use error::{BoxError, Error, FailureKind, InputError, StoreError};
+pub use in_memory::InMemoryStore;
+pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
+pub use reply::{Cut, DirectoryItem, DirectoryView, FileView, ImageView, Reply, Snippet};
+pub use store::{Batch, Change, Expected, FileEntry, InvalidBatch, Node, Store, StoredFile, Version};
+pub use tool::MemoryTool;
+pub use wire::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};

@@ -1,0 +1,280 @@
+//! [`Reply`]: what a command answers, as a typed value that renders to the contract's exact text.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::path::MemoryPath;
+use crate::text::{count_lines, number_lines};
+use crate::wire::{Content, ContentBlock, ImageSource};
+
+/// The answer to a command that succeeded.
+///
+/// `Display` and [`to_content`](Self::to_content) give the contract's exact text. A program that wants other wording, or
+/// another language, matches on the variants and renders their fields itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// `view` of a directory (`[V1]`).
+    Directory(DirectoryView),
+    /// `view` of a text file (`[V3]`).
+    File(FileView),
+    /// `view` of an image (`[V9]`).
+    Image(ImageView),
+    /// `create` made the file (`[C1]`).
+    Created {
+        /// The new file.
+        path: MemoryPath,
+    },
+    /// `str_replace` edited the file (`[S1]`).
+    Replaced {
+        /// The file.
+        path: MemoryPath,
+        /// The lines around the beginning of the change.
+        snippet: Snippet,
+    },
+    /// `insert` edited the file (`[I1]`).
+    Inserted {
+        /// The file.
+        path: MemoryPath,
+    },
+    /// `delete` removed the file or directory (`[D1]`).
+    Deleted {
+        /// What is gone.
+        path: MemoryPath,
+    },
+    /// `rename` moved the file or directory (`[R1]`).
+    Renamed {
+        /// Where it was.
+        old_path: MemoryPath,
+        /// Where it is.
+        new_path: MemoryPath,
+    },
+    /// [`clear_all_memory`](crate::MemoryTool::clear_all_memory) emptied the store.
+    Cleared,
+    /// An answer in the tool's own words.
+    Text(String),
+    /// An answer of content blocks.
+    Blocks(Vec<ContentBlock>),
+}
+
+impl Reply {
+    /// The `content` of the `tool_result` block (`[W2]`): the text, or content blocks for an image.
+    pub fn to_content(&self) -> Content {
+        match self {
+            Self::Image(image) => Content::Blocks(vec![ContentBlock::Image {
+                source: ImageSource::Base64 {
+                    media_type: image.media_type.to_owned(),
+                    data: BASE64.encode(&image.content),
+                },
+            }]),
+            Self::Blocks(blocks) => Content::Blocks(blocks.clone()),
+            text => Content::Text(text.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(directory) => directory.fmt(f),
+            Self::File(file) => file.fmt(f),
+            Self::Image(image) => write!(f, "[{}: {}]", image.path, image.media_type),
+            Self::Created { path } => write!(f, "File created successfully at: {path}"),
+            Self::Replaced { snippet, .. } => write!(
+                f,
+                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
+            ),
+            Self::Inserted { path } => write!(f, "The file {path} has been edited."),
+            Self::Deleted { path } => write!(f, "Successfully deleted {path}"),
+            Self::Renamed { old_path, new_path } => write!(f, "Successfully renamed {old_path} to {new_path}"),
+            Self::Cleared => f.write_str("All memory cleared"),
+            Self::Text(text) => f.write_str(text),
+            Self::Blocks(blocks) => {
+                let mut texts = blocks.iter().filter_map(|block| match block {
+                    ContentBlock::Text { text } => Some(text.as_str()),
+                    ContentBlock::Image { .. } => None,
+                });
+                f.write_str(&texts.by_ref().collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+}
+
+/// A directory as `view` shows it: itself, and what is visible at most two levels below (`[V1]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct DirectoryView {
+    /// The directory.
+    pub path: MemoryPath,
+    /// The bytes of all visible files beneath it, at any depth (`[V2]`).
+    pub size: u64,
+    /// The items, depth first, siblings by name.
+    pub items: Vec<DirectoryItem>,
+    /// How many further items the cap left out (`[V8]`).
+    pub omitted: usize,
+}
+
+/// One line of a [`DirectoryView`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct DirectoryItem {
+    /// The file or directory.
+    pub path: MemoryPath,
+    /// Its size in bytes; for a directory, of all visible files beneath it (`[V2]`).
+    pub size: u64,
+    /// Whether it is a directory, which is written with a final slash.
+    pub is_directory: bool,
+}
+
+impl fmt::Display for DirectoryView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:\n{size}\t{path}",
+            path = self.path,
+            size = HumanSize(self.size)
+        )?;
+        for item in &self.items {
+            write!(f, "\n{item}")?;
+        }
+        if self.omitted > 0 {
+            write!(f, "\n[{} more items are not shown. View a directory beneath to see them.]", self.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DirectoryItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}{}", HumanSize(self.size), self.path, if self.is_directory { "/" } else { "" })
+    }
+}
+
+/// A number of bytes as a listing shows it (`[V2]`): `13B`, `1.5K`, `1.2M`, `1.0G`.
+struct HumanSize(u64);
+
+impl fmt::Display for HumanSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 1024 {
+            return write!(f, "{}B", self.0);
+        }
+        let mut size = self.0 as f64 / 1024.0;
+        let mut unit = 'K';
+        for larger in ['M', 'G'] {
+            // 1023.95 and above would be written as 1024.0 of the smaller unit.
+            if size >= 1023.95 {
+                size /= 1024.0;
+                unit = larger;
+            }
+        }
+        write!(f, "{size:.1}{unit}")
+    }
+}
+
+/// A text file, or some of its lines, as `view` shows it (`[V3]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct FileView {
+    /// The file.
+    pub path: MemoryPath,
+    /// The text that is shown, without numbers.
+    pub text: String,
+    /// The 1-based number of its first line.
+    pub first_line: usize,
+    /// How many lines the whole file has.
+    pub total_lines: usize,
+    /// What the cap left out (`[V8]`).
+    pub cut: Option<Cut>,
+}
+
+/// What the cap on `view` left out (`[V8]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Cut {
+    /// Whole lines, after those that are shown.
+    Lines,
+    /// The end of the first line, which is longer than the cap, and all lines after it.
+    Characters {
+        /// How many characters of the line are shown.
+        shown: usize,
+        /// How many the line has.
+        length: usize,
+    },
+}
+
+impl fmt::Display for FileView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, text, first_line, total_lines, cut } = self;
+        write!(f, "Here's the content of {path} with line numbers:\n{}", number_lines(text, *first_line))?;
+        let last_line = first_line + count_lines(text) - 1;
+        match cut {
+            None => Ok(()),
+            Some(Cut::Lines) => write!(
+                f,
+                "\n[Showing lines {first_line}-{last_line} of {total_lines}. To read on, use view_range [{}, -1].]",
+                last_line + 1
+            ),
+            Some(Cut::Characters { shown, length }) => {
+                write!(f, "\n[Line {first_line} of {total_lines} is cut after {shown} of {length} characters.")?;
+                if first_line < total_lines {
+                    write!(f, " To read on, use view_range [{}, -1].", first_line + 1)?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+/// An image that another program put into memory (`[V9]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ImageView {
+    /// The file.
+    pub path: MemoryPath,
+    /// Its media type, by its content: `image/png` or `image/jpeg`.
+    pub media_type: &'static str,
+    /// Its bytes.
+    pub content: Vec<u8>,
+}
+
+/// Some lines of a file that was edited (`[S1]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Snippet {
+    /// The 1-based number of its first line.
+    pub first_line: usize,
+    /// The lines, without numbers.
+    pub text: String,
+}
+
+impl fmt::Display for Snippet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&number_lines(&self.text, self.first_line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_documented() {
+        for (bytes, written) in [
+            (0, "0B"),
+            (13, "13B"),
+            (1023, "1023B"),
+            (1024, "1.0K"),
+            (1536, "1.5K"),
+            (2048, "2.0K"),
+            (1024 * 1024 - 1, "1.0M"),
+            (1024 * 1024, "1.0M"),
+            (1_258_291, "1.2M"),
+            (1024 * 1024 * 1024, "1.0G"),
+            (5 * 1024_u64.pow(4), "5120.0G"),
+        ] {
+            assert_eq!(HumanSize(bytes).to_string(), written);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The blocks of the Messages API that the tool takes in and gives out: `tool_use` (`[W1]`) and `tool_result` (`[W2]`).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::command::type_name;
+use crate::definition::TOOL_NAME;
+use crate::echo::echo;
+use crate::error::{Error, InputError};
+use crate::reply::Reply;
+
+/// A call of the tool as it arrives: a whole `tool_use` block, or its bare `input`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ToolUse {
+    /// The block's id; `None` for a bare input.
+    pub id: Option<String>,
+    /// The command, not parsed yet: [`MemoryTool::call`](crate::MemoryTool::call) takes it as it is.
+    pub input: Value,
+}
+
+impl ToolUse {
+    /// Parses one JSON text: an object whose `type` is `tool_use` is a block, any other value a bare input.
+    ///
+    /// # Errors
+    /// [`RejectedToolUse`] for text that is not JSON in UTF-8, or a block that lacks a field or is for another tool. It
+    /// keeps the block's id, so that the error can be answered to it.
+    pub fn parse(json: &[u8]) -> Result<Self, RejectedToolUse> {
+        let value = serde_json::from_slice(json).map_err(|error| RejectedToolUse::not_json(&error))?;
+        match value {
+            Value::Object(block) if block.get("type").and_then(Value::as_str) == Some("tool_use") => {
+                let id = block.get("id").and_then(Value::as_str).map(str::to_owned);
+                Self::from_block(block).map_err(|error| RejectedToolUse { id, error: Error::Input(error) })
+            }
+            input => Ok(Self { id: None, input }),
+        }
+    }
+
+    fn from_block(mut block: serde_json::Map<String, Value>) -> Result<Self, InputError> {
+        let mut take_string = |field| match block.remove(field) {
+            Some(Value::String(text)) => Ok(text),
+            Some(other) => {
+                Err(InputError::WrongType { command: None, field, expected: "a string", found: type_name(&other) })
+            }
+            None => Err(InputError::MissingField { command: None, field }),
+        };
+        let id = take_string("id")?;
+        let name = take_string("name")?;
+        if name != TOOL_NAME {
+            return Err(InputError::UnknownTool { name });
+        }
+        let input = block.remove("input").ok_or(InputError::MissingField { command: None, field: "input" })?;
+        Ok(Self { id: Some(id), input })
+    }
+}
+
+/// A call that cannot be run, with what is needed to answer it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+#[non_exhaustive]
+pub struct RejectedToolUse {
+    /// The block's id, where it could be read.
+    pub id: Option<String>,
+    /// What is wrong.
+    pub error: Error,
+}
+
+impl RejectedToolUse {
+    /// A rejected call without an id.
+    pub fn new(error: InputError) -> Self {
+        Self { id: None, error: Error::Input(error) }
+    }
+
+    fn not_json(error: &serde_json::Error) -> Self {
+        Self::new(InputError::NotJson { reason: echo(&error.to_string()) })
+    }
+}
+
+/// The answer to a call: a `tool_result` block (`[W2]`).
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "tool_result")]
+#[non_exhaustive]
+pub struct ToolResult {
+    /// The id of the `tool_use` block that it answers; left out for a bare input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_use_id: Option<String>,
+    /// What the model reads.
+    pub content: Content,
+    /// Whether the command failed; left out where it did not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
+}
+
+impl ToolResult {
+    /// The block that answers the call `tool_use_id` with the outcome of its command.
+    pub fn new(tool_use_id: Option<String>, outcome: &Result<Reply, Error>) -> Self {
+        match outcome {
+            Ok(reply) => Self { tool_use_id, content: reply.to_content(), is_error: false },
+            Err(error) => Self::error(tool_use_id, error),
+        }
+    }
+
+    /// The block that answers the call `tool_use_id` with an error.
+    pub fn error(tool_use_id: Option<String>, error: &Error) -> Self {
+        Self { tool_use_id, content: Content::Text(error.to_string()), is_error: true }
+    }
+}
+
+impl From<RejectedToolUse> for ToolResult {
+    fn from(rejected: RejectedToolUse) -> Self {
+        Self::error(rejected.id, &rejected.error)
+    }
+}
+
+/// The `content` of a `tool_result` block: text, or content blocks.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(untagged)]
+#[expect(clippy::exhaustive_enums, reason = "the API takes these two")]
+pub enum Content {
+    /// Plain text.
+    Text(String),
+    /// Content blocks.
+    Blocks(Vec<ContentBlock>),
+}
+
+/// A content block of a `tool_result`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ContentBlock {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image.
+    Image {
+        /// Where the image comes from.
+        source: ImageSource,
+    },
+}
+
+/// The source of an image block.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ImageSource {
+    /// The image itself.
+    Base64 {
+        /// Its media type, such as `image/png`.
+        media_type: String,
+        /// Its bytes in base64.
+        data: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_block_gives_its_id_and_a_bare_input_none() {
+        let block = br#"{"type":"tool_use","id":"toolu_1","name":"memory","input":{"command":"view"}}"#;
+        let tool_use = ToolUse::parse(block).unwrap();
+        assert_eq!((tool_use.id.as_deref(), tool_use.input), (Some("toolu_1"), json!({"command": "view"})));
+        let tool_use = ToolUse::parse(br#"{"command":"view"}"#).unwrap();
+        assert_eq!((tool_use.id, tool_use.input), (None, json!({"command": "view"})));
+    }
+
+    #[test]
+    fn a_rejected_block_keeps_its_id() {
+        for (block, message) in [
+            (
+                r#"{"type":"tool_use","id":"t","name":"bash","input":{}}"#,
+                "Error: Unknown tool: bash. This is the tool memory",
+            ),
+            (r#"{"type":"tool_use","id":"t","name":"memory"}"#, "Error: Missing field `input`"),
+            (
+                r#"{"type":"tool_use","id":"t","name":7,"input":{}}"#,
+                "Error: Field `name` must be a string, got an integer",
+            ),
+        ] {
+            let rejected = ToolUse::parse(block.as_bytes()).unwrap_err();
+            assert_eq!((rejected.id.as_deref(), rejected.error.to_string().as_str()), (Some("t"), message));
+        }
+    }
+
+    #[test]
+    fn a_result_is_written_as_documented() {
+        let path = "/memories/a".parse().unwrap();
+        let result = ToolResult::new(Some("toolu_1".to_owned()), &Ok(Reply::Created { path }));
+        let json =
+            r#"{"type":"tool_result","tool_use_id":"toolu_1","content":"File created successfully at: /memories/a"}"#;
+        assert_eq!(serde_json::to_string(&result).unwrap(), json);
+        assert_eq!(serde_json::from_str::<ToolResult>(json).unwrap(), result);
+        let result = ToolResult::new(None, &Err(Error::other("No.")));
+        assert_eq!(
+            serde_json::to_string(&result).unwrap(),
+            r#"{"type":"tool_result","content":"No.","is_error":true}"#
+        );
+    }
+}
