@@ -1,0 +1,229 @@
+//! The few things this crate does to a directory, each relative to an open handle and to one name in it.
+//!
+//! A name is a single component: it holds no separator and is never `.` or `..`. So nothing here can leave the directory
+//! of the handle, and nothing follows a symbolic link.
+
+use std::io::{self, Read as _, Write as _};
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+/// What a name in a directory stands for.
+pub(crate) enum Child {
+    Absent,
+    Directory(Dir),
+    File,
+    Link,
+    /// A pipe, socket, device or the like.
+    Special,
+}
+
+/// Looks a name up without opening anything but a directory.
+pub(crate) fn child(directory: &Dir, name: &str) -> io::Result<Child> {
+    let Some(found) = metadata(directory, name)? else { return Ok(Child::Absent) };
+    if !found.is_dir() {
+        return Ok(match () {
+            () if found.is_file() => Child::File,
+            () if found.is_symlink() => Child::Link,
+            () => Child::Special,
+        });
+    }
+    match directory.open_dir_nofollow(name) {
+        Ok(opened) => Ok(Child::Directory(opened)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Child::Absent),
+        // Something else took the directory's place since.
+        Err(error) => match metadata(directory, name)? {
+            Some(replacement) if replacement.is_symlink() => Ok(Child::Link),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Opens a directory that was looked up before.
+pub(crate) fn open_directory(directory: &Dir, name: &str) -> io::Result<Dir> {
+    directory.open_dir_nofollow(name)
+}
+
+/// The metadata of a name itself, not of what it links to; `None` where there is no such name.
+pub(crate) fn metadata(directory: &Dir, name: &str) -> io::Result<Option<Metadata>> {
+    match directory.symlink_metadata(name) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a file whole.
+pub(crate) fn read_file(directory: &Dir, name: &str) -> io::Result<Vec<u8>> {
+    let mut file = open_file(directory, name)?;
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Opens a regular file for reading, and nothing else: what was put in its place since it was looked up is refused.
+fn open_file(directory: &Dir, name: &str) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No);
+    do_not_wait_for_a_pipe(&mut options);
+    let file = directory.open_with(name, &options)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(file)
+}
+
+/// Writes a new file that its owner alone may read, and waits until the disk has it.
+pub(crate) fn create_file(directory: &Dir, name: &str, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).follow(FollowSymlinks::No);
+    let mut file = create_private(directory, name, &mut options)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Opens the lock file of this name, made if need be. Locking needs no more than the right to read it.
+pub(crate) fn open_lock_file(directory: &Dir, name: &str) -> io::Result<File> {
+    match open_file(directory, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).follow(FollowSymlinks::No);
+            create_private(directory, name, &mut options)
+        }
+        opened => opened,
+    }
+}
+
+/// Makes a directory that its owner alone may enter. `workshop` must be out of others' reach, and on the same file system
+/// as `directory`: the new directory gets its mode there before it is moved into place.
+pub(crate) fn create_directory(workshop: &Dir, directory: &Dir, name: &str, temporary_name: &str) -> io::Result<()> {
+    create_private_directory(workshop, temporary_name)?;
+    let moved = rename_new(workshop, temporary_name, directory, name);
+    if moved.is_err() {
+        workshop.remove_dir(temporary_name)?;
+    }
+    moved
+}
+
+/// Removes the empty directories at and beneath a name; whether nothing is left there.
+pub(crate) fn remove_empty_directories(directory: &Dir, name: &str) -> io::Result<bool> {
+    let Child::Directory(opened) = child(directory, name)? else { return Ok(false) };
+    for entry in opened.entries()? {
+        let entry = entry?;
+        let is_cleared = match entry.file_name().to_str() {
+            Some(name) if entry.file_type()?.is_dir() => remove_empty_directories(&opened, name)?,
+            _ => false,
+        };
+        if !is_cleared {
+            return Ok(false);
+        }
+    }
+    drop(opened); // Windows removes no directory that is open
+    match directory.remove_dir(name) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
+/// Removes a file, or a directory with all that is in it. A link is removed, never its target.
+pub(crate) fn remove_all(directory: &Dir, name: &str) -> io::Result<()> {
+    match child(directory, name)? {
+        Child::Absent => Ok(()),
+        Child::Directory(_) => directory.remove_dir_all(name),
+        _ => directory.remove_file_or_symlink(name),
+    }
+}
+
+/// Moves a name, replacing a file that is there.
+pub(crate) fn rename_over(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+    from.rename(from_name, to, to_name)
+}
+
+#[cfg(unix)]
+pub(crate) use unix::*;
+#[cfg(windows)]
+pub(crate) use windows::*;
+
+#[cfg(unix)]
+mod unix {
+    use std::io;
+
+    use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+
+    const FILE_MODE: u32 = 0o600;
+    const DIRECTORY_MODE: u32 = 0o700;
+
+    /// Opening a pipe would otherwise wait for its other end.
+    pub(super) fn do_not_wait_for_a_pipe(options: &mut OpenOptions) {
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+
+    /// Opens a file for writing, with its mode set whatever the umask.
+    pub(super) fn create_private(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::Result<File> {
+        let file = directory.open_with(name, options.mode(FILE_MODE))?;
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+        Ok(file)
+    }
+
+    /// Makes a directory in a place that nobody else reaches, with its mode set whatever the umask.
+    pub(crate) fn create_private_directory(directory: &Dir, name: &str) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        directory.create_dir_with(name, builder.mode(DIRECTORY_MODE))?;
+        directory.set_permissions(name, Permissions::from_mode(DIRECTORY_MODE))
+    }
+
+    /// Moves a name to one that must be free, in one step.
+    pub(crate) fn rename_new(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+        #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+        {
+            let flags = rustix::fs::RenameFlags::NOREPLACE;
+            match rustix::fs::renameat_with(from, from_name, to, to_name, flags) {
+                // A file system that cannot do it in one step: the store's lock keeps other users of the store out.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {}
+                renamed => return Ok(renamed?),
+            }
+        }
+        super::rename_after_check(from, from_name, to, to_name)
+    }
+
+    /// Waits until the disk has the names in the directory.
+    pub(crate) fn sync_directory(directory: &Dir) -> io::Result<()> {
+        directory.open(".")?.sync_all()
+    }
+}
+
+#[cfg(windows)]
+mod windows {
+    use std::io;
+
+    use cap_std::fs::{Dir, File, OpenOptions};
+
+    pub(super) fn do_not_wait_for_a_pipe(_: &mut OpenOptions) {}
+
+    /// Opens a file for writing. Who may read it is inherited from the directory above the store.
+    pub(super) fn create_private(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::Result<File> {
+        directory.open_with(name, options)
+    }
+
+    /// Makes a directory. Who may enter it is inherited from the directory above the store.
+    pub(crate) fn create_private_directory(directory: &Dir, name: &str) -> io::Result<()> {
+        directory.create_dir(name)
+    }
+
+    pub(crate) fn rename_new(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+        super::rename_after_check(from, from_name, to, to_name)
+    }
+
+    /// Windows has no call that flushes a directory; NTFS journals its names itself.
+    pub(crate) fn sync_directory(_: &Dir) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Moves a name to one that must be free, where the system has no single step for it.
+fn rename_after_check(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+    if metadata(to, to_name)?.is_some() {
+        return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+    }
+    rename_over(from, from_name, to, to_name)
+}

@@ -1,0 +1,115 @@
+//! Where things lie in the base directory:
+//!
+//! ```text
+//! {base}/memories/                 the files, as a person may read and edit them; nothing of ours
+//! {base}/.memory-tool/lock         held shared by readers, exclusively by writers
+//! {base}/.memory-tool/turnstile    held while waiting for `lock`, so that readers cannot starve a writer
+//! {base}/.memory-tool/staging/     contents on their way in, and directories on their way out
+//! {base}/.memory-tool/journal      a batch of several changes that was decided and may not be done yet
+//! ```
+
+use std::io;
+use std::path::Path;
+
+use cap_fs_ext::MetadataExt;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::disk::{self, Child};
+
+const MEMORIES: &str = "memories";
+const PRIVATE: &str = ".memory-tool";
+const STAGING: &str = "staging";
+
+/// The open base directory. Everything else is found from it by name, again for every operation: so it does no harm when
+/// another program removes a directory meanwhile.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    base: Dir,
+}
+
+impl Layout {
+    /// Opens the base directory, and makes it and what belongs in it where it is missing.
+    pub(crate) fn open(base: &Path) -> io::Result<Self> {
+        create_base(base)?;
+        let layout = Self { base: Dir::open_ambient_dir(base, ambient_authority())? };
+        let staging = layout.staging()?;
+        let memories = layout.memories_or_create()?;
+        if staging.dir_metadata()?.dev() != memories.dir_metadata()?.dev() {
+            let message = "the directory `memories` in it is on another file system, so files cannot be moved into it";
+            return Err(io::Error::new(io::ErrorKind::CrossesDevices, message));
+        }
+        Ok(layout)
+    }
+
+    /// The directory `memories`; `None` while it is missing, which is the same as empty.
+    pub(crate) fn memories(&self) -> io::Result<Option<Dir>> {
+        directory(&self.base, MEMORIES)
+    }
+
+    /// The directory `memories`, made if need be.
+    pub(crate) fn memories_or_create(&self) -> io::Result<Dir> {
+        directory_or_create(&self.base, MEMORIES)
+    }
+
+    /// Moves the whole directory `memories` away, to `name` in `staging`, and makes a new one.
+    pub(crate) fn replace_memories(&self, staging: &Dir, name: &str) -> io::Result<()> {
+        disk::rename_new(&self.base, MEMORIES, staging, name)?;
+        disk::sync_directory(&self.base)?;
+        self.memories_or_create()?;
+        Ok(())
+    }
+
+    /// The directory of the lock and the journal.
+    pub(crate) fn private(&self) -> io::Result<Dir> {
+        directory_or_create(&self.base, PRIVATE)
+    }
+
+    /// The directory of contents on their way in or out.
+    pub(crate) fn staging(&self) -> io::Result<Dir> {
+        directory_or_create(&self.private()?, STAGING)
+    }
+}
+
+fn directory_or_create(parent: &Dir, name: &str) -> io::Result<Dir> {
+    if let Some(found) = directory(parent, name)? {
+        return Ok(found);
+    }
+    match disk::create_private_directory(parent, name) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => disk::sync_directory(parent)?,
+    }
+    directory(parent, name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+fn directory(parent: &Dir, name: &str) -> io::Result<Option<Dir>> {
+    let found = match disk::child(parent, name)? {
+        Child::Directory(found) => return Ok(Some(found)),
+        Child::Absent => return Ok(None),
+        Child::Link => "a symbolic link",
+        Child::File | Child::Special => "not a directory",
+    };
+    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` in it is {found}")))
+}
+
+/// Makes the base directory and those above it that are missing, for the owner alone.
+fn create_base(base: &Path) -> io::Result<()> {
+    let missing = base.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
+    let mut missing: Vec<_> = missing.collect();
+    missing.reverse();
+    for directory in missing {
+        create_ambient(directory)?;
+    }
+    Ok(())
+}
+
+fn create_ambient(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return std::fs::create_dir(path); // a name that is not UTF-8, or no name at all
+    };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    match disk::create_private_directory(&Dir::open_ambient_dir(parent, ambient_authority())?, name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+
+mod config;
+mod disk;
+mod failure;
+mod journal;
+mod layout;
+mod lock;
+mod store;
+mod transaction;
+mod tree;
+
+pub use config::{DEFAULT_LOCK_TIMEOUT, LocalStoreBuilder, OpenError};
+pub use store::LocalStore;

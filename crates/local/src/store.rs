@@ -1,0 +1,155 @@
+//! [`LocalStore`]: the store, which runs the work on files off the async threads.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
+use tokio::sync::RwLock;
+use tokio::task::spawn_blocking;
+
+use crate::config::{LocalStoreBuilder, OpenError};
+use crate::failure::failed;
+use crate::journal;
+use crate::layout::Layout;
+use crate::lock::{Lock, Mode};
+use crate::transaction::Transaction;
+use crate::tree::Tree;
+
+/// Claude's memory as plain files in `{base}/memories`, which a person may read and edit with any editor.
+///
+/// Any number of processes on one machine may open one directory: they lose nothing and see each other's changes at once.
+/// Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime.
+///
+/// ```
+/// use memory_tool_core::{Engine, MemoryTool};
+/// use memory_tool_local::LocalStore;
+/// use serde_json::json;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// # let directory = tempfile::tempdir()?;
+/// # let base = directory.path().join("memory");
+/// let tool = Engine::new(LocalStore::open(&base).await?);
+/// tool.call(json!({"command": "create", "path": "/memories/notes/a.txt", "file_text": "Hello"})).await?;
+/// assert_eq!(std::fs::read_to_string(base.join("memories/notes/a.txt"))?, "Hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalStore {
+    files: Arc<Files>,
+    /// Lets the tasks of this process take turns, so that they do not crowd the blocking threads waiting for the lock.
+    turns: Arc<RwLock<()>>,
+}
+
+#[derive(Debug)]
+struct Files {
+    layout: Layout,
+    lock_timeout: Duration,
+}
+
+impl LocalStore {
+    /// Opens the store in the directory `base` with the default options, and makes the directory where it is missing.
+    ///
+    /// # Errors
+    /// Those of [`LocalStoreBuilder::open`].
+    pub async fn open(base: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        Self::builder(base).open().await
+    }
+
+    /// A store in the directory `base` with options of your own.
+    pub fn builder(base: impl Into<PathBuf>) -> LocalStoreBuilder {
+        LocalStoreBuilder::new(base.into())
+    }
+
+    pub(crate) async fn open_with(builder: LocalStoreBuilder) -> Result<Self, OpenError> {
+        let LocalStoreBuilder { base, lock_timeout } = builder;
+        let path = base.clone();
+        let layout = spawn_blocking(move || Layout::open(&path)).await.unwrap_or_else(|error| Err(error.into()));
+        let layout = layout.map_err(|source| OpenError { base, source })?;
+        Ok(Self { files: Arc::new(Files { layout, lock_timeout }), turns: Arc::default() })
+    }
+
+    /// Runs `read` on the files while no process changes them.
+    async fn read_files<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Tree) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let deadline = self.files.deadline();
+        let turn = Arc::clone(&self.turns).read_owned().await;
+        let files = Arc::clone(&self.files);
+        off_the_async_threads(move || {
+            let _turn = turn;
+            let _lock = files.lock_shared(deadline)?;
+            let root = files.layout.memories().map_err(|error| failed("opening the store", error))?;
+            read(&Tree::new(root))
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Store for LocalStore {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        let path = path.clone();
+        self.read_files(move |tree| tree.read(&path)).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        let directory = directory.clone();
+        self.read_files(move |tree| tree.files_beneath(&directory).collect()).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let deadline = self.files.deadline();
+        let turn = Arc::clone(&self.turns).write_owned().await;
+        let files = Arc::clone(&self.files);
+        off_the_async_threads(move || {
+            let _turn = turn;
+            let _lock = files.lock(Mode::Exclusive, deadline)?;
+            Transaction::begin(&files.layout)?.apply(batch)
+        })
+        .await
+    }
+}
+
+impl Files {
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.lock_timeout
+    }
+
+    fn lock(&self, mode: Mode, deadline: Instant) -> Result<Lock, StoreError> {
+        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store's lock", error))
+    }
+
+    /// Takes the shared lock at a moment at which no batch is half done.
+    fn lock_shared(&self, deadline: Instant) -> Result<Lock, StoreError> {
+        loop {
+            let lock = self.lock(Mode::Shared, deadline)?;
+            if !self.is_journal_pending()? {
+                return Ok(lock);
+            }
+            drop(lock);
+            let _lock = self.lock(Mode::Exclusive, deadline)?;
+            Transaction::begin(&self.layout)?;
+        }
+    }
+
+    fn is_journal_pending(&self) -> Result<bool, StoreError> {
+        let pending = self.layout.private().and_then(|private| journal::is_pending(&private));
+        pending.map_err(|error| failed("looking for the journal", error))
+    }
+}
+
+/// Runs blocking work where it does not hold up other tasks. Once started it runs to its end, also when the future is
+/// dropped: so a change is made whole or not at all.
+async fn off_the_async_threads<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let cancelled = |error| Err(failed("waiting for a blocking task", io::Error::from(error)));
+    spawn_blocking(work).await.unwrap_or_else(cancelled)
+}

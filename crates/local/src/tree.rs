@@ -1,0 +1,241 @@
+//! The files beneath `memories/`, seen as the contract sees them: directories are implicit, and what other programs put
+//! there that is no file with a legal name is not seen at all.
+
+use std::io;
+use std::sync::Arc;
+
+use cap_std::fs::{Dir, DirEntry, ReadDir};
+use memory_tool_core::{FileEntry, MemoryPath, Node, StoreError, StoredFile, Version};
+use sha2::{Digest, Sha256};
+
+use crate::disk::{self, Child};
+use crate::failure::failed;
+
+/// The directory `memories/`; `None` while it is missing, which is the same as empty.
+pub(crate) struct Tree {
+    root: Option<Dir>,
+}
+
+/// Where a path leads.
+pub(crate) enum Place {
+    /// Nowhere. There may be a directory without files, put there by another program: for the contract, that is nothing.
+    Absent,
+    /// To a directory with a file somewhere beneath it.
+    Directory,
+    /// To a file in the open directory `parent`.
+    File { parent: Dir },
+}
+
+/// How far the directories of a path exist.
+pub(crate) enum Descent {
+    /// All of them; the last is open.
+    Complete(Dir),
+    /// Down to the open directory `deepest`; those at `missing` do not exist.
+    Missing { deepest: Dir, missing: Vec<MemoryPath> },
+    /// Down to a file, which is where a directory would have to be.
+    File { path: MemoryPath },
+}
+
+impl Tree {
+    pub(crate) fn new(root: Option<Dir>) -> Self {
+        Self { root }
+    }
+
+    /// Reads what is at `path`. The version of a file is the digest of its contents: so it also tells what another
+    /// program wrote, whatever that did to the times.
+    pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        match self.find(path)? {
+            Place::Absent => Ok(Node::Absent),
+            Place::Directory => Ok(Node::Directory),
+            Place::File { parent } => {
+                let content = disk::read_file(&parent, name_of(path));
+                let content = content.map_err(|error| failed("reading a file", error))?;
+                let version = Version::new(Sha256::digest(&content).to_vec());
+                Ok(Node::File(StoredFile::new(content, version)))
+            }
+        }
+    }
+
+    /// Finds where `path` leads.
+    pub(crate) fn find(&self, path: &MemoryPath) -> Result<Place, StoreError> {
+        let Some(parent) = path.parent() else { return Ok(Place::Directory) };
+        let Some(parent) = self.open_directory(&parent)? else { return Ok(Place::Absent) };
+        match look_up(&parent, path)? {
+            Found::File => Ok(Place::File { parent }),
+            Found::Directory(_) if self.holds_a_file(path)? => Ok(Place::Directory),
+            Found::Absent | Found::Directory(_) => Ok(Place::Absent),
+        }
+    }
+
+    /// Opens the directory at `path`, with or without files; `None` where there is none.
+    pub(crate) fn open_directory(&self, path: &MemoryPath) -> Result<Option<Dir>, StoreError> {
+        match self.descend(path)? {
+            Some(Descent::Complete(directory)) => Ok(Some(directory)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Opens one directory after another on the way down to `path`; `None` where `memories/` is missing.
+    pub(crate) fn descend(&self, path: &MemoryPath) -> Result<Option<Descent>, StoreError> {
+        let Some(root) = &self.root else { return Ok(None) };
+        let mut deepest = root.try_clone().map_err(|error| failed("opening a directory", error))?;
+        let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), MemoryPath::parent).collect();
+        remaining.pop(); // the root
+        while let Some(next) = remaining.pop() {
+            match look_up(&deepest, &next)? {
+                Found::Directory(directory) => deepest = directory,
+                Found::File => return Ok(Some(Descent::File { path: next })),
+                Found::Absent => {
+                    let missing = std::iter::once(next).chain(remaining.into_iter().rev()).collect();
+                    return Ok(Some(Descent::Missing { deepest, missing }));
+                }
+            }
+        }
+        Ok(Some(Descent::Complete(deepest)))
+    }
+
+    /// Every file strictly beneath `directory`, with its size.
+    pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
+        Walk { tree: self, pending: vec![Pending { path: directory.clone(), parent: None }], current: None }
+    }
+
+    fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
+        self.files_beneath(directory).next().transpose().map(|file| file.is_some())
+    }
+}
+
+/// The last segment of a path that is not the root.
+pub(crate) fn name_of(path: &MemoryPath) -> &str {
+    path.name().unwrap_or_default()
+}
+
+/// What a legal path stands for in its directory.
+enum Found {
+    Absent,
+    Directory(Dir),
+    File,
+}
+
+impl Found {
+    fn into_directory(self) -> Option<Dir> {
+        match self {
+            Self::Directory(directory) => Some(directory),
+            Self::Absent | Self::File => None,
+        }
+    }
+}
+
+/// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
+fn look_up(directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
+    match disk::child(directory, name_of(path)).map_err(|error| failed("looking up a path", error))? {
+        Child::Absent => Ok(Found::Absent),
+        Child::Directory(directory) => Ok(Found::Directory(directory)),
+        Child::File => Ok(Found::File),
+        Child::Link => Err(StoreError::SymbolicLink { path: path.clone() }),
+        Child::Special => Err(StoreError::NotARegularFile { path: path.clone() }),
+    }
+}
+
+/// How many directories a walk keeps open at most: a deep tree must not use up the process's open files.
+const MAX_OPEN_DIRECTORIES: usize = 64;
+
+/// Goes through the files beneath a directory.
+pub(crate) struct Walk<'a> {
+    tree: &'a Tree,
+    pending: Vec<Pending>,
+    current: Option<Entries>,
+}
+
+/// A directory to be gone through.
+struct Pending {
+    path: MemoryPath,
+    /// The directory above it, where that is kept open. Else it is found from the root.
+    parent: Option<Arc<Dir>>,
+}
+
+impl Walk<'_> {
+    fn open(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
+        let Pending { path, parent } = pending;
+        let opened = match parent {
+            Some(parent) => look_up(&parent, &path).map(Found::into_directory),
+            None => self.tree.open_directory(&path),
+        };
+        match opened {
+            Ok(Some(directory)) => Entries::of(directory, path).map(Some),
+            // Another program removed or replaced it since it was listed.
+            Ok(None) | Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn push(&mut self, path: MemoryPath) {
+        let keeps_open = self.pending.len() < MAX_OPEN_DIRECTORIES;
+        let parent = self.current.as_ref().filter(|_| keeps_open).map(|entries| Arc::clone(&entries.opened));
+        self.pending.push(Pending { path, parent });
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<FileEntry, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.current.as_mut().and_then(Entries::next) {
+                Some(Ok(Entry::Directory(path))) => self.push(path),
+                Some(Ok(Entry::File(file))) => return Some(Ok(file)),
+                Some(Err(error)) => return Some(Err(failed("listing a directory", error))),
+                None => {
+                    let pending = self.pending.pop()?;
+                    match self.open(pending) {
+                        Ok(entries) => self.current = entries,
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is of interest in a directory: files and directories with legal names.
+enum Entry {
+    Directory(MemoryPath),
+    File(FileEntry),
+}
+
+/// Reads a directory and passes over everything else.
+struct Entries {
+    entries: ReadDir,
+    opened: Arc<Dir>,
+    path: MemoryPath,
+}
+
+impl Entries {
+    fn of(opened: Dir, path: MemoryPath) -> Result<Self, StoreError> {
+        let entries = opened.entries().map_err(|error| failed("listing a directory", error))?;
+        Ok(Self { entries, opened: Arc::new(opened), path })
+    }
+
+    fn next(&mut self) -> Option<io::Result<Entry>> {
+        loop {
+            let entry = self.entries.next()?.and_then(|entry| self.entry(&entry));
+            if let Some(entry) = entry.transpose() {
+                return Some(entry);
+            }
+        }
+    }
+
+    fn entry(&self, entry: &DirEntry) -> io::Result<Option<Entry>> {
+        let Some(path) = entry.file_name().to_str().and_then(|name| self.path.child(name).ok()) else {
+            return Ok(None);
+        };
+        let metadata = match entry.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None), // another program removed it
+            metadata => metadata?,
+        };
+        Ok(match () {
+            () if metadata.is_dir() => Some(Entry::Directory(path)),
+            () if metadata.is_file() => Some(Entry::File(FileEntry::new(path, metadata.len()))),
+            () => None,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! `[X1]`, `[X2]`: `kill -9` at random instants of a process that applies batches of several changes. What the process
+//! reported as done is there afterwards, and no batch is there in part.
+//!
+//! The test runs itself again as the process to be killed, so it has no harness.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_local::LocalStore;
+
+const ROUNDS: u64 = 300;
+const WRITER: &str = "MEMORY_TOOL_TEST_WRITER";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    match std::env::var_os(WRITER) {
+        Some(base) => runtime.block_on(write_until_killed(Path::new(&base))),
+        None => runtime.block_on(kill_writers()),
+    }
+}
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+/// Batch `n` writes `n` to two files and moves a directory: to `odd` or to `even`, as `n` is.
+async fn write_until_killed(base: &Path) {
+    let store = LocalStore::open(base).await.unwrap();
+    let mut stdout = std::io::stdout();
+    for number in state(&store).await + 1.. {
+        let (from, to) = if !number.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
+        let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes()).unwrap();
+        let batch = batch.write(path("/memories/new/b"), number.to_string().into_bytes()).unwrap();
+        let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}"))).unwrap();
+        store.apply(batch).await.unwrap();
+        writeln!(stdout, "{number}").unwrap();
+        stdout.flush().unwrap();
+    }
+}
+
+/// The number of the last batch, which all its changes must agree on.
+async fn state(store: &LocalStore) -> u64 {
+    let read = async |text: &str| match store.read(&path(text)).await.unwrap() {
+        Node::File(file) => Some(String::from_utf8(file.content).unwrap()),
+        _ => None,
+    };
+    let number: u64 = read("/memories/a").await.unwrap().parse().unwrap();
+    assert_eq!(read("/memories/new/b").await, Some(number.to_string()), "a batch is there in part");
+    let directories = (read("/memories/even/file").await, read("/memories/odd/file").await);
+    let moved = Some("moved".to_owned());
+    let expected = if number.is_multiple_of(2) { (moved, None) } else { (None, moved) };
+    assert_eq!(directories, expected, "a batch is there in part");
+    number
+}
+
+async fn kill_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("base");
+    let store = LocalStore::open(&base).await.unwrap();
+    let start = Batch::new().write(path("/memories/a"), b"0".to_vec()).unwrap();
+    let start = start.write(path("/memories/new/b"), b"0".to_vec()).unwrap();
+    store.apply(start.write(path("/memories/even/file"), b"moved".to_vec()).unwrap()).await.unwrap();
+    let (mut interrupted, mut replayed) = (0, 0);
+    for round in 0..ROUNDS {
+        let acknowledged = run_writer_for(&base, Duration::from_micros(3_000 + round * 7_919 % 20_000));
+        interrupted += usize::from(std::fs::read_dir(base.join(".memory-tool/staging")).unwrap().next().is_some());
+        replayed += usize::from(base.join(".memory-tool/journal").exists());
+        let found = state(&LocalStore::open(&base).await.unwrap()).await;
+        assert!(found >= acknowledged, "batch {acknowledged} was acknowledged, but the last that is there is {found}");
+        let files: Vec<_> = store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect();
+        assert_eq!(files.len(), 3, "{files:?}");
+    }
+    println!("{ROUNDS} kills, {interrupted} of them in the middle of a batch, {replayed} with a journal to complete");
+    assert!(replayed > 0, "no kill hit a decided batch: the test shows nothing");
+    println!("test result: ok. 1 passed; 0 failed");
+}
+
+/// Starts a writer, kills it after a while, and gives the number of the last batch that it reported as done.
+fn run_writer_for(base: &Path, duration: Duration) -> u64 {
+    let mut writer = Command::new(std::env::current_exe().unwrap());
+    let mut writer = writer.env(WRITER, base).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(duration);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    let reported = BufReader::new(writer.stdout.take().unwrap()).lines();
+    reported.map(|line| line.unwrap().parse().unwrap()).last().unwrap_or(0)
+}
