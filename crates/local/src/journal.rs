@@ -49,10 +49,10 @@ pub(crate) fn decide(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result
     disk::rename_new(staging, UNFINISHED_JOURNAL, private, JOURNAL)
 }
 
-/// The steps that were decided; none where there is no journal.
-pub(crate) fn read(private: &Dir) -> io::Result<Vec<Step>> {
+/// The steps that were decided; `None` where there is no journal.
+pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
     if !is_pending(private)? {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let journal = serde_json::from_slice::<Journal<'_>>(&disk::read_file(private, JOURNAL)?);
     let journal = journal.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -60,7 +60,7 @@ pub(crate) fn read(private: &Dir) -> io::Result<Vec<Step>> {
         let message = format!("the journal has format {}, of a newer version of this program", journal.format);
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    Ok(journal.steps.into_owned())
+    Ok(Some(journal.steps.into_owned()))
 }
 
 /// Forgets the steps, which must all be done and on the disk.

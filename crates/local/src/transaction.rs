@@ -36,6 +36,14 @@ impl<'a> Transaction<'a> {
 
     /// Applies the batch.
     pub(crate) fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let applied = self.check_and_perform(batch);
+        if applied.is_err() && journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
+            self.sweep_staging();
+        }
+        applied
+    }
+
+    fn check_and_perform(&self, batch: Batch) -> Result<(), StoreError> {
         for (path, expected) in batch.preconditions() {
             expected.check(path, &self.tree.read(path)?)?;
         }
@@ -44,6 +52,7 @@ impl<'a> Transaction<'a> {
         }
         let steps = batch.into_changes().into_iter().map(|change| self.stage(change));
         match steps.collect::<Result<Vec<_>, _>>()?.as_slice() {
+            [] => Ok(()),
             [step] => self.perform(step),
             steps => self.perform_through_journal(steps),
         }
@@ -120,10 +129,8 @@ impl<'a> Transaction<'a> {
     }
 
     fn complete_journal(&self) -> Result<(), StoreError> {
-        let steps = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
-        if steps.is_empty() {
-            return Ok(());
-        }
+        let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
+        let Some(steps) = decided else { return Ok(()) };
         for step in &steps {
             match self.perform(step) {
                 // Another program took the free path: the file stays where it was, and nothing is lost.
@@ -192,7 +199,7 @@ impl<'a> Transaction<'a> {
                 self.prune_above(path)?;
             }
         }
-        self.sweep_staging();
+        let _ = disk::remove_all(&self.staging, &removed); // else the next transaction sweeps it up
         Ok(())
     }
 
@@ -280,4 +287,125 @@ fn refused(path: &MemoryPath, operation: &'static str, error: io::Error) -> Stor
 fn unknown_change() -> StoreError {
     let message = "this version of the local store does not know a change of the batch";
     failed("applying a batch", io::Error::new(io::ErrorKind::Unsupported, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use memory_tool_core::Node;
+
+    use super::*;
+
+    fn path(text: &str) -> MemoryPath {
+        MemoryPath::parse(text).unwrap()
+    }
+
+    fn store(base: &Path) -> Layout {
+        let layout = Layout::open(base).unwrap();
+        for name in ["edited", "removed/a/b", "moved/c"] {
+            let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec()).unwrap();
+            Transaction::begin(&layout).unwrap().apply(batch).unwrap();
+        }
+        layout
+    }
+
+    fn batch() -> Batch {
+        let batch = Batch::new().remove(path("/memories/removed")).unwrap();
+        let batch = batch.write(path("/memories/edited"), b"new".to_vec()).unwrap();
+        let batch = batch.write(path("/memories/made/d"), b"new".to_vec()).unwrap();
+        batch.rename(path("/memories/moved"), path("/memories/to/moved")).unwrap()
+    }
+
+    fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
+        let tree = Tree::new(layout.memories().unwrap());
+        let files = tree.files_beneath(&MemoryPath::root()).map(|file| file.unwrap().path);
+        let mut contents: Vec<_> = files.map(|path| (path.to_string(), content(&tree, &path))).collect();
+        contents.sort();
+        contents
+    }
+
+    fn content(tree: &Tree, path: &MemoryPath) -> Vec<u8> {
+        match tree.read(path).unwrap() {
+            Node::File(file) => file.content,
+            other => panic!("{path} is {other:?}"),
+        }
+    }
+
+    fn staging_is_empty(layout: &Layout) -> bool {
+        layout.staging().unwrap().entries().unwrap().next().is_none()
+    }
+
+    #[test]
+    fn x1_a_decided_batch_is_completed_from_wherever_it_stopped() {
+        let changed = [
+            ("/memories/edited".to_owned(), b"new".to_vec()),
+            ("/memories/made/d".to_owned(), b"new".to_vec()),
+            ("/memories/to/moved/c".to_owned(), b"old".to_vec()),
+        ];
+        for done in 0..=4 {
+            let base = tempfile::tempdir().unwrap();
+            let layout = store(base.path());
+            let interrupted = Transaction::begin(&layout).unwrap();
+            let steps: Vec<_> =
+                batch().into_changes().into_iter().map(|step| interrupted.stage(step).unwrap()).collect();
+            journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+            for step in &steps[..done] {
+                interrupted.perform(step).unwrap();
+            }
+            drop(interrupted);
+            Transaction::begin(&layout).unwrap();
+            assert_eq!(contents(&layout), changed, "after {done} steps");
+            assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
+        }
+    }
+
+    #[test]
+    fn x1_a_batch_that_was_not_decided_never_happened() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let before = contents(&layout);
+        let interrupted = Transaction::begin(&layout).unwrap();
+        for change in batch().into_changes() {
+            interrupted.stage(change).unwrap();
+        }
+        drop(interrupted);
+        Transaction::begin(&layout).unwrap();
+        assert_eq!(contents(&layout), before);
+        assert!(staging_is_empty(&layout));
+    }
+
+    #[test]
+    fn a_decided_rename_to_a_path_that_another_program_took_loses_nothing() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let interrupted = Transaction::begin(&layout).unwrap();
+        let steps: Vec<_> = batch().into_changes().into_iter().map(|step| interrupted.stage(step).unwrap()).collect();
+        journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+        std::fs::create_dir(base.path().join("memories/to")).unwrap();
+        std::fs::write(base.path().join("memories/to/moved"), "theirs").unwrap();
+        Transaction::begin(&layout).unwrap();
+        let kept = contents(&layout);
+        assert!(kept.contains(&("/memories/moved/c".to_owned(), b"old".to_vec())), "{kept:?}");
+        assert!(kept.contains(&("/memories/to/moved".to_owned(), b"theirs".to_vec())), "{kept:?}");
+    }
+
+    #[test]
+    fn an_empty_batch_leaves_no_journal() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        Transaction::begin(&layout).unwrap().apply(Batch::new()).unwrap();
+        assert!(!journal::is_pending(&layout.private().unwrap()).unwrap());
+    }
+
+    #[test]
+    fn a_batch_of_which_one_change_cannot_be_made_changes_nothing() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let before = contents(&layout);
+        let refused = batch().remove(path("/memories/missing")).unwrap();
+        let error = Transaction::begin(&layout).unwrap().apply(refused).unwrap_err();
+        assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
+        assert_eq!(contents(&layout), before);
+    }
 }

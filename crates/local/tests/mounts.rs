@@ -1,0 +1,137 @@
+//! A disk that is full, read-only, or another than expected: each a clear error, with nothing lost.
+//!
+//! The tests mount small file systems, which takes the rights of root on Linux. Without them they are reported as ignored.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use memory_tool_core::{Engine, MemoryTool};
+use memory_tool_local::LocalStore;
+use serde_json::json;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let can_mount = Mount::new("size=64k").is_some();
+    let trial = |name: &str, test: fn()| {
+        let reason = if can_mount { "" } else { " (needs the right to mount a file system)" };
+        let run = move || {
+            test();
+            Ok::<(), Failed>(())
+        };
+        Trial::test(format!("{name}{reason}"), run).with_ignored_flag(!can_mount)
+    };
+    let trials = vec![
+        trial("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
+        trial("a_read_only_disk_can_be_read", a_read_only_disk_can_be_read),
+        trial("memories_on_another_file_system_are_refused", memories_on_another_file_system_are_refused),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A small file system in RAM, unmounted on drop.
+struct Mount {
+    directory: tempfile::TempDir,
+}
+
+impl Mount {
+    fn new(options: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        Self::mount(directory.path(), options).then_some(Self { directory })
+    }
+
+    fn mount(path: &Path, options: &str) -> bool {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path).output();
+        mount.is_ok_and(|mount| mount.status.success())
+    }
+
+    fn base(&self) -> PathBuf {
+        self.directory.path().join("base")
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let mount = Command::new("mount").args(["-o", &options]).arg(self.directory.path()).output().unwrap();
+        assert!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.directory.path()).status();
+    }
+}
+
+/// What the model reads.
+fn call(tool: &impl MemoryTool, input: serde_json::Value) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    match runtime.block_on(tool.call(input)) {
+        Ok(reply) => reply.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn open(base: &Path) -> Result<Engine<LocalStore>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = runtime.block_on(LocalStore::open(base));
+    store.map(Engine::new).map_err(|error| std::error::Error::source(&error).unwrap().to_string())
+}
+
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    let create = |number: usize| {
+        let path = format!("/memories/d{number}/file.txt");
+        call(&tool, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)}))
+    };
+    let created = (0..10).take_while(|&number| create(number).starts_with("File created")).count();
+    assert!((2..6).contains(&created), "{created}");
+    assert_eq!(create(99), "Error: The memory storage is full. Nothing was changed");
+    assert_eq!(support::tree(&mount.base().join(".memory-tool/staging")), [], "what failed takes up no space");
+    let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": "x".repeat(50_000), "new_str": "y"});
+    let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+    assert_eq!(call(&tool, grow.clone()), "Error: The memory storage is full. Nothing was changed");
+    let files = support::tree(&mount.base().join("memories"));
+    let whole = files.iter().filter(|(_, content)| content.as_ref().is_some_and(|content| *content == [b'x'; 50_000]));
+    assert_eq!(whole.count(), created, "a file was lost or is there in part");
+    // Claude can make room, and what failed then works.
+    assert!(call(&tool, json!({"command": "delete", "path": "/memories/d2"})).starts_with("Successfully deleted"));
+    assert!(call(&tool, edit).starts_with("The memory file has been edited."));
+    assert!(call(&tool, grow).ends_with("has been edited."));
+    assert_eq!(support::tree(&mount.base().join(".memory-tool/staging")), []);
+}
+
+fn a_read_only_disk_can_be_read() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
+    call(&tool, create);
+    mount.remount("ro");
+    let tool = open(&mount.base()).unwrap();
+    let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
+    assert!(view.ends_with("     1\ta"), "{view}");
+    for input in [
+        json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"}),
+        json!({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "b"}),
+        json!({"command": "delete", "path": "/memories/a.txt"}),
+        json!({"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/c.txt"}),
+    ] {
+        assert_eq!(call(&tool, input), "Error: The memory storage refused access. Nothing was changed");
+    }
+    let error = open(&mount.directory.path().join("new")).unwrap_err();
+    assert!(error.contains("Read-only"), "{error}");
+}
+
+fn memories_on_another_file_system_are_refused() {
+    let mount = Mount::new("size=256k").unwrap();
+    let memories = mount.base().join("memories");
+    std::fs::create_dir_all(&memories).unwrap();
+    assert!(Mount::mount(&memories, "size=64k"));
+    let error = open(&mount.base()).unwrap_err();
+    Command::new("umount").arg(&memories).status().unwrap();
+    assert!(error.contains("another file system"), "{error}");
+}
