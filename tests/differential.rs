@@ -1,0 +1,194 @@
+//! Random sequences of commands and batches, run on the local store and on the in-memory reference: every reply must be
+//! the same to the byte, and so must all that is stored in the end.
+//!
+//! Paths and texts come from a tiny alphabet, so that collisions, prefixes and nesting are common. `PROPTEST_CASES` sets
+//! the number of sequences.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use memory_tool_core::{
+    Batch, Engine, Expected, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, Version,
+};
+use memory_tool_local::LocalStore;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+/// What a sequence consists of.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A command, as a model would send it.
+    Command(Value),
+    /// A batch, as a store over a store would apply it.
+    Batch(Vec<Part>),
+}
+
+/// A precondition or change of a batch.
+#[derive(Clone, Debug)]
+enum Part {
+    RequireAbsent(String),
+    /// Require the version that the file has now, or one that no file has.
+    RequireVersion(String, bool),
+    Write(String, Vec<u8>),
+    Remove(String),
+    Rename(String, String),
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let segment = select(vec!["a", "b", "ab", "a.b", "a-b", "A", ".h", "node_modules"]);
+    let legal = prop::collection::vec(segment, 0..4)
+        .prop_map(|segments| segments.iter().fold("/memories".to_owned(), |path, segment| format!("{path}/{segment}")));
+    let illegal = select(vec!["/memories/../a", "/memoriesX", "/memories//a", "/memories/a/", "/memories/%2e%2e/a"]);
+    prop_oneof![19 => legal, 1 => illegal.prop_map(str::to_owned)]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::collection::vec(select(vec!["a", "aa", "b", "\n", "\r\n", "é", "\u{2028}", "$&"]), 0..6)
+        .prop_map(|parts| parts.concat())
+}
+
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    let image = b"\x89PNG\r\n\x1a\n".to_vec();
+    prop_oneof![4 => text().prop_map(String::into_bytes), 1 => Just(b"\xff\xfe".to_vec()), 1 => Just(image)]
+}
+
+fn command() -> impl Strategy<Value = Value> {
+    let line = -2_i64..6;
+    prop_oneof![
+        2 => path().prop_map(|path| json!({"command": "view", "path": path})),
+        1 => (path(), line.clone(), line.clone())
+            .prop_map(|(path, from, to)| json!({"command": "view", "path": path, "view_range": [from, to]})),
+        4 => (path(), text()).prop_map(|(path, text)| json!({"command": "create", "path": path, "file_text": text})),
+        3 => (path(), text(), text()).prop_map(|(path, old, new)| {
+            json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
+        }),
+        3 => (path(), line, text()).prop_map(|(path, line, text)| {
+            json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})
+        }),
+        2 => path().prop_map(|path| json!({"command": "delete", "path": path})),
+        4 => (path(), path())
+            .prop_map(|(old, new)| json!({"command": "rename", "old_path": old, "new_path": new})),
+    ]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        1 => path().prop_map(Part::RequireAbsent),
+        1 => (path(), any::<bool>()).prop_map(|(path, current)| Part::RequireVersion(path, current)),
+        4 => (path(), content()).prop_map(|(path, content)| Part::Write(path, content)),
+        2 => path().prop_map(Part::Remove),
+        2 => (path(), path()).prop_map(|(from, to)| Part::Rename(from, to)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => command().prop_map(Step::Command),
+        1 => prop::collection::vec(part(), 1..4).prop_map(Step::Batch),
+    ]
+}
+
+/// Builds the batch; a part that is not legal, or overlaps another, is left out.
+async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
+    let mut batch = Batch::new();
+    for part in parts {
+        batch = with_part(store, batch.clone(), part).await.unwrap_or(batch);
+    }
+    batch
+}
+
+async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch> {
+    let path = |text: &String| text.parse::<MemoryPath>().ok();
+    match part {
+        Part::RequireAbsent(at) => Some(batch.require(path(at)?, Expected::Absent)),
+        Part::RequireVersion(at, current) => {
+            let version = match store.read(&path(at)?).await {
+                Ok(Node::File(file)) if *current => file.version,
+                _ => Version::new(*b"stale"),
+            };
+            Some(batch.require(path(at)?, Expected::Version(version)))
+        }
+        Part::Write(at, content) => batch.write(path(at)?, content.clone()).ok(),
+        Part::Remove(at) => batch.remove(path(at)?).ok(),
+        Part::Rename(from, to) => batch.rename(path(from)?, path(to)?).ok(),
+    }
+}
+
+/// What a step answers, in a form that can be compared between stores.
+async fn run<S: Store>(tool: &Engine<S>, step: &Step) -> String {
+    match step {
+        Step::Command(input) => {
+            let result = ToolResult::new(None, &tool.call(input.clone()).await);
+            serde_json::to_string(&result).unwrap()
+        }
+        Step::Batch(parts) => {
+            let batch = batch(tool.store(), parts).await;
+            describe(tool.store().apply(batch).await)
+        }
+    }
+}
+
+fn describe(outcome: Result<(), StoreError>) -> String {
+    match outcome {
+        Ok(()) => "done".to_owned(),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+/// Every file of the store with its contents.
+async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
+    let mut files = store.list(&MemoryPath::root()).await.unwrap();
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    let mut contents = Vec::new();
+    for file in files {
+        let content = match store.read(&file.path).await.unwrap() {
+            Node::File(stored) => stored.content,
+            other => unreachable!("{} is listed, but {other:?}", file.path),
+        };
+        contents.push((file.path, file.size, content));
+    }
+    contents
+}
+
+/// Whether any directory on the disk holds nothing: a directory is to vanish with its last file.
+fn has_empty_directory(directory: &Path) -> bool {
+    let entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
+    let is_root = directory.ends_with("memories");
+    (entries.is_empty() && !is_root)
+        || entries.iter().any(|entry| entry.file_type().unwrap().is_dir() && has_empty_directory(&entry.path()))
+}
+
+fn temporary_directory() -> tempfile::TempDir {
+    let in_ram = Path::new("/dev/shm");
+    if in_ram.is_dir() { tempfile::tempdir_in(in_ram).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+proptest! {
+    #[test]
+    fn the_local_store_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        create_overwrites in any::<bool>(),
+        cap in prop::option::of(1_usize..300),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let directory = temporary_directory();
+            let cap = cap.and_then(NonZeroUsize::new);
+            let reference = Engine::builder(InMemoryStore::new()).create_overwrites(create_overwrites);
+            let reference = reference.max_view_characters(cap).build();
+            let local = LocalStore::open(directory.path()).await.unwrap();
+            let local = Engine::builder(local).create_overwrites(create_overwrites).max_view_characters(cap).build();
+            for step in &steps {
+                prop_assert_eq!(run(&local, step).await, run(&reference, step).await, "{:?}", step);
+            }
+            prop_assert_eq!(contents(local.store()).await, contents(reference.store()).await);
+            prop_assert!(!has_empty_directory(&directory.path().join("memories")));
+            let staging = directory.path().join(".memory-tool/staging");
+            prop_assert!(std::fs::read_dir(staging).unwrap().next().is_none());
+            Ok(())
+        })?;
+    }
+}
