@@ -147,6 +147,7 @@ pub(crate) use windows::*;
 #[cfg(unix)]
 mod unix {
     use std::io;
+    use std::path::Path;
 
     use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 
@@ -166,9 +167,9 @@ mod unix {
     }
 
     /// Makes a directory in a place that nobody else reaches, with its mode set whatever the umask.
-    pub(crate) fn create_private_directory(directory: &Dir, name: &str) -> io::Result<()> {
+    pub(crate) fn create_private_directory(directory: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
-        directory.create_dir_with(name, builder.mode(DIRECTORY_MODE))?;
+        directory.create_dir_with(&name, builder.mode(DIRECTORY_MODE))?;
         directory.set_permissions(name, Permissions::from_mode(DIRECTORY_MODE))
     }
 
@@ -195,6 +196,7 @@ mod unix {
 #[cfg(windows)]
 mod windows {
     use std::io;
+    use std::path::Path;
 
     use cap_std::fs::{Dir, File, OpenOptions};
 
@@ -206,7 +208,7 @@ mod windows {
     }
 
     /// Makes a directory. Who may enter it is inherited from the directory above the store.
-    pub(crate) fn create_private_directory(directory: &Dir, name: &str) -> io::Result<()> {
+    pub(crate) fn create_private_directory(directory: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
         directory.create_dir(name)
     }
 

@@ -98,18 +98,19 @@ fn create_base(base: &Path) -> io::Result<()> {
     let mut missing: Vec<_> = missing.collect();
     missing.reverse();
     for directory in missing {
-        create_ambient(directory)?;
+        match create_ambient(directory) {
+            // Made meanwhile by another process, or by the step before: `new/..` exists once `new` does.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => created?,
+        }
     }
     Ok(())
 }
 
 fn create_ambient(path: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
-        return std::fs::create_dir(path); // a name that is not UTF-8, or no name at all
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return std::fs::create_dir(path); // `..`, or the root of the file system
     };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    match disk::create_private_directory(&Dir::open_ambient_dir(parent, ambient_authority())?, name) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        created => created,
-    }
+    disk::create_private_directory(&Dir::open_ambient_dir(parent, ambient_authority())?, name)
 }

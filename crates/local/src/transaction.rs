@@ -1,7 +1,7 @@
 //! [`Transaction`]: how a batch changes the files, in one step or through the journal.
 
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cap_std::fs::Dir;
 use memory_tool_core::{Batch, Change, MemoryPath, StoreError};
@@ -268,10 +268,10 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// A name that no other file in the staging directory has.
+/// A name that no other file in the staging directory has. It is random: in a container the next process has the same id.
 fn temporary_name() -> String {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    format!("{random:016x}")
 }
 
 /// Why a path that was to be made could not be: another program may have taken it just before.

@@ -216,3 +216,11 @@ async fn clear_all_memory_leaves_an_empty_directory() {
     let again = Engine::new(LocalStore::open(memory.base()).await.unwrap());
     assert!(again.call(json!({"command": "view", "path": "/memories"})).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_base_is_made_with_all_that_is_missing_above_it() {
+    let memory = Memory::new().await;
+    let base = memory.outside().join("new/../other/./base");
+    LocalStore::open(&base).await.unwrap();
+    assert!(memory.outside().join("other/base/memories").is_dir());
+}
