@@ -1,5 +1,7 @@
 //! The six commands on a store that lives in this process: what Claude sends, and what it reads.
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
 use serde_json::json;
 

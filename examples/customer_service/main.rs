@@ -4,6 +4,8 @@
 //! The first run finds an empty memory, so it plays the day before, on which Claude is told what to remember. Run it again,
 //! and Claude answers from what it remembers.
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use std::error::Error;
 
 use memory_tool_core::{Engine, MemoryTool, ToolResult, ToolUse};

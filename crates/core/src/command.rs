@@ -55,7 +55,7 @@ impl Command {
         let fields = Fields { command: CommandName::parse(fields)?, fields };
         Ok(match fields.command {
             CommandName::View => {
-                Self::View(ViewCommand { path: fields.path("path")?, view_range: fields.view_range()? })
+                Self::View(ViewCommand { path: fields.path("path")?, view_range: fields.view_range() })
             }
             CommandName::Create => {
                 Self::Create(CreateCommand { path: fields.path("path")?, file_text: fields.text("file_text")? })
@@ -267,21 +267,22 @@ impl RenameCommand {
     }
 }
 
-/// The `view_range` of `view`, as it was given: whether it fits can only be told with the file at hand (`[V4]`).
+/// The `view_range` of `view`, as it was given: whether it fits can only be told with the file at hand, and a directory
+/// ignores whatever it is (`[V4]`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct ViewRange(Vec<Value>);
+pub struct ViewRange(Value);
 
 impl ViewRange {
     /// The lines from `first` to `last`, 1-based and inclusive; a `last` of -1 means to the end.
     pub fn new(first: i64, last: i64) -> Self {
-        Self(vec![first.into(), last.into()])
+        Self(Value::from(vec![first, last]))
     }
 
     /// The first and last line, 1-based and inclusive, that the range means in a file of `total_lines`; `None` where it
     /// does not fit (`[V4]`).
     pub fn resolve(&self, total_lines: usize) -> Option<(usize, usize)> {
-        let [first, last] = self.0.as_slice() else { return None };
+        let [first, last] = self.0.as_array()?.as_slice() else { return None };
         let first = usize::try_from(integer(first)?).ok().filter(|first| (1..=total_lines).contains(first))?;
         let last = match integer(last)? {
             -1 => total_lines,
@@ -293,8 +294,13 @@ impl ViewRange {
 
 impl fmt::Display for ViewRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = self.0.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
-        write!(f, "[{}]", echo(&values))
+        let given = match &self.0 {
+            Value::Array(values) => {
+                format!("[{}]", values.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
+            }
+            other => other.to_string(),
+        };
+        f.write_str(&echo(&given))
     }
 }
 
@@ -343,12 +349,8 @@ impl Fields<'_> {
         integer(value).ok_or_else(|| self.wrong_type(field, "an integer", value))
     }
 
-    fn view_range(&self) -> Result<Option<ViewRange>, Error> {
-        match self.optional("view_range") {
-            None => Ok(None),
-            Some(Value::Array(values)) => Ok(Some(ViewRange(values.clone()))),
-            Some(other) => Err(self.wrong_type("view_range", "an array of two integers", other)),
-        }
+    fn view_range(&self) -> Option<ViewRange> {
+        self.optional("view_range").cloned().map(ViewRange)
     }
 
     fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> Error {
@@ -432,6 +434,8 @@ mod tests {
             json!([1.5, 2]),
             json!(["1", 2]),
             json!([null, 2]),
+            json!("[1, 2]"),
+            json!({"first": 1, "last": 2}),
         ] {
             assert_eq!(resolve(unfit.clone()), None, "{unfit}");
         }

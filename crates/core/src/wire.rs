@@ -26,7 +26,7 @@ impl ToolUse {
     /// [`RejectedToolUse`] for text that is not JSON in UTF-8, or a block that lacks a field or is for another tool. It
     /// keeps the block's id, so that the error can be answered to it.
     pub fn parse(json: &[u8]) -> Result<Self, RejectedToolUse> {
-        let value = serde_json::from_slice(json).map_err(|error| RejectedToolUse::not_json(&error))?;
+        let value = serde_json::from_slice(json).map_err(|error| RejectedToolUse::not_json(json, &error))?;
         match value {
             Value::Object(block) if block.get("type").and_then(Value::as_str) == Some("tool_use") => {
                 let id = block.get("id").and_then(Value::as_str).map(str::to_owned);
@@ -71,9 +71,18 @@ impl RejectedToolUse {
         Self { id: None, error: Error::Input(error) }
     }
 
-    fn not_json(error: &serde_json::Error) -> Self {
-        Self::new(InputError::NotJson { reason: echo(&error.to_string()) })
+    /// Text that cannot be read as a whole may still tell its id: half a surrogate pair, or a number that no type can
+    /// hold, is passed over where nobody asks for its value.
+    fn not_json(json: &[u8], error: &serde_json::Error) -> Self {
+        let id = serde_json::from_slice::<Identified>(json).ok().map(|block| block.id);
+        Self { id, error: Error::Input(InputError::NotJson { reason: echo(&error.to_string()) }) }
     }
+}
+
+/// The one field of a block that its answer needs.
+#[derive(Deserialize)]
+struct Identified {
+    id: String,
 }
 
 /// The answer to a call: a `tool_result` block (`[W2]`).
@@ -185,6 +194,15 @@ mod tests {
             let rejected = ToolUse::parse(block.as_bytes()).unwrap_err();
             assert_eq!((rejected.id.as_deref(), rejected.error.to_string().as_str()), (Some("t"), message));
         }
+    }
+
+    #[test]
+    fn a_block_that_no_value_can_hold_keeps_its_id() {
+        for unreadable in [r#""\ud800""#, "1e400"] {
+            let block = format!(r#"{{"type":"tool_use","input":{{"command":{unreadable}}},"id":"t","name":"memory"}}"#);
+            assert_eq!(ToolUse::parse(block.as_bytes()).unwrap_err().id.as_deref(), Some("t"));
+        }
+        assert_eq!(ToolUse::parse(br#"{"id":"t""#).unwrap_err().id, None);
     }
 
     #[test]

@@ -1,0 +1,242 @@
+//! [`Arguments`]: what the command line takes, and what `--help` says of it.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
+use clap::{Args, Parser, Subcommand};
+use memory_tool_core::DEFAULT_MAX_VIEW_CHARACTERS;
+
+use crate::store_url::StoreUrl;
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+  0  done; for `run`: the input ended, or nobody reads the output any more
+  1  the tool answered with an error
+  2  no answer: wrong usage, a store that cannot be opened, or input or output that failed";
+
+// One line a paragraph: clap wraps them to the width of the terminal.
+const RUN_PROTOCOL: &str = "\
+Each line of the input is one JSON text: a `tool_use` block, or a bare command object such as \
+{\"command\": \"view\", \"path\": \"/memories\"}.
+
+Each line, also an empty or a broken one, gets one line of output, in order and flushed at once: a `tool_result` block \
+with the id of the `tool_use` block, or without one for a bare command. Causes of failures in the storage go to the \
+standard error, never into a result.
+
+A line may have up to 16 MiB; a longer one is skipped and answered with an error.";
+
+/// Claude's memory tool on your own storage
+#[derive(Debug, Parser)]
+#[command(name = "memory-tool", version, after_help = EXIT_STATUSES, max_term_width = 120)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: Action,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Answer commands, one JSON text a line, until the input ends
+    #[command(after_help = RUN_PROTOCOL)]
+    Run(RunArguments),
+    /// The commands for people.
+    #[command(flatten)]
+    Command(CommandArguments),
+}
+
+/// The arguments of `run`.
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    /// Let `create` replace a file that exists, instead of refusing
+    #[arg(long)]
+    pub(crate) create_overwrites: bool,
+
+    /// Show at most N characters of a file or listing in one `view`
+    #[arg(long, value_name = "N|none", default_value_t)]
+    pub(crate) max_view_chars: ViewCap,
+}
+
+/// One of the tool's six commands, given by a person.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CommandArguments {
+    /// Show a directory two levels deep, or a file with line numbers
+    View(ViewArguments),
+    /// Create a file
+    Create(CreateArguments),
+    /// Replace a text that occurs exactly once in a file
+    #[command(name = "str_replace", visible_alias = "str-replace")]
+    StrReplace(StrReplaceArguments),
+    /// Insert a line, or several, into a file
+    Insert(InsertArguments),
+    /// Delete a file, or a directory with all that is beneath it
+    Delete(DeleteArguments),
+    /// Rename or move a file or directory
+    Rename(RenameArguments),
+}
+
+/// The arguments of `view`.
+#[derive(Args, Debug)]
+pub(crate) struct ViewArguments {
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+
+    /// What to show: /memories, or a path beneath it
+    pub(crate) path: String,
+
+    /// Show only these lines of a file, counted from 1; a LAST of -1 means to the end
+    #[arg(long, num_args = 2, value_names = ["FIRST", "LAST"], allow_negative_numbers = true)]
+    pub(crate) view_range: Option<Vec<i64>>,
+}
+
+/// The arguments of `create`.
+#[derive(Args, Debug)]
+pub(crate) struct CreateArguments {
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+
+    /// The file to create, beneath /memories
+    pub(crate) path: String,
+
+    /// The file's text [default: what --file or the standard input holds]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
+    pub(crate) text: Option<String>,
+
+    /// Read the text from this file of your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// The arguments of `str_replace`.
+#[derive(Args, Debug)]
+pub(crate) struct StrReplaceArguments {
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+
+    /// The file to edit
+    pub(crate) path: String,
+
+    /// The text to replace, taken literally
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) old_str: String,
+
+    /// The text to put in its place, taken literally [default: none, which deletes]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) new_str: Option<String>,
+}
+
+/// The arguments of `insert`.
+#[derive(Args, Debug)]
+pub(crate) struct InsertArguments {
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+
+    /// The file to edit
+    pub(crate) path: String,
+
+    /// How many lines stand before the inserted text: 0 inserts at the beginning
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) insert_line: i64,
+
+    /// The text to insert [default: what --file or the standard input holds]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
+    pub(crate) insert_text: Option<String>,
+
+    /// Read the text from this file of your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// The arguments of `delete`.
+#[derive(Args, Debug)]
+pub(crate) struct DeleteArguments {
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+
+    /// What to delete
+    pub(crate) path: String,
+}
+
+/// The arguments of `rename`.
+#[derive(Args, Debug)]
+pub(crate) struct RenameArguments {
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+
+    /// What to rename
+    pub(crate) old_path: String,
+
+    /// Its new path, which must be free
+    pub(crate) new_path: String,
+}
+
+/// What every command for people takes.
+#[derive(Args, Debug)]
+pub(crate) struct SharedArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    /// Print the reply, also an error, as a `tool_result` block in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The store that a subcommand works on.
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgument {
+    /// Where the memory is kept: a directory's path, or a file: URL
+    #[arg(long = "store", value_name = "URL", value_parser = store_url_parser())]
+    pub(crate) url: StoreUrl,
+}
+
+fn store_url_parser() -> ValueParser {
+    OsStringValueParser::new().try_map(|given| StoreUrl::parse(&given)).into()
+}
+
+/// The cap on what one `view` shows, in characters (`[V8]`); `None` is no cap, written `none`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewCap(pub(crate) Option<NonZeroUsize>);
+
+impl Default for ViewCap {
+    fn default() -> Self {
+        Self(Some(DEFAULT_MAX_VIEW_CHARACTERS))
+    }
+}
+
+impl fmt::Display for ViewCap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(characters) => characters.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl FromStr for ViewCap {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given {
+            "none" => Ok(Self(None)),
+            number => number.parse().map(|number| Self(Some(number))).map_err(|_| "a number from 1 up, or `none`"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,116 @@
+//! The six commands for people. Each is put into the words of the wire, so that it means the same there.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+
+use memory_tool_core::{Engine, Error, MemoryTool as _, Reply, ToolResult};
+use serde_json::{Value, json};
+
+use crate::arguments::{CommandArguments, SharedArguments};
+use crate::failure::{self, Failure};
+use crate::output::{to_json, write_line};
+use crate::run::start_runtime;
+use crate::store_url;
+
+/// Runs the command, writes its reply and returns it.
+pub(crate) fn run(command: CommandArguments) -> Result<Result<Reply, Error>, Failure> {
+    let runtime = start_runtime()?;
+    let shared = shared(&command);
+    let tool = Engine::new(runtime.block_on(store_url::open(&shared.store.url))?);
+    let json = shared.json;
+    let outcome = runtime.block_on(tool.call(input(command)?));
+    write_outcome(&outcome, json)?;
+    Ok(outcome)
+}
+
+fn shared(command: &CommandArguments) -> &SharedArguments {
+    match command {
+        CommandArguments::View(arguments) => &arguments.shared,
+        CommandArguments::Create(arguments) => &arguments.shared,
+        CommandArguments::StrReplace(arguments) => &arguments.shared,
+        CommandArguments::Insert(arguments) => &arguments.shared,
+        CommandArguments::Delete(arguments) => &arguments.shared,
+        CommandArguments::Rename(arguments) => &arguments.shared,
+    }
+}
+
+/// The command as a model would send it (`[W1]`).
+fn input(command: CommandArguments) -> Result<Value, Failure> {
+    Ok(match command {
+        CommandArguments::View(view) => {
+            json!({"command": "view", "path": view.path, "view_range": view.view_range})
+        }
+        CommandArguments::Create(create) => {
+            let file_text = text(create.text, create.file)?;
+            json!({"command": "create", "path": create.path, "file_text": file_text})
+        }
+        CommandArguments::StrReplace(replace) => {
+            json!({
+                "command": "str_replace",
+                "path": replace.path,
+                "old_str": replace.old_str,
+                "new_str": replace.new_str,
+            })
+        }
+        CommandArguments::Insert(insert) => {
+            let insert_text = text(insert.insert_text, insert.file)?;
+            json!({
+                "command": "insert",
+                "path": insert.path,
+                "insert_line": insert.insert_line,
+                "insert_text": insert_text,
+            })
+        }
+        CommandArguments::Delete(delete) => json!({"command": "delete", "path": delete.path}),
+        CommandArguments::Rename(rename) => {
+            json!({"command": "rename", "old_path": rename.old_path, "new_path": rename.new_path})
+        }
+    })
+}
+
+/// The text that was given, else what the file holds, else what the standard input holds.
+fn text(given: Option<String>, file: Option<PathBuf>) -> Result<String, Failure> {
+    match (given, file) {
+        (Some(text), _) => Ok(text),
+        (None, Some(path)) => read_file(path),
+        (None, None) => read_standard_input().map_err(Failure::Input),
+    }
+}
+
+fn read_file(path: PathBuf) -> Result<String, Failure> {
+    let text = fs::read(&path).and_then(utf8);
+    text.map_err(|source| Failure::File { path, source })
+}
+
+fn read_standard_input() -> io::Result<String> {
+    let mut content = Vec::new();
+    io::stdin().lock().read_to_end(&mut content)?;
+    utf8(content)
+}
+
+fn utf8(content: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(content).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        io::Error::new(io::ErrorKind::InvalidData, format!("not UTF-8 text, from byte {offset} on"))
+    })
+}
+
+/// Writes a reply for who asked, and for the operator what the reply does not tell.
+fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failure> {
+    match outcome {
+        _ if json => write_reply(to_json(&ToolResult::new(None, outcome))?)?,
+        Ok(reply) => write_reply(reply.to_string().into_bytes())?,
+        // Nobody is left to tell where the standard error fails; the exit status still does.
+        Err(error) => drop(writeln!(io::stderr(), "{error}")),
+    }
+    if let Err(error) = outcome {
+        failure::tell_operator_causes(error);
+    }
+    Ok(())
+}
+
+fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
+    // Whether anybody still read it changes nothing: the command is done.
+    write_line(&mut io::stdout().lock(), reply).map(|_| ())
+}

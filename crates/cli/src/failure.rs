@@ -1,0 +1,76 @@
+//! [`Failure`]: why there is no answer; and how the operator reads of that, and of what the model must not read.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use memory_tool_core::BoxError;
+
+/// Why the program ends without an answer of the tool.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The asynchronous runtime could not be built.
+    #[error("cannot start")]
+    Start(#[source] io::Error),
+    /// The store could not be opened. The error of its backend says which.
+    #[error(transparent)]
+    Store(BoxError),
+    /// A file that was to give a text could not be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The standard input could not be read.
+    #[error("cannot read the standard input")]
+    Input(#[source] io::Error),
+    /// The standard output could not be written.
+    #[error("cannot write the standard output")]
+    Output(#[source] io::Error),
+}
+
+/// Writes an error and all its causes on one line of the standard error.
+pub(crate) fn tell_operator(error: &dyn Error) {
+    let mut line = format!("memory-tool: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    // Nobody is left to tell where the standard error itself fails.
+    let _ = writeln!(io::stderr(), "{}", on_one_line(&line));
+}
+
+/// Writes the causes of the tool's error for the operator, where it has any that its reply does not tell (`[W5]`).
+pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
+    use memory_tool_core::Error::{Input, Path};
+    // The source of these two is what the model reads.
+    if !matches!(error, Input(_) | Path(_)) && error.source().is_some() {
+        tell_operator(error);
+    }
+}
+
+/// The text with its control characters escaped: a name on the disk could forge lines of a log.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_feed_cannot_forge_a_line() {
+        assert_eq!(on_one_line("a\nb\u{1b}[2Jc\u{9b}é"), "a\\nb\\u{1b}[2Jc\\u{9b}é");
+    }
+}

@@ -1,0 +1,39 @@
+//! `memory-tool`: Claude's memory tool as a program. `README.md` and `--help` say how to use it.
+
+mod arguments;
+mod commands;
+mod failure;
+mod output;
+mod run;
+mod store_url;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::arguments::{Action, Arguments};
+use crate::failure::Failure;
+
+/// The status where the tool answered with an error.
+const REFUSED: u8 = 1;
+/// The status where there is no answer: wrong usage (clap's own status for it), or a [`Failure`].
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let Arguments { action } = Arguments::parse();
+    match perform(action) {
+        Ok(status) => status,
+        Err(failure) => {
+            failure::tell_operator(&failure);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn perform(action: Action) -> Result<ExitCode, Failure> {
+    match action {
+        Action::Run(arguments) => run::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Action::Command(command) => commands::run(command)
+            .map(|outcome| if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }),
+    }
+}

@@ -1,0 +1,171 @@
+//! How a store is named, and what is said of one that cannot be opened.
+
+#![cfg(test)]
+
+mod support;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use support::{Place, program};
+
+/// Views the store, in this working directory.
+fn view(store: impl AsRef<OsStr>, directory: &Path) -> Output {
+    program().args(["view", "/memories", "--store"]).arg(store).current_dir(directory).output().unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Whether `store` names the directory `expected`: what is created through it must be there.
+fn assert_names(store: &str, directory: &Path, expected: &Path) {
+    let path = "/memories/a";
+    let output =
+        program().args(["create", path, "--text", "here", "--store", store]).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{store}: {output:?}");
+    assert_eq!(fs::read_to_string(expected.join("memories/a")).unwrap(), "here", "{store}");
+    fs::remove_dir_all(expected).unwrap();
+}
+
+/// That neither `run` nor a command opens the store, for a reason that starts like this.
+fn assert_refused(store: impl AsRef<OsStr>, reason: &str) {
+    let store = store.as_ref();
+    for arguments in [&["run"][..], &["view", "/memories"], &["view", "/memories", "--json"]] {
+        let output = program().args(arguments).arg("--store").arg(store).output().unwrap();
+        assert_refusal(&output, reason);
+    }
+}
+
+fn assert_refusal(output: &Output, reason: &str) {
+    let errors = errors(output);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()), "{errors}");
+    assert!(errors.starts_with(reason) && errors.ends_with('\n'), "want {reason}\n got {errors}");
+}
+
+#[test]
+fn a_store_is_a_path_or_a_file_url() {
+    let place = Place::new();
+    let directory = place.outside("");
+    let absolute = directory.to_str().unwrap();
+    for (store, expected) in [
+        ("plain", "plain"),
+        ("./foo:bar", "foo:bar"),
+        ("a%20b", "a%20b"),
+        ("C:x", "C:x"),
+        ("file:relative", "relative"),
+        ("file:deep/er", "deep/er"),
+        ("FILE:a%20b/100%25", "a b/100%"),
+        ("file:%C3%A9", "é"),
+        (&format!("{absolute}/abs"), "abs"),
+        (&format!("file:{absolute}/abs"), "abs"),
+        (&format!("file://{absolute}/a%3Fb"), "a?b"),
+        (&format!("file://localhost{absolute}/abs"), "abs"),
+    ] {
+        assert_names(store, &directory, &directory.join(expected));
+    }
+}
+
+#[test]
+fn a_new_store_is_made_with_its_parents_and_is_empty() {
+    let place = Place::new();
+    let output = view("new/er/store", &place.outside(""));
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
+    assert!(place.outside("new/er/store").is_dir());
+}
+
+#[test]
+fn an_unknown_scheme_is_refused_with_a_hint() {
+    for (store, scheme) in [("foo:bar", "foo"), ("s3://bucket/prefix", "s3"), ("a+b-c.d1:x", "a+b-c.d1")] {
+        let place = Place::new();
+        let output = view(store, &place.outside(""));
+        assert_refusal(
+            &output,
+            &format!(
+                "error: invalid value '{store}' for '--store <URL>': unknown scheme `{scheme}:`. \
+                 A store is a path or a file: URL; write ./{store} for a path of that name\n"
+            ),
+        );
+        assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_url_that_names_no_directory_is_refused() {
+    for (store, reason) in [
+        ("", "it names no directory"),
+        ("file:", "it names no directory"),
+        ("file://elsewhere/a", "a file: URL cannot name the host `elsewhere`"),
+        ("file:100%", "`%` must be followed by two hexadecimal digits"),
+        ("file:a?b", "`?` and `#` have a meaning of their own"),
+        ("file:a%00b", "the decoded path is not one that this system can hold"),
+    ] {
+        assert_refused(store, &format!("error: invalid value '{store}' for '--store <URL>': {reason}"));
+    }
+}
+
+#[test]
+fn a_path_that_is_a_file_is_refused() {
+    let place = Place::new();
+    let file = place.outside("file");
+    fs::write(&file, "mine").unwrap();
+    for store in [file.clone(), file.join("beneath")] {
+        assert_refused(
+            &store,
+            &format!("memory-tool: cannot open the memory store in the directory {}: ", store.display()),
+        );
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_place_where_nobody_can_make_directories_is_refused() {
+    assert_refused("/proc/memory", "memory-tool: cannot open the memory store in the directory /proc/memory: ");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_directory_without_rights_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = Place::new();
+    fs::set_permissions(place.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, mode) in [("unreadable", 0o000), ("read-only", 0o555)] {
+        let directory = place.outside(name);
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+        for store in [directory.clone(), directory.join("new")] {
+            let output =
+                without_privileges(&place).args(["view", "/memories", "--store"]).arg(&store).output().unwrap();
+            assert_refusal(
+                &output,
+                &format!("memory-tool: cannot open the memory store in the directory {}: ", store.display()),
+            );
+            assert!(errors(&output).contains("Permission denied"), "{}", errors(&output));
+        }
+    }
+}
+
+/// The program as a user who is not the superuser, whom no rights would stop.
+#[cfg(unix)]
+fn without_privileges(place: &Place) -> Command {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::process::CommandExt as _;
+
+    const NOBODY: u32 = 65_534;
+    if fs::metadata(place.outside("")).unwrap().uid() != 0 {
+        return program();
+    }
+    // Nobody may be unable to reach the program where it was built. It is copied by another process: what this one has
+    // open for writing is open for a moment in whatever another test starts, and cannot be run meanwhile.
+    let reachable = place.outside("memory-tool");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_memory-tool")).arg(&reachable).status().unwrap();
+    assert!(copied.success());
+    let mut command = Command::new(reachable);
+    command.uid(NOBODY).gid(NOBODY);
+    command
+}
