@@ -1,0 +1,205 @@
+//! The local store against a floor and against the SDKs' tools: see `README.md` beside this file.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use memory_tool_core::{Engine, MemoryTool};
+use memory_tool_local::LocalStore;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+const ROUNDS: usize = 400;
+const LIST_ROUNDS: usize = 20;
+const FILES: usize = 10_000;
+const SIZE: usize = 4_096;
+
+fn main() {
+    let directory = tempfile::tempdir_in(target_directory()).unwrap();
+    let ours = Ours::new(directory.path());
+    let floor = Floor::new(directory.path());
+    let peers = [python_peer(directory.path()), typescript_peer(directory.path())];
+    println!("| local disk | ours | floor | ours / floor | ours / Python SDK | ours / TypeScript SDK |");
+    println!("|---|---|---|---|---|---|");
+    row("view", "`view` of a file of 4 KB", &peers, ROUNDS, |_| ours.view(), |_| floor.read());
+    row("create", "`create` of a file of 4 KB", &peers, ROUNDS, |n| ours.create(n), |n| floor.create(n));
+    row("edit", "`str_replace` in a file of 4 KB", &peers, ROUNDS, |n| ours.edit(n), |n| floor.replace(n));
+    row("list", "`view` of 10,000 files in 100 directories", &peers, LIST_ROUNDS, |_| ours.list(), |_| floor.walk());
+}
+
+/// The median seconds of each workload of a peer; null where it is not installed.
+type Peer = Value;
+
+/// Times the two in turn, and prints a row of the table.
+fn row(key: &str, title: &str, peers: &[Peer; 2], rounds: usize, ours: impl Fn(usize), floor: impl Fn(usize)) {
+    let (mut our_times, mut floor_times) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        our_times.push(time(|| ours(round)));
+        floor_times.push(time(|| floor(round)));
+    }
+    let (ours, floor) = (median(our_times), median(floor_times));
+    let [python, typescript] = peers.each_ref().map(|peer| match peer[key].as_f64() {
+        Some(seconds) => format!("{:.2}", ours.as_secs_f64() / seconds),
+        None => "not installed".to_owned(),
+    });
+    let ratio = ours.as_secs_f64() / floor.as_secs_f64();
+    println!("| {title} | {ours:.0?} | {floor:.0?} | {ratio:.2} | {python} | {typescript} |");
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn text() -> String {
+    let mut text = "line of text\n".repeat(SIZE);
+    text.truncate(SIZE - 2);
+    text + "A\n"
+}
+
+/// The two texts that an edit swaps, in turn.
+fn swap(round: usize) -> (&'static str, &'static str) {
+    if round.is_multiple_of(2) { ("A\n", "B\n") } else { ("B\n", "A\n") }
+}
+
+struct Ours {
+    runtime: Runtime,
+    few: Engine<LocalStore>,
+    many: Engine<LocalStore>,
+}
+
+impl Ours {
+    fn new(directory: &Path) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let open = |name: &str| Engine::new(runtime.block_on(LocalStore::open(directory.join(name))).unwrap());
+        let ours = Self { few: open("ours/few"), many: open("ours/many"), runtime };
+        fill(&directory.join("ours/many/memories"));
+        ours.call(&ours.few, json!({"command": "create", "path": "/memories/file.txt", "file_text": text()}));
+        ours
+    }
+
+    fn call(&self, tool: &Engine<LocalStore>, input: Value) {
+        black_box(self.runtime.block_on(tool.call(input)).unwrap().to_string());
+    }
+
+    fn view(&self) {
+        self.call(&self.few, json!({"command": "view", "path": "/memories/file.txt"}));
+    }
+
+    fn create(&self, round: usize) {
+        let path = format!("/memories/new/{round}.txt");
+        self.call(&self.few, json!({"command": "create", "path": path, "file_text": text()}));
+    }
+
+    fn edit(&self, round: usize) {
+        let (old, new) = swap(round);
+        let path = "/memories/file.txt";
+        self.call(&self.few, json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new}));
+    }
+
+    fn list(&self) {
+        self.call(&self.many, json!({"command": "view", "path": "/memories"}));
+    }
+}
+
+/// The same effects with `std::fs` alone.
+struct Floor {
+    few: PathBuf,
+    many: PathBuf,
+}
+
+impl Floor {
+    fn new(directory: &Path) -> Self {
+        let floor = Self { few: directory.join("floor/few"), many: directory.join("floor/many") };
+        fs::create_dir_all(floor.few.join("new")).unwrap();
+        fs::write(floor.few.join("file.txt"), text()).unwrap();
+        fill(&floor.many);
+        floor
+    }
+
+    fn read(&self) {
+        black_box(fs::read_to_string(self.few.join("file.txt")).unwrap());
+    }
+
+    fn create(&self, round: usize) {
+        let directory = self.few.join("new");
+        write_durably(&directory.join(format!("{round}.txt")), text().as_bytes());
+        File::open(directory).unwrap().sync_all().unwrap();
+    }
+
+    fn replace(&self, round: usize) {
+        let (file, temporary) = (self.few.join("file.txt"), self.few.join("temporary"));
+        let (old, new) = swap(round);
+        let text = fs::read_to_string(&file).unwrap().replacen(old, new, 1);
+        write_durably(&temporary, text.as_bytes());
+        fs::rename(temporary, file).unwrap();
+        File::open(&self.few).unwrap().sync_all().unwrap();
+    }
+
+    fn walk(&self) {
+        let mut size = 0;
+        for directory in fs::read_dir(&self.many).unwrap() {
+            for file in fs::read_dir(directory.unwrap().path()).unwrap() {
+                size += file.unwrap().metadata().unwrap().len();
+            }
+        }
+        assert_eq!(black_box(size), FILES as u64);
+    }
+}
+
+fn write_durably(path: &Path, content: &[u8]) {
+    let mut file = File::create_new(path).unwrap();
+    file.write_all(content).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// Files of one byte in 100 directories, without waiting for the disk.
+fn fill(directory: &Path) {
+    for number in 0..FILES {
+        let directory = directory.join(format!("d{}", number % 100));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(format!("{number}.txt")), "x").unwrap();
+    }
+}
+
+/// On the disk that is built on: the system's temporary directory may be in RAM, where nothing is ever flushed.
+fn target_directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn peers_directory() -> PathBuf {
+    target_directory().join("../peers")
+}
+
+fn peer_script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
+}
+
+fn python_peer(directory: &Path) -> Peer {
+    let mut python = Command::new(peers_directory().join("bin/python"));
+    run_peer(python.arg(peer_script("python_sdk.py")).arg(directory.join("python")))
+}
+
+fn typescript_peer(directory: &Path) -> Peer {
+    let mut node = Command::new("node");
+    run_peer(node.arg(peer_script("typescript_sdk.mjs")).arg(peers_directory()).arg(directory.join("typescript")))
+}
+
+fn run_peer(command: &mut Command) -> Peer {
+    let output = command.args([ROUNDS, FILES, SIZE].map(|number| number.to_string())).output();
+    match output {
+        Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).unwrap(),
+        _ => Value::Null,
+    }
+}
