@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod command;
+mod context_editing;
 mod definition;
 mod directory_view;
 mod echo;
@@ -19,6 +20,7 @@ pub use command::{
     Command, CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
     ViewRange,
 };
+pub use context_editing::{BETA_HEADER, ClearToolUses, Measure};
 pub use definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
 pub use engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
 pub use error::{BoxError, Error, FailureKind, InputError, StoreError};

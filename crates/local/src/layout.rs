@@ -112,5 +112,7 @@ fn create_ambient(path: &Path) -> io::Result<()> {
         return std::fs::create_dir(path); // `..`, or the root of the file system
     };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    disk::create_private_directory(&Dir::open_ambient_dir(parent, ambient_authority())?, name)
+    let parent = Dir::open_ambient_dir(parent, ambient_authority())?;
+    disk::create_private_directory(&parent, name)?;
+    disk::sync_directory(&parent)
 }

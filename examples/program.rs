@@ -1,0 +1,19 @@
+//! The program of the README, which `tests/readme.rs` compares with it.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use memory_tool_core::{Engine, MemoryTool, ToolResult, ToolUse};
+use memory_tool_local::LocalStore;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let tool = Engine::new(LocalStore::open("./memory").await?);
+    println!("{}", serde_json::to_string(&tool.definition())?); // goes into the request's `tools`
+
+    let block = r#"{"type": "tool_use", "id": "toolu_1", "name": "memory",
+                    "input": {"command": "view", "path": "/memories"}}"#; // comes from Claude
+    let call = ToolUse::parse(block.as_bytes())?;
+    let outcome = tool.call(call.input).await; // an error is an answer too
+    println!("{}", serde_json::to_string(&ToolResult::new(call.id, &outcome))?); // goes back to Claude
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! What an agent loop needs of the types: they may be shared between threads, and the futures may be spawned.
+
+use std::sync::Arc;
+
+use memory_tool_core::{
+    Batch, Command, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Reply, Store, StoreError,
+};
+use memory_tool_local::{LocalStore, LocalStoreBuilder, OpenError};
+
+fn shared_between_threads<T: Send + Sync + 'static>() {}
+
+fn spawned<F: Future + Send>(future: F) -> F {
+    future
+}
+
+#[test]
+fn types_may_be_shared_between_threads() {
+    shared_between_threads::<Engine<LocalStore>>();
+    shared_between_threads::<Arc<dyn MemoryTool>>();
+    shared_between_threads::<Arc<dyn Store>>();
+    shared_between_threads::<(Batch, Command, Error, MemoryPath, Reply, StoreError)>();
+    shared_between_threads::<(InMemoryStore, LocalStore, LocalStoreBuilder, OpenError)>();
+}
+
+#[test]
+fn futures_may_be_spawned() {
+    let tool: Arc<dyn MemoryTool> = Arc::new(Engine::new(InMemoryStore::new()));
+    let store: Box<dyn Store> = Box::new(InMemoryStore::new());
+    drop(spawned(tool.call(serde_json::Value::Null)));
+    drop(spawned(tool.clear_all_memory()));
+    drop(spawned(store.read(&MemoryPath::root())));
+    drop(spawned(store.list(&MemoryPath::root())));
+    drop(spawned(store.apply(Batch::new())));
+    drop(spawned(LocalStore::open("never opened: the future is dropped")));
+}
