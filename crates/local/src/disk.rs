@@ -39,6 +39,17 @@ pub(crate) fn child(directory: &Dir, name: &str) -> io::Result<Child> {
     }
 }
 
+/// Whether the directory lists a name in just this spelling: a file system that ignores case, or rewrites names, finds
+/// others by it too.
+pub(crate) fn lists(directory: &Dir, name: &str) -> io::Result<bool> {
+    for entry in directory.entries()? {
+        if entry?.file_name() == name {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Opens a directory that was looked up before.
 pub(crate) fn open_directory(directory: &Dir, name: &str) -> io::Result<Dir> {
     directory.open_dir_nofollow(name)
@@ -228,4 +239,20 @@ fn rename_after_check(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> i
         return Err(io::Error::from(io::ErrorKind::AlreadyExists));
     }
     rename_over(from, from_name, to, to_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_listed_in_its_own_spelling_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("Notes.txt"), "").unwrap();
+        let directory = Dir::open_ambient_dir(directory.path(), cap_std::ambient_authority()).unwrap();
+        assert!(lists(&directory, "Notes.txt").unwrap());
+        for other in ["notes.txt", "NOTES.TXT", "Notes", "Notes.txt2"] {
+            assert!(!lists(&directory, other).unwrap(), "{other}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::disk::{self, Child};
+use crate::tree::Tree;
 
 const MEMORIES: &str = "memories";
 const PRIVATE: &str = ".memory-tool";
@@ -26,29 +27,37 @@ const STAGING: &str = "staging";
 #[derive(Debug)]
 pub(crate) struct Layout {
     base: Dir,
+    /// Whether the file system finds a file by another spelling of its name, as those of macOS and Windows do.
+    ignores_case: bool,
 }
 
 impl Layout {
     /// Opens the base directory, and makes it and what belongs in it where it is missing.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
         create_base(base)?;
-        let layout = Self { base: Dir::open_ambient_dir(base, ambient_authority())? };
+        let mut layout = Self { base: Dir::open_ambient_dir(base, ambient_authority())?, ignores_case: false };
         let staging = layout.staging()?;
         let memories = layout.memories_or_create()?;
         if staging.dir_metadata()?.dev() != memories.dir_metadata()?.dev() {
             let message = "the directory `memories` in it is on another file system, so files cannot be moved into it";
             return Err(io::Error::new(io::ErrorKind::CrossesDevices, message));
         }
+        layout.ignores_case = disk::metadata(&layout.base, &MEMORIES.to_uppercase())?.is_some()
+            && !disk::lists(&layout.base, &MEMORIES.to_uppercase())?;
         Ok(layout)
     }
 
-    /// The directory `memories`; `None` while it is missing, which is the same as empty.
-    pub(crate) fn memories(&self) -> io::Result<Option<Dir>> {
-        directory(&self.base, MEMORIES)
+    /// The files, in the directory `memories`. While that is missing, there are none.
+    pub(crate) fn tree(&self) -> io::Result<Tree> {
+        Ok(Tree::new(directory(&self.base, MEMORIES)?, self.ignores_case))
     }
 
-    /// The directory `memories`, made if need be.
-    pub(crate) fn memories_or_create(&self) -> io::Result<Dir> {
+    /// The files, in the directory `memories`, which is made if need be.
+    pub(crate) fn tree_or_create(&self) -> io::Result<Tree> {
+        Ok(Tree::new(Some(self.memories_or_create()?), self.ignores_case))
+    }
+
+    fn memories_or_create(&self) -> io::Result<Dir> {
         directory_or_create(&self.base, MEMORIES)
     }
 

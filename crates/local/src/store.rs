@@ -85,8 +85,8 @@ impl LocalStore {
         off_the_async_threads(move || {
             let _turn = turn;
             let _lock = files.lock_shared(deadline)?;
-            let root = files.layout.memories().map_err(|error| failed("opening the store", error))?;
-            read(&Tree::new(root))
+            let tree = files.layout.tree().map_err(|error| failed("opening the store", error))?;
+            read(&tree)
         })
         .await
     }

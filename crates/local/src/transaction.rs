@@ -25,8 +25,7 @@ impl<'a> Transaction<'a> {
     pub(crate) fn begin(layout: &'a Layout) -> Result<Self, StoreError> {
         let open = || {
             let (private, staging) = (layout.private()?, layout.staging()?);
-            let tree = Tree::new(Some(layout.memories_or_create()?));
-            Ok(Self { layout, private, staging, tree })
+            Ok(Self { layout, private, staging, tree: layout.tree_or_create()? })
         };
         let transaction = open().map_err(|error| failed("opening the store", error))?;
         transaction.complete_journal()?;
@@ -226,7 +225,8 @@ impl<'a> Transaction<'a> {
         let parent = match self.tree.descend(&parent)? {
             Some(Descent::Complete(parent)) => parent,
             Some(Descent::Missing { deepest, missing }) => {
-                self.make_directories(deepest, &missing).map_err(|error| failed(OPERATION, error))?
+                let made = self.make_directories(deepest, &missing);
+                made.map_err(|error| refused(path, OPERATION, error))?
             }
             Some(Descent::File { path }) => return Err(StoreError::NotADirectory { path }),
             None => return Err(failed(OPERATION, io::Error::from(io::ErrorKind::NotFound))),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
-        let tree = Tree::new(layout.memories().unwrap());
+        let tree = layout.tree().unwrap();
         let files = tree.files_beneath(&MemoryPath::root()).map(|file| file.unwrap().path);
         let mut contents: Vec<_> = files.map(|path| (path.to_string(), content(&tree, &path))).collect();
         contents.sort();

@@ -14,6 +14,7 @@ use crate::failure::failed;
 /// The directory `memories/`; `None` while it is missing, which is the same as empty.
 pub(crate) struct Tree {
     root: Option<Dir>,
+    ignores_case: bool,
 }
 
 /// Where a path leads.
@@ -37,8 +38,8 @@ pub(crate) enum Descent {
 }
 
 impl Tree {
-    pub(crate) fn new(root: Option<Dir>) -> Self {
-        Self { root }
+    pub(crate) fn new(root: Option<Dir>, ignores_case: bool) -> Self {
+        Self { root, ignores_case }
     }
 
     /// Reads what is at `path`. The version of a file is the digest of its contents: so it also tells what another
@@ -60,7 +61,7 @@ impl Tree {
     pub(crate) fn find(&self, path: &MemoryPath) -> Result<Place, StoreError> {
         let Some(parent) = path.parent() else { return Ok(Place::Directory) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(Place::Absent) };
-        match look_up(&parent, path)? {
+        match self.look_up(&parent, path)? {
             Found::File => Ok(Place::File { parent }),
             Found::Directory(_) if self.holds_a_file(path)? => Ok(Place::Directory),
             Found::Absent | Found::Directory(_) => Ok(Place::Absent),
@@ -82,7 +83,7 @@ impl Tree {
         let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), MemoryPath::parent).collect();
         remaining.pop(); // the root
         while let Some(next) = remaining.pop() {
-            match look_up(&deepest, &next)? {
+            match self.look_up(&deepest, &next)? {
                 Found::Directory(directory) => deepest = directory,
                 Found::File => return Ok(Some(Descent::File { path: next })),
                 Found::Absent => {
@@ -97,6 +98,22 @@ impl Tree {
     /// Every file strictly beneath `directory`, with its size.
     pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
         Walk { tree: self, pending: vec![Pending { path: directory.clone(), parent: None }], current: None }
+    }
+
+    /// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
+    fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
+        const OPERATION: &str = "looking up a path";
+        let name = name_of(path);
+        let found = match disk::child(directory, name).map_err(|error| failed(OPERATION, error))? {
+            Child::Absent => return Ok(Found::Absent),
+            Child::Directory(directory) => Found::Directory(directory),
+            Child::File => Found::File,
+            Child::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
+            Child::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),
+        };
+        // Case matters (`[P1]`): a file of another spelling is another file, although only one of the two can exist here.
+        let is_other = self.ignores_case && !disk::lists(directory, name).map_err(|error| failed(OPERATION, error))?;
+        Ok(if is_other { Found::Absent } else { found })
     }
 
     fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
@@ -125,17 +142,6 @@ impl Found {
     }
 }
 
-/// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
-fn look_up(directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
-    match disk::child(directory, name_of(path)).map_err(|error| failed("looking up a path", error))? {
-        Child::Absent => Ok(Found::Absent),
-        Child::Directory(directory) => Ok(Found::Directory(directory)),
-        Child::File => Ok(Found::File),
-        Child::Link => Err(StoreError::SymbolicLink { path: path.clone() }),
-        Child::Special => Err(StoreError::NotARegularFile { path: path.clone() }),
-    }
-}
-
 /// How many directories a walk keeps open at most: a deep tree must not use up the process's open files.
 const MAX_OPEN_DIRECTORIES: usize = 64;
 
@@ -157,7 +163,7 @@ impl Walk<'_> {
     fn open(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
         let Pending { path, parent } = pending;
         let opened = match parent {
-            Some(parent) => look_up(&parent, &path).map(Found::into_directory),
+            Some(parent) => self.tree.look_up(&parent, &path).map(Found::into_directory),
             None => self.tree.open_directory(&path),
         };
         match opened {
