@@ -50,7 +50,7 @@ async fn play_block(tool: &dyn MemoryTool, block: &Value) -> Result<(), Box<dyn 
         return Ok(());
     }
     println!("Claude calls: {}", block["input"]);
-    let tool_use = ToolUse::parse(block.to_string().as_bytes())?;
+    let tool_use = ToolUse::from_value(block.clone())?;
     let outcome = tool.call(tool_use.input).await;
     let result = ToolResult::new(tool_use.id, &outcome);
     println!("tool_result: {}\n", serde_json::to_string(&result)?);

@@ -19,10 +19,10 @@ Exit status:
 
 // One line a paragraph: clap wraps them to the width of the terminal.
 const RUN_PROTOCOL: &str = "\
-Each line of the input is one JSON text: a `tool_use` block, or a bare command object such as \
+Each line of the input is one JSON value: a `tool_use` block, or a bare command object such as \
 {\"command\": \"view\", \"path\": \"/memories\"}.
 
-Each line, also an empty or a broken one, gets one line of output, in order and flushed at once: a `tool_result` block \
+Every line, even an empty or malformed one, gets one line of output, in order and flushed at once: a `tool_result` block \
 with the id of the `tool_use` block, or without one for a bare command. Causes of failures in the storage go to the \
 standard error, never into a result.
 
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Answer commands, one JSON text a line, until the input ends
+    /// Answer commands, one JSON value per line, until the input ends
     #[command(after_help = RUN_PROTOCOL)]
     Run(RunArguments),
     /// The commands for people.
@@ -54,13 +54,11 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
 
-    /// Let `create` replace a file that exists, instead of refusing
-    #[arg(long)]
-    pub(crate) create_overwrites: bool,
+    #[command(flatten)]
+    pub(crate) overwrites: OverwritesArgument,
 
-    /// Show at most N characters of a file or listing in one `view`
-    #[arg(long, value_name = "N|none", default_value_t)]
-    pub(crate) max_view_chars: ViewCap,
+    #[command(flatten)]
+    pub(crate) cap: ViewCapArgument,
 }
 
 /// One of the tool's six commands, given by a person.
@@ -93,6 +91,9 @@ pub(crate) struct ViewArguments {
     /// Show only these lines of a file, counted from 1; a LAST of -1 means to the end
     #[arg(long, num_args = 2, value_names = ["FIRST", "LAST"], allow_negative_numbers = true)]
     pub(crate) view_range: Option<Vec<i64>>,
+
+    #[command(flatten)]
+    pub(crate) cap: ViewCapArgument,
 }
 
 /// The arguments of `create`.
@@ -108,9 +109,12 @@ pub(crate) struct CreateArguments {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
     pub(crate) text: Option<String>,
 
-    /// Read the text from this file of your own
+    /// Read the text from this file, outside the memory
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) overwrites: OverwritesArgument,
 }
 
 /// The arguments of `str_replace`.
@@ -148,7 +152,7 @@ pub(crate) struct InsertArguments {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
     pub(crate) insert_text: Option<String>,
 
-    /// Read the text from this file of your own
+    /// Read the text from this file, outside the memory
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -182,9 +186,25 @@ pub(crate) struct SharedArguments {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
 
-    /// Print the reply, also an error, as a `tool_result` block in JSON
+    /// Print the reply or the error as a `tool_result` block in JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Whether `create` overwrites (`[C2]`).
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct OverwritesArgument {
+    /// Let `create` replace a file that exists, instead of refusing
+    #[arg(long)]
+    pub(crate) create_overwrites: bool,
+}
+
+/// How much one `view` shows (`[V8]`).
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct ViewCapArgument {
+    /// Show at most N characters of a file or listing in one `view`
+    #[arg(long, value_name = "N|none", default_value_t)]
+    pub(crate) max_view_chars: ViewCap,
 }
 
 /// The store that a subcommand works on.

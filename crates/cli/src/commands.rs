@@ -1,27 +1,40 @@
 //! The six commands for people. Each is put into the words of the wire, so that it means the same there.
 
+use std::error::Error as _;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 
-use memory_tool_core::{Engine, Error, MemoryTool as _, Reply, ToolResult};
+use memory_tool_core::{Error, MemoryTool as _, Reply, ToolResult};
 use serde_json::{Value, json};
 
-use crate::arguments::{CommandArguments, SharedArguments};
+use crate::arguments::{CommandArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{to_json, write_line};
-use crate::run::start_runtime;
+use crate::run::{build_tool, start_runtime};
 use crate::store_url;
 
-/// Runs the command, writes its reply and returns it.
-pub(crate) fn run(command: CommandArguments) -> Result<Result<Reply, Error>, Failure> {
+/// Whether the tool did what it was told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Done,
+    Refused,
+}
+
+/// Runs the command and writes its reply.
+pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
     let runtime = start_runtime()?;
     let shared = shared(&command);
-    let tool = Engine::new(runtime.block_on(store_url::open(&shared.store.url))?);
     let json = shared.json;
+    let store = runtime.block_on(store_url::open(&shared.store.url))?;
+    let tool = match &command {
+        CommandArguments::View(view) => build_tool(store, OverwritesArgument::default(), view.cap),
+        CommandArguments::Create(create) => build_tool(store, create.overwrites, ViewCapArgument::default()),
+        _ => build_tool(store, OverwritesArgument::default(), ViewCapArgument::default()),
+    };
     let outcome = runtime.block_on(tool.call(input(command)?));
     write_outcome(&outcome, json)?;
-    Ok(outcome)
+    Ok(if outcome.is_ok() { Outcome::Done } else { Outcome::Refused })
 }
 
 fn shared(command: &CommandArguments) -> &SharedArguments {
@@ -101,8 +114,9 @@ fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failu
     match outcome {
         _ if json => write_reply(to_json(&ToolResult::new(None, outcome))?)?,
         Ok(reply) => write_reply(reply.to_string().into_bytes())?,
-        // Nobody is left to tell where the standard error fails; the exit status still does.
-        Err(error) => drop(writeln!(io::stderr(), "{error}")),
+        // The operator and the reader are one: where there are causes, the line below tells them with the error.
+        Err(error) if error.source().is_none() => failure::tell(&error.to_string()),
+        Err(_) => {}
     }
     if let Err(error) = outcome {
         failure::tell_operator_causes(error);

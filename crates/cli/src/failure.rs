@@ -39,15 +39,18 @@ pub(crate) fn tell_operator(error: &dyn Error) {
         line.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    // Nobody is left to tell where the standard error itself fails.
-    let _ = writeln!(io::stderr(), "{}", on_one_line(&line));
+    tell(&on_one_line(&line));
+}
+
+/// Writes a line of the standard error.
+pub(crate) fn tell(line: &str) {
+    // Nobody is left to tell where the standard error itself fails; the exit status still does.
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes the causes of the tool's error for the operator, where it has any that its reply does not tell (`[W5]`).
 pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
-    use memory_tool_core::Error::{Input, Path};
-    // The source of these two is what the model reads.
-    if !matches!(error, Input(_) | Path(_)) && error.source().is_some() {
+    if error.source().is_some() {
         tell_operator(error);
     }
 }

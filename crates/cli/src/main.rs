@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
+use crate::commands::Outcome;
 use crate::failure::Failure;
 
 /// The status where the tool answered with an error.
@@ -33,7 +34,9 @@ fn main() -> ExitCode {
 fn perform(action: Action) -> Result<ExitCode, Failure> {
     match action {
         Action::Run(arguments) => run::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Action::Command(command) => commands::run(command)
-            .map(|outcome| if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) }),
+        Action::Command(command) => commands::run(command).map(|outcome| match outcome {
+            Outcome::Done => ExitCode::SUCCESS,
+            Outcome::Refused => ExitCode::from(REFUSED),
+        }),
     }
 }

@@ -1,11 +1,11 @@
-//! `memory-tool run`: the tool over the standard input and output, one JSON text a line.
+//! `memory-tool run`: the tool over the standard input and output, one JSON value per line.
 
 use std::io::{self, BufRead, Read as _, Write};
 
-use memory_tool_core::{Engine, InputError, MemoryTool, RejectedToolUse, ToolResult, ToolUse};
+use memory_tool_core::{Engine, InputError, MemoryTool, RejectedToolUse, Store, ToolResult, ToolUse};
 use tokio::runtime::Runtime;
 
-use crate::arguments::RunArguments;
+use crate::arguments::{OverwritesArgument, RunArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{Reader, to_json, write_line};
 use crate::store_url;
@@ -17,11 +17,18 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
     let store = runtime.block_on(store_url::open(&arguments.store.url))?;
-    let tool = Engine::builder(store)
-        .create_overwrites(arguments.create_overwrites)
-        .max_view_characters(arguments.max_view_chars.0)
-        .build();
+    let tool = build_tool(store, arguments.overwrites, arguments.cap);
     serve(&runtime, &tool, io::stdin().lock(), io::stdout().lock())
+}
+
+/// The tool over the store, with the options that were given.
+pub(crate) fn build_tool(
+    store: Box<dyn Store>,
+    overwrites: OverwritesArgument,
+    cap: ViewCapArgument,
+) -> Engine<Box<dyn Store>> {
+    let builder = Engine::builder(store).create_overwrites(overwrites.create_overwrites);
+    builder.max_view_characters(cap.max_view_chars.0).build()
 }
 
 /// A runtime for one thing at a time, on this thread.

@@ -1,11 +1,12 @@
 //! The six commands as types (`[W1]`), parsed from what the model sends.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::echo::echo;
+use crate::echo::{MAX_ECHO_BYTES, echo};
 use crate::error::{Error, InputError};
 use crate::path::MemoryPath;
 
@@ -15,15 +16,15 @@ use crate::path::MemoryPath;
 /// use memory_tool_core::Command;
 /// use serde_json::json;
 ///
-/// let command = Command::parse(&json!({"command": "view", "path": "/memories", "view_range": null}))?;
+/// let command = Command::parse(json!({"command": "view", "path": "/memories", "view_range": null}))?;
 /// assert!(matches!(command, Command::View(_)));
-/// let error = Command::parse(&json!({"command": "view"})).unwrap_err();
+/// let error = Command::parse(json!({"command": "view"})).unwrap_err();
 /// assert_eq!(error.to_string(), "Error: Missing field `path` of the command view");
 /// # Ok::<(), memory_tool_core::Error>(())
 /// ```
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "command", rename_all = "snake_case", try_from = "Value")]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "the tool version memory_20250818 has these six")]
 pub enum Command {
     /// Show a directory or a file.
     View(ViewCommand),
@@ -48,11 +49,11 @@ impl Command {
     /// # Errors
     /// [`Error::Input`] names the field that is missing or of a wrong type, or the unknown command; [`Error::Path`] says
     /// what is wrong with a path.
-    pub fn parse(input: &Value) -> Result<Self, Error> {
+    pub fn parse(input: Value) -> Result<Self, Error> {
         let Value::Object(fields) = input else {
-            return Err(Error::Input(InputError::NotAnObject { found: type_name(input) }));
+            return Err(InputError::NotAnObject { found: type_name(&input) }.into());
         };
-        let fields = Fields { command: CommandName::parse(fields)?, fields };
+        let mut fields = Fields { command: CommandName::of_input(&fields)?, fields };
         Ok(match fields.command {
             CommandName::View => {
                 Self::View(ViewCommand { path: fields.path("path")?, view_range: fields.view_range() })
@@ -68,11 +69,11 @@ impl Command {
             CommandName::Insert => Self::Insert(InsertCommand {
                 path: fields.path("path")?,
                 insert_line: fields.integer("insert_line")?,
-                insert_text: fields.text(fields.present("insert_text", "new_str"))?,
+                insert_text: fields.text(fields.name_or_alias("insert_text", "new_str"))?,
             }),
             CommandName::Delete => Self::Delete(DeleteCommand { path: fields.path("path")? }),
             CommandName::Rename => Self::Rename(RenameCommand {
-                old_path: fields.path(fields.present("old_path", "path"))?,
+                old_path: fields.path(fields.name_or_alias("old_path", "path"))?,
                 new_path: fields.path("new_path")?,
             }),
         })
@@ -95,7 +96,7 @@ impl TryFrom<Value> for Command {
     type Error = Error;
 
     fn try_from(input: Value) -> Result<Self, Error> {
-        Self::parse(&input)
+        Self::parse(input)
     }
 }
 
@@ -133,18 +134,27 @@ impl CommandName {
         }
     }
 
-    fn parse(fields: &Map<String, Value>) -> Result<Self, Error> {
-        let input_error = match fields.get("command") {
-            Some(Value::String(given)) => match Self::ALL.into_iter().find(|name| name.as_str() == given) {
-                Some(name) => return Ok(name),
-                None => InputError::UnknownCommand { command: given.clone() },
-            },
-            Some(other) => {
-                InputError::WrongType { command: None, field: "command", expected: "a string", found: type_name(other) }
-            }
-            None => InputError::MissingField { command: None, field: "command" },
-        };
-        Err(Error::Input(input_error))
+    fn of_input(fields: &Map<String, Value>) -> Result<Self, InputError> {
+        const FIELD: &str = "command";
+        match fields.get(FIELD) {
+            Some(Value::String(given)) => given.parse(),
+            None | Some(Value::Null) => Err(InputError::MissingField { command: None, field: FIELD }),
+            Some(other) => Err(InputError::WrongType {
+                command: None,
+                field: FIELD,
+                expected: "a string",
+                found: type_name(other),
+            }),
+        }
+    }
+}
+
+impl FromStr for CommandName {
+    type Err = InputError;
+
+    fn from_str(given: &str) -> Result<Self, InputError> {
+        let name = Self::ALL.into_iter().find(|name| name.as_str() == given);
+        name.ok_or_else(|| InputError::UnknownCommand { command: given.to_owned() })
     }
 }
 
@@ -155,7 +165,7 @@ impl fmt::Display for CommandName {
 }
 
 /// Show a directory, two levels deep, or a file with line numbers (`[V1]` to `[V10]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ViewCommand {
     /// What to show.
@@ -180,7 +190,7 @@ impl ViewCommand {
 }
 
 /// Create a file with this text (`[C1]` to `[C3]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CreateCommand {
     /// The new file.
@@ -197,7 +207,7 @@ impl CreateCommand {
 }
 
 /// Replace the one occurrence of a text in a file (`[S1]` to `[S5]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StrReplaceCommand {
     /// The file.
@@ -216,13 +226,13 @@ impl StrReplaceCommand {
 }
 
 /// Insert text as a line of its own (`[I1]` to `[I3]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InsertCommand {
     /// The file.
     pub path: MemoryPath,
-    /// How many lines stand before the inserted text: 0 inserts at the beginning. Wide enough for every integer that a
-    /// model sends, so that an error can echo it.
+    /// How many lines stand before the inserted text: 0 inserts at the beginning. Wide enough for an error to echo every
+    /// integer that JSON parsers keep exactly.
     pub insert_line: i128,
     /// The text; one final line feed is implied.
     pub insert_text: String,
@@ -230,13 +240,13 @@ pub struct InsertCommand {
 
 impl InsertCommand {
     /// Insert `insert_text` into `path` after `insert_line` lines.
-    pub fn new(path: MemoryPath, insert_line: impl Into<i128>, insert_text: impl Into<String>) -> Self {
-        Self { path, insert_line: insert_line.into(), insert_text: insert_text.into() }
+    pub fn new(path: MemoryPath, insert_line: usize, insert_text: impl Into<String>) -> Self {
+        Self { path, insert_line: insert_line as i128, insert_text: insert_text.into() }
     }
 }
 
 /// Delete a file, or a directory with all that is beneath it (`[D1]`, `[D2]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DeleteCommand {
     /// What to delete.
@@ -251,7 +261,7 @@ impl DeleteCommand {
 }
 
 /// Rename or move a file or a whole directory (`[R1]` to `[R3]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RenameCommand {
     /// What to rename.
@@ -269,7 +279,7 @@ impl RenameCommand {
 
 /// The `view_range` of `view`, as it was given: whether it fits can only be told with the file at hand, and a directory
 /// ignores whatever it is (`[V4]`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct ViewRange(Value);
 
@@ -294,67 +304,73 @@ impl ViewRange {
 
 impl fmt::Display for ViewRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let given = match &self.0 {
-            Value::Array(values) => {
-                format!("[{}]", values.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
+        let Value::Array(values) = &self.0 else { return f.write_str(&echo(&self.0.to_string())) };
+        let mut given = String::from("[");
+        for (index, value) in values.iter().enumerate() {
+            if given.len() > MAX_ECHO_BYTES {
+                break; // the echo shows no more of it
             }
-            other => other.to_string(),
-        };
+            given.push_str(if index == 0 { "" } else { ", " });
+            given.push_str(&value.to_string());
+        }
+        given.push(']');
         f.write_str(&echo(&given))
     }
 }
 
-/// The fields of a command's input, read with errors that name the field.
-struct Fields<'a> {
+/// The fields of a command's input, taken out one by one with errors that name the field.
+struct Fields {
     command: CommandName,
-    fields: &'a Map<String, Value>,
+    fields: Map<String, Value>,
 }
 
-impl Fields<'_> {
-    /// The field's value; null is the same as leaving it out.
-    fn optional(&self, field: &'static str) -> Option<&Value> {
-        self.fields.get(field).filter(|value| !value.is_null())
+impl Fields {
+    /// Takes the field's value; null is the same as leaving it out.
+    fn optional(&mut self, field: &'static str) -> Option<Value> {
+        self.fields.remove(field).filter(|value| !value.is_null())
     }
 
-    fn required(&self, field: &'static str) -> Result<&Value, Error> {
-        let missing = InputError::MissingField { command: Some(self.command), field };
-        self.optional(field).ok_or(Error::Input(missing))
+    fn required(&mut self, field: &'static str) -> Result<Value, InputError> {
+        self.optional(field).ok_or(InputError::MissingField { command: Some(self.command), field })
     }
 
     /// `alias` where only that is given, else `field`.
-    fn present(&self, field: &'static str, alias: &'static str) -> &'static str {
-        if self.optional(field).is_none() && self.optional(alias).is_some() { alias } else { field }
+    fn name_or_alias(&self, field: &'static str, alias: &'static str) -> &'static str {
+        let is_given = |name| self.fields.get(name).is_some_and(|value| !value.is_null());
+        if !is_given(field) && is_given(alias) { alias } else { field }
     }
 
-    fn path(&self, field: &'static str) -> Result<MemoryPath, Error> {
+    fn path(&mut self, field: &'static str) -> Result<MemoryPath, Error> {
+        Ok(MemoryPath::parse(&self.text(field)?)?)
+    }
+
+    fn text(&mut self, field: &'static str) -> Result<String, InputError> {
         let value = self.required(field)?;
-        MemoryPath::parse(self.string(field, value)?).map_err(Error::Path)
+        self.string(field, value)
     }
 
-    fn text(&self, field: &'static str) -> Result<String, Error> {
+    fn optional_text(&mut self, field: &'static str) -> Result<Option<String>, InputError> {
+        self.optional(field).map(|value| self.string(field, value)).transpose()
+    }
+
+    fn string(&self, field: &'static str, value: Value) -> Result<String, InputError> {
+        match value {
+            Value::String(text) => Ok(text),
+            other => Err(self.wrong_type(field, "a string", &other)),
+        }
+    }
+
+    fn integer(&mut self, field: &'static str) -> Result<i128, InputError> {
         let value = self.required(field)?;
-        self.string(field, value).map(str::to_owned)
+        integer(&value).ok_or_else(|| self.wrong_type(field, "an integer", &value))
     }
 
-    fn optional_text(&self, field: &'static str) -> Result<Option<String>, Error> {
-        self.optional(field).map(|value| self.string(field, value).map(str::to_owned)).transpose()
+    fn view_range(&mut self) -> Option<ViewRange> {
+        self.optional("view_range").map(ViewRange)
     }
 
-    fn string<'v>(&self, field: &'static str, value: &'v Value) -> Result<&'v str, Error> {
-        value.as_str().ok_or_else(|| self.wrong_type(field, "a string", value))
-    }
-
-    fn integer(&self, field: &'static str) -> Result<i128, Error> {
-        let value = self.required(field)?;
-        integer(value).ok_or_else(|| self.wrong_type(field, "an integer", value))
-    }
-
-    fn view_range(&self) -> Option<ViewRange> {
-        self.optional("view_range").cloned().map(ViewRange)
-    }
-
-    fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> Error {
-        Error::Input(InputError::WrongType { command: Some(self.command), field, expected, found: type_name(value) })
+    fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> InputError {
+        InputError::WrongType { command: Some(self.command), field, expected, found: type_name(value) }
     }
 }
 
@@ -405,12 +421,11 @@ mod tests {
 
     #[test]
     fn a_view_range_is_resolved_against_the_file() {
-        let resolve = |range: Value| match Command::parse(
-            &json!({"command": "view", "path": "/memories", "view_range": range}),
-        ) {
-            Ok(Command::View(view)) => view.view_range.unwrap().resolve(10),
-            other => panic!("{other:?}"),
-        };
+        let resolve =
+            |range: Value| match Command::parse(json!({"command": "view", "path": "/memories", "view_range": range})) {
+                Ok(Command::View(view)) => view.view_range.unwrap().resolve(10),
+                other => panic!("{other:?}"),
+            };
         assert_eq!(resolve(json!([2, 4])), Some((2, 4)));
         assert_eq!(resolve(json!([10, 10])), Some((10, 10)));
         assert_eq!(resolve(json!([3, -1])), Some((3, 10)));

@@ -16,7 +16,7 @@ pub(crate) fn view_directory(
     files: Vec<FileEntry>,
     cap: Option<NonZeroUsize>,
 ) -> DirectoryView {
-    let mut view = DirectoryView { path: directory.clone(), size: 0, items: Vec::new(), omitted: 0 };
+    let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
     let mut items = BTreeMap::new();
     for file in files {
         add_file(&mut view, &mut items, &file);
@@ -36,11 +36,11 @@ fn add_file(view: &mut DirectoryView, items: &mut BTreeMap<MemoryPath, Directory
     let visible_depth = names.take_while(|name| is_visible(name)).count();
     // What lies in a hidden directory, or is hidden itself, counts for nothing; a visible directory above it exists.
     let size = if visible_depth == depth { file.size } else { 0 };
-    view.size += size;
+    view.size = view.size.saturating_add(size);
     for level in 1..=visible_depth.min(LEVELS) {
         let path = file.path.truncated(above + level);
-        let item = items.entry(path.clone()).or_insert(DirectoryItem { path, size: 0, is_directory: level < depth });
-        item.size += size;
+        let item = items.entry(path.clone()).or_insert(DirectoryItem::new(path, 0, level < depth));
+        item.size = item.size.saturating_add(size);
     }
 }
 

@@ -3,7 +3,7 @@
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// Longer quotations are cut. A legal path always fits.
-const MAX_ECHO_BYTES: usize = crate::path::MAX_PATH_BYTES;
+pub(crate) const MAX_ECHO_BYTES: usize = crate::path::MAX_PATH_BYTES;
 
 /// Refused input as an error quotes it: whole where a legal path would be, else its beginning and an ellipsis, with
 /// unprintable characters escaped.

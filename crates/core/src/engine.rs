@@ -16,17 +16,22 @@ use crate::store::{Batch, Expected, Node, Store, StoredFile};
 use crate::text;
 use crate::tool::MemoryTool;
 
-/// The cap on the characters that `view` shows, unless another is set: what Claude is told of the tool (`[V8]`).
+/// The cap on the characters that `view` shows, unless another is set: the limit that Claude's own description of the tool
+/// states (`[V8]`).
 pub const DEFAULT_MAX_VIEW_CHARACTERS: NonZeroUsize = NonZeroUsize::new(16_000).unwrap();
 
-/// The most lines that `view` can number in its six columns (`[V5]`).
+/// The most lines that `view` can number in its six columns (`[V5]`). [`Error::TooManyLines`] says the number too.
 const MAX_LINES: usize = 999_999;
 
 /// How often a command starts over because others changed the path in between, before it gives up.
 ///
 /// Each time it has to, somebody else's change went through; so among `n` that write at once a command loses one round
-/// with a probability of about `1 - 1/n`. Even with a hundred, all of them are lost once in 20,000 times.
+/// with a probability of about `1 - 1/n`. Even among a hundred, a command loses all rounds about once in 20,000.
 const MAX_ATTEMPTS: usize = 1_000;
+
+/// How often `view` starts over because a directory lost its last file between two reads. It would have to come back and
+/// vanish again each time.
+const MAX_VIEW_ATTEMPTS: usize = 10;
 
 /// [`MemoryTool`] over any [`Store`], to the letter of the contract.
 ///
@@ -118,13 +123,13 @@ impl<S: Store> EngineBuilder<S> {
 impl<S: Store> MemoryTool for Engine<S> {
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let path = &command.path;
-        for _ in 0..MAX_ATTEMPTS {
+        for _ in 0..MAX_VIEW_ATTEMPTS {
             match self.read(CommandName::View, path).await? {
                 Node::Absent => return Err(not_found(CommandName::View, path)),
                 Node::File(file) => return self.view_file(path, file, command.view_range.as_ref()),
                 Node::Directory => {
                     let files = self.store.list(path).await;
-                    let files = files.map_err(|error| unforeseen(CommandName::View, path, error))?;
+                    let files = files.map_err(|error| store_error(CommandName::View, path, error))?;
                     if files.is_empty() && !path.is_root() {
                         continue; // its last file went away after the read
                     }
@@ -141,9 +146,9 @@ impl<S: Store> MemoryTool for Engine<S> {
             return Err(Error::AlreadyExists { path: path.clone() });
         }
         let expected = if self.options.create_overwrites { None } else { Some(Expected::Absent) };
-        self.write(path, command.file_text.as_bytes(), expected).await.map_err(|error| match error {
+        self.write(path, command.file_text.clone().into_bytes(), expected).await.map_err(|error| match error {
             StoreError::AlreadyExists { .. } => Error::AlreadyExists { path: path.clone() },
-            error => unforeseen(CommandName::Create, path, error),
+            error => store_error(CommandName::Create, path, error),
         })?;
         Ok(Reply::Created { path: path.clone() })
     }
@@ -184,7 +189,7 @@ impl<S: Store> MemoryTool for Engine<S> {
         }
         self.remove(path).await.map_err(|error| match error {
             StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
-            error => unforeseen(CommandName::Delete, path, error),
+            error => store_error(CommandName::Delete, path, error),
         })?;
         Ok(Reply::Deleted { path: path.clone() })
     }
@@ -203,14 +208,14 @@ impl<S: Store> MemoryTool for Engine<S> {
             StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_beneath(&link) => {
                 Error::SymbolicLink { path: old_path.clone() }
             }
-            error => unforeseen(CommandName::Rename, new_path, error),
+            error => store_error(CommandName::Rename, new_path, error),
         })?;
         Ok(Reply::Renamed { old_path: old_path.clone(), new_path: new_path.clone() })
     }
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
         let root = MemoryPath::root();
-        self.remove(&root).await.map_err(|error| unforeseen(CommandName::Delete, &root, error))?;
+        self.remove(&root).await.map_err(|error| store_error(CommandName::Delete, &root, error))?;
         Ok(Reply::Cleared)
     }
 
@@ -221,15 +226,15 @@ impl<S: Store> MemoryTool for Engine<S> {
 
 impl<S: Store> Engine<S> {
     async fn read(&self, command: CommandName, path: &MemoryPath) -> Result<Node, Error> {
-        self.store.read(path).await.map_err(|error| unforeseen(command, path, error))
+        self.store.read(path).await.map_err(|error| store_error(command, path, error))
     }
 
-    async fn write(&self, path: &MemoryPath, content: &[u8], expected: Option<Expected>) -> Result<(), StoreError> {
+    async fn write(&self, path: &MemoryPath, content: Vec<u8>, expected: Option<Expected>) -> Result<(), StoreError> {
         let batch = match expected {
             Some(expected) => Batch::new().require(path.clone(), expected),
             None => Batch::new(),
         };
-        self.store.apply(batch.write(path.clone(), content.to_vec())?).await
+        self.store.apply(batch.write(path.clone(), content)?).await
     }
 
     async fn remove(&self, path: &MemoryPath) -> Result<(), StoreError> {
@@ -242,7 +247,7 @@ impl<S: Store> Engine<S> {
 
     fn view_file(&self, path: &MemoryPath, file: StoredFile, range: Option<&ViewRange>) -> Result<Reply, Error> {
         if let Some(media_type) = image_media_type(path, &file.content) {
-            return Ok(Reply::Image(ImageView { path: path.clone(), media_type, content: file.content }));
+            return Ok(Reply::Image(ImageView::new(path.clone(), media_type, file.content)));
         }
         let text = text_of(CommandName::View, path, file.content)?;
         let total_lines = text::count_lines(&text);
@@ -260,7 +265,9 @@ impl<S: Store> Engine<S> {
             None => (lines, None),
             Some(cap) => text::cap_lines(lines, cap),
         };
-        Ok(Reply::File(FileView { path: path.clone(), text: shown.to_owned(), first_line, total_lines, cut }))
+        let mut view = FileView::new(path.clone(), shown, first_line, total_lines);
+        view.cut = cut;
+        Ok(Reply::File(view))
     }
 
     /// Reads the file, edits its text and writes it back, from the start whenever somebody else changed it in between.
@@ -275,10 +282,10 @@ impl<S: Store> Engine<S> {
                 return Err(not_found(command, path));
             };
             let (edited, reply) = edit(&text_of(command, path, file.content)?)?;
-            match self.write(path, edited.as_bytes(), Some(Expected::Version(file.version))).await {
+            match self.write(path, edited.into_bytes(), Some(Expected::Version(file.version))).await {
                 Ok(()) => return Ok(reply),
                 Err(StoreError::VersionMismatch { .. }) => {}
-                Err(error) => return Err(unforeseen(command, path, error)),
+                Err(error) => return Err(store_error(command, path, error)),
             }
         }
         Err(Error::Conflict { path: path.clone() })
@@ -301,7 +308,7 @@ fn not_found(command: CommandName, path: &MemoryPath) -> Error {
 }
 
 /// What the model reads where the store refuses or fails for a reason that is the same for every command.
-fn unforeseen(command: CommandName, path: &MemoryPath, source: StoreError) -> Error {
+fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> Error {
     match source {
         StoreError::NotADirectory { path: parent } => Error::ParentIsFile { command, path: path.clone(), parent },
         StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },

@@ -1,5 +1,7 @@
 //! The two voices of an error: [`Error`] is what the model reads, its source chain is what the operator reads.
 
+use std::fmt;
+
 use crate::command::{CommandName, ViewRange};
 use crate::echo::echo;
 use crate::path::{MemoryPath, PathError};
@@ -15,11 +17,11 @@ use crate::store::InvalidBatch;
 pub enum Error {
     /// The input is not a command (`[W1]`).
     #[error("Error: {0}")]
-    Input(#[source] InputError),
+    Input(InputError),
 
     /// A path breaks a rule of `[P1]`, `[P2]` or `[P3]`.
     #[error("Error: {0}")]
-    Path(#[source] PathError),
+    Path(PathError),
 
     /// A path is or lies behind a symbolic link (`[P4]`).
     #[error("Error: Path {path} would escape /memories directory via a symbolic link")]
@@ -63,7 +65,10 @@ pub enum Error {
     },
 
     /// A file stands where a directory is needed (`[C3]`, `[R3]`).
-    #[error("Error: Cannot {command} {path}: its parent {parent} is a file, not a directory")]
+    #[error(
+        "Error: Cannot {command}{} {path}: its parent {parent} is a file, not a directory",
+        if *command == CommandName::Rename { " to" } else { "" }
+    )]
     ParentIsFile {
         /// The command that needs the directory.
         command: CommandName,
@@ -138,7 +143,7 @@ pub enum Error {
     /// `old_str` is in the file more than once (`[S4]`).
     #[error(
         "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {}. Please ensure it is unique",
-        lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        Joined(lines)
     )]
     MultipleMatches {
         /// The text that was looked for.
@@ -202,14 +207,45 @@ impl Error {
     pub fn other(message: impl Into<String>) -> Self {
         Self::Other { message: message.into(), source: None }
     }
+
+    /// An error in the tool's own words, with a cause for the operator that the model does not read.
+    pub fn other_with_source(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
+        Self::Other { message: message.into(), source: Some(source.into()) }
+    }
+}
+
+// Not by `#[from]`, which would make the inner error the source too: the text would show twice in a chain of causes.
+impl From<InputError> for Error {
+    fn from(error: InputError) -> Self {
+        Self::Input(error)
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
+
+/// Numbers with commas between them. Of a character in a large file there may be millions.
+struct Joined<'a>(&'a [usize]);
+
+impl fmt::Display for Joined<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, number) in self.0.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            write!(f, "{number}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Why an input is not a command (`[W1]`). Its `Display` is safe to show to the model.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// The input is not JSON in UTF-8.
-    #[error("The input is not valid JSON: {reason}")]
+    /// The input is not JSON in UTF-8, or nested too deeply to be read.
+    #[error("The input cannot be read as JSON: {reason}")]
     NotJson {
         /// What is wrong, and where.
         reason: String,

@@ -74,7 +74,15 @@ impl Files {
         if let Some(file) = self.by_path.get(path) {
             return Node::File(StoredFile::new(file.content.to_vec(), Version::new(file.version.to_be_bytes())));
         }
-        if path.is_root() || self.beneath(path).next().is_some() { Node::Directory } else { Node::Absent }
+        if self.is_directory(path) { Node::Directory } else { Node::Absent }
+    }
+
+    fn is_directory(&self, path: &MemoryPath) -> bool {
+        path.is_root() || self.beneath(path).next().is_some()
+    }
+
+    fn exists(&self, path: &MemoryPath) -> bool {
+        path.is_root() || self.at_or_beneath(path).next().is_some()
     }
 
     fn beneath(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &File)> {
@@ -97,7 +105,7 @@ impl Files {
 
     fn plan_write(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<Vec<Edit>, StoreError> {
         self.refuse_file_above(&path)?;
-        if self.node(&path) == Node::Directory {
+        if self.is_directory(&path) {
             return Err(StoreError::AlreadyExists { path });
         }
         self.writes += 1;
@@ -105,18 +113,18 @@ impl Files {
     }
 
     fn plan_remove(&self, path: MemoryPath) -> Result<Vec<Edit>, StoreError> {
-        if self.node(&path) == Node::Absent {
+        if !self.exists(&path) {
             return Err(StoreError::NotFound { path });
         }
         Ok(self.at_or_beneath(&path).map(|(path, _)| (path.clone(), None)).collect())
     }
 
     fn plan_rename(&self, from: MemoryPath, to: MemoryPath) -> Result<Vec<Edit>, StoreError> {
-        if self.node(&from) == Node::Absent {
+        if !self.exists(&from) {
             return Err(StoreError::NotFound { path: from });
         }
         self.refuse_file_above(&to)?;
-        if self.node(&to) != Node::Absent {
+        if self.exists(&to) {
             return Err(StoreError::AlreadyExists { path: to });
         }
         let mut edits = Vec::new();
@@ -137,7 +145,7 @@ impl Files {
     }
 
     fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        match path.ancestors().find(|above| self.by_path.contains_key(above)) {
+        match path.parents().find(|above| self.by_path.contains_key(above)) {
             Some(path) => Err(StoreError::NotADirectory { path }),
             None => Ok(()),
         }

@@ -22,8 +22,10 @@ pub const MAX_SEGMENT_BYTES: usize = 255;
 ///
 /// A value of this type is proof that the rules `[P1]`, `[P2]` and `[P3]` hold: it lies beneath `/memories`, has no `..`, `.`
 /// or empty segment, no backslash, no control or format character and no percent-encoded traversal, is in Unicode
-/// normalization form C, and keeps within [`MAX_PATH_BYTES`] and [`MAX_SEGMENT_BYTES`]. A backend may therefore use its
-/// [`segments`](Self::segments) as names without looking at them again.
+/// normalization form C, and keeps within [`MAX_PATH_BYTES`] and [`MAX_SEGMENT_BYTES`]. So a
+/// [segment](Self::segments) never leaves its directory and never hides a character. A backend must still cope with names
+/// that its own system refuses ([`FailureKind::UnsupportedName`](crate::FailureKind::UnsupportedName)) or takes for one
+/// another, as file systems that ignore case do.
 ///
 /// Paths are ordered by their segments, each compared byte by byte: a directory comes right before all that is beneath
 /// it, and siblings come in the order of a listing (`[V1]`).
@@ -94,7 +96,7 @@ impl MemoryPath {
     }
 
     /// Every directory above this path, the nearest first, `/memories` last; none for the root.
-    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+    pub fn parents(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
@@ -113,7 +115,10 @@ impl MemoryPath {
     /// [`PathError`] where `name` is not a legal segment or the whole would be too long.
     pub fn child(&self, name: &str) -> Result<Self, PathError> {
         let joined = format!("{}/{name}", self.0);
-        if name.is_empty() || name.contains('/') {
+        if name.contains('/') {
+            return Err(PathError::NotASegment { name: echo(name) });
+        }
+        if name.is_empty() {
             return Err(PathError::EmptySegment { path: escape_unprintable(&joined) });
         }
         Self::parse(&joined)
@@ -176,14 +181,6 @@ impl FromStr for MemoryPath {
     }
 }
 
-impl TryFrom<&str> for MemoryPath {
-    type Error = PathError;
-
-    fn try_from(given: &str) -> Result<Self, PathError> {
-        Self::parse(given)
-    }
-}
-
 impl TryFrom<String> for MemoryPath {
     type Error = PathError;
 
@@ -230,6 +227,12 @@ pub enum PathError {
         /// The path as it was given.
         path: String,
     },
+    /// A name that a program gave for one segment holds a slash.
+    #[error("The name {name} contains a slash")]
+    NotASegment {
+        /// The name as it was given.
+        name: String,
+    },
     /// The path holds a control, format or line-separating character (`[P2]`).
     #[error("Path {path} contains the unprintable character {character}")]
     UnprintableCharacter {
@@ -238,7 +241,7 @@ pub enum PathError {
         /// The character, escaped.
         character: String,
     },
-    /// The path is not in Unicode normalization form C (`[P1]`).
+    /// The path is not in Unicode normalization form C (`[P2]`).
     #[error("Path {path} is not in Unicode normalization form C (NFC). Write its accented characters precomposed")]
     NotNormalized {
         /// The path as it was given.
@@ -263,7 +266,7 @@ pub enum PathError {
 }
 
 /// The names of a path that starts as `[P1]` wants it.
-fn beneath_root<'a>(given: &str, canonical: &'a str) -> Result<std::iter::Skip<std::str::Split<'a, char>>, PathError> {
+fn beneath_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator<Item = &'a str> + use<'a>, PathError> {
     if given.is_empty() {
         return Err(PathError::Empty);
     }
@@ -352,7 +355,7 @@ mod tests {
         assert_eq!(deep.truncated(2), path("/memories/a/b"));
         assert_eq!(deep.truncated(0), MemoryPath::root());
         assert_eq!(deep.truncated(9), deep);
-        assert_eq!(deep.ancestors().last(), Some(MemoryPath::root()));
+        assert_eq!(deep.parents().last(), Some(MemoryPath::root()));
         assert!(deep.is_beneath(&path("/memories/a")));
         assert!(!path("/memories/ab").is_beneath(&path("/memories/a")));
         assert_eq!(MemoryPath::root().parent(), None);

@@ -92,11 +92,11 @@ impl fmt::Display for Reply {
             Self::Cleared => f.write_str("All memory cleared"),
             Self::Text(text) => f.write_str(text),
             Self::Blocks(blocks) => {
-                let mut texts = blocks.iter().filter_map(|block| match block {
+                let texts = blocks.iter().filter_map(|block| match block {
                     ContentBlock::Text { text } => Some(text.as_str()),
                     ContentBlock::Image { .. } => None,
                 });
-                f.write_str(&texts.by_ref().collect::<Vec<_>>().join("\n"))
+                f.write_str(&texts.collect::<Vec<_>>().join("\n"))
             }
         }
     }
@@ -116,6 +116,13 @@ pub struct DirectoryView {
     pub omitted: usize,
 }
 
+impl DirectoryView {
+    /// The view of a directory of which all items are shown.
+    pub fn new(path: MemoryPath, size: u64, items: Vec<DirectoryItem>) -> Self {
+        Self { path, size, items, omitted: 0 }
+    }
+}
+
 /// One line of a [`DirectoryView`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -126,6 +133,13 @@ pub struct DirectoryItem {
     pub size: u64,
     /// Whether it is a directory, which is written with a final slash.
     pub is_directory: bool,
+}
+
+impl DirectoryItem {
+    /// A line for the file or directory at `path`.
+    pub fn new(path: MemoryPath, size: u64, is_directory: bool) -> Self {
+        Self { path, size, is_directory }
+    }
 }
 
 impl fmt::Display for DirectoryView {
@@ -186,13 +200,20 @@ pub struct FileView {
     /// How many lines the whole file has.
     pub total_lines: usize,
     /// What the cap left out (`[V8]`).
-    pub cut: Option<Cut>,
+    pub cut: Option<ViewCut>,
+}
+
+impl FileView {
+    /// The view of `text`, from line `first_line` of `total_lines`, with nothing cut.
+    pub fn new(path: MemoryPath, text: impl Into<String>, first_line: usize, total_lines: usize) -> Self {
+        Self { path, text: text.into(), first_line, total_lines, cut: None }
+    }
 }
 
 /// What the cap on `view` left out (`[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Cut {
+pub enum ViewCut {
     /// Whole lines, after those that are shown.
     Lines,
     /// The end of the first line, which is longer than the cap, and all lines after it.
@@ -211,12 +232,12 @@ impl fmt::Display for FileView {
         let last_line = first_line + count_lines(text) - 1;
         match cut {
             None => Ok(()),
-            Some(Cut::Lines) => write!(
+            Some(ViewCut::Lines) => write!(
                 f,
                 "\n[Showing lines {first_line}-{last_line} of {total_lines}. To read on, use view_range [{}, -1].]",
                 last_line + 1
             ),
-            Some(Cut::Characters { shown, length }) => {
+            Some(ViewCut::Characters { shown, length }) => {
                 write!(f, "\n[Line {first_line} of {total_lines} is cut after {shown} of {length} characters.")?;
                 if first_line < total_lines {
                     write!(f, " To read on, use view_range [{}, -1].", first_line + 1)?;
@@ -239,6 +260,13 @@ pub struct ImageView {
     pub content: Vec<u8>,
 }
 
+impl ImageView {
+    /// The view of an image whose bytes are `content`.
+    pub fn new(path: MemoryPath, media_type: &'static str, content: Vec<u8>) -> Self {
+        Self { path, media_type, content }
+    }
+}
+
 /// Some lines of a file that was edited (`[S1]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -247,6 +275,13 @@ pub struct Snippet {
     pub first_line: usize,
     /// The lines, without numbers.
     pub text: String,
+}
+
+impl Snippet {
+    /// The lines of `text`, of which the first has the number `first_line`.
+    pub fn new(first_line: usize, text: impl Into<String>) -> Self {
+        Self { first_line, text: text.into() }
+    }
 }
 
 impl fmt::Display for Snippet {

@@ -77,13 +77,12 @@ use crate::path::MemoryPath;
 ///                     self.0.insert(path.rebase(&from, &to)?, content);
 ///                 }
 ///             }
-///             _ => unreachable!("the three kinds of change"),
 ///         }
 ///         Ok(())
 ///     }
 ///
 ///     fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-///         match path.ancestors().find(|above| self.0.contains_key(above)) {
+///         match path.parents().find(|above| self.0.contains_key(above)) {
 ///             Some(path) => Err(StoreError::NotADirectory { path }),
 ///             None => Ok(()),
 ///         }
@@ -155,7 +154,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///    out and break nothing (`[P4]`).
     ///
     /// # Errors
-    /// [`StoreError::SymbolicLink`] where `directory` itself is or lies behind a link; [`StoreError::Failure`].
+    /// [`StoreError::SymbolicLink`] and [`StoreError::NotARegularFile`] where such a thing stands at or above `directory`;
+    /// [`StoreError::Failure`].
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError>;
 
     /// Applies all changes of the batch, or none.
@@ -264,7 +264,7 @@ impl FileEntry {
     }
 }
 
-/// What a precondition asks of a path before the batch.
+/// What a precondition asks of a path before the batch. A store calls [`check`](Self::check) rather than matching on it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Expected {
@@ -292,7 +292,7 @@ impl Expected {
 
 /// One change of a [`Batch`].
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a store that does not know a change cannot apply the batch")]
 pub enum Change {
     /// Create the file or replace its contents.
     Write {
@@ -328,7 +328,7 @@ pub enum Change {
 /// assert!(batch.remove("/memories/a.txt".parse()?).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Batch {
     preconditions: Vec<(MemoryPath, Expected)>,
     changes: Vec<Change>,
@@ -395,6 +395,11 @@ impl Batch {
     /// The changes by value, for a store that keeps their contents.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes
+    }
+
+    /// The preconditions and the changes by value, for a store over a store that makes another batch of them.
+    pub fn into_parts(self) -> (Vec<(MemoryPath, Expected)>, Vec<Change>) {
+        (self.preconditions, self.changes)
     }
 
     /// Notes that the batch changes `path`, unless it already changes something that overlaps it.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 
-use crate::reply::{Cut, Snippet};
+use crate::reply::{Snippet, ViewCut};
 
 /// How many lines of a snippet stand before and after the first changed one (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
@@ -38,18 +38,18 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
 }
 
 /// As many whole lines from the beginning of the text as fit into `cap` characters, and what was cut (`[V8]`).
-pub(crate) fn cap_lines(text: &str, cap: NonZeroUsize) -> (&str, Option<Cut>) {
+pub(crate) fn cap_lines(text: &str, cap: NonZeroUsize) -> (&str, Option<ViewCut>) {
     let Some((cap_offset, next)) = text.char_indices().nth(cap.get()) else {
         return (text, None);
     };
     if next == '\n' {
-        return (&text[..cap_offset], Some(Cut::Lines));
+        return (&text[..cap_offset], Some(ViewCut::Lines));
     }
     match text[..cap_offset].rfind('\n') {
-        Some(end) => (&text[..end], Some(Cut::Lines)),
+        Some(end) => (&text[..end], Some(ViewCut::Lines)),
         None => {
             let length = text.split('\n').next().unwrap_or_default().chars().count();
-            (&text[..cap_offset], Some(Cut::Characters { shown: cap.get(), length }))
+            (&text[..cap_offset], Some(ViewCut::Characters { shown: cap.get(), length }))
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn replace_unique(text: &str, old: &str, new: &str) -> Result<(String
     let changed_line = count_lines(&text[..offset]);
     let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
     let last = (changed_line + SNIPPET_CONTEXT).min(count_lines(&replaced));
-    let snippet = Snippet { first_line: first, text: slice_lines(&replaced, first, last).to_owned() };
+    let snippet = Snippet::new(first, slice_lines(&replaced, first, last));
     Ok((replaced, snippet))
 }
 
@@ -107,7 +107,7 @@ fn offset_of_line(text: &str, index: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn cap(text: &str, characters: usize) -> (&str, Option<Cut>) {
+    fn cap(text: &str, characters: usize) -> (&str, Option<ViewCut>) {
         cap_lines(text, NonZeroUsize::new(characters).unwrap())
     }
 
@@ -133,18 +133,18 @@ mod tests {
     #[test]
     fn a_cap_keeps_whole_lines() {
         assert_eq!(cap("ab\ncd", 5), ("ab\ncd", None));
-        assert_eq!(cap("ab\ncd", 4), ("ab", Some(Cut::Lines)));
-        assert_eq!(cap("ab\ncd\n", 5), ("ab\ncd", Some(Cut::Lines)));
-        assert_eq!(cap("ab\ncd", 2), ("ab", Some(Cut::Lines)));
-        assert_eq!(cap("äöü\nx", 2), ("äö", Some(Cut::Characters { shown: 2, length: 3 })));
-        assert_eq!(cap("\n\n\n", 1), ("\n", Some(Cut::Lines)));
+        assert_eq!(cap("ab\ncd", 4), ("ab", Some(ViewCut::Lines)));
+        assert_eq!(cap("ab\ncd\n", 5), ("ab\ncd", Some(ViewCut::Lines)));
+        assert_eq!(cap("ab\ncd", 2), ("ab", Some(ViewCut::Lines)));
+        assert_eq!(cap("äöü\nx", 2), ("äö", Some(ViewCut::Characters { shown: 2, length: 3 })));
+        assert_eq!(cap("\n\n\n", 1), ("\n", Some(ViewCut::Lines)));
     }
 
     #[test]
     fn a_replacement_is_literal_and_unique() {
         let (text, snippet) = replace_unique("1\n2\n3\n4\n5\n6\n7", "4\n5", r"$& \1 {}").unwrap();
         assert_eq!(text, "1\n2\n3\n$& \\1 {}\n6\n7");
-        assert_eq!(snippet, Snippet { first_line: 2, text: "2\n3\n$& \\1 {}\n6\n7".to_owned() });
+        assert_eq!(snippet, Snippet::new(2, "2\n3\n$& \\1 {}\n6\n7"));
         assert_eq!(replace_unique("aaa", "aa", "b").unwrap().0, "ba");
         assert_eq!(replace_unique("aa aa\n\naa", "aa", "b"), Err(vec![1, 1, 3]));
         assert_eq!(replace_unique("a", "b", "c"), Err(vec![]));

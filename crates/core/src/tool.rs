@@ -1,5 +1,6 @@
 //! [`MemoryTool`]: the abstract memory tool, which an agent loop holds.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,12 +19,17 @@ use crate::reply::Reply;
 /// [`Store`](crate::Store) to the letter of the contract. Implement it yourself to change what the commands mean or say;
 /// to keep memory somewhere else, a `Store` is less work and cannot drift from the contract.
 ///
-/// The six methods named as the commands are, and [`clear_all_memory`](Self::clear_all_memory), are required. The others
-/// are the same for every tool.
+/// The six methods named as the commands are, [`clear_all_memory`](Self::clear_all_memory) and
+/// [`definition`](Self::definition) are required; [`execute`](Self::execute) and [`call`](Self::call) are the same for every
+/// tool. Any command may also fail with [`Error::Storage`], where the storage fails, and with [`Error::Conflict`], where
+/// others change the path again and again (`[X3]`).
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use memory_tool_core::*;
+/// use memory_tool_core::{
+///     CreateCommand, DeleteCommand, Engine, Error, InMemoryStore, InsertCommand, MemoryTool, RenameCommand, Reply,
+///     StrReplaceCommand, ToolDefinition, ViewCommand,
+/// };
 ///
 /// /// A memory that nobody can change.
 /// #[derive(Debug)]
@@ -56,6 +62,9 @@ use crate::reply::Reply;
 ///     async fn clear_all_memory(&self) -> Result<Reply, Error> {
 ///         refused()
 ///     }
+///     fn definition(&self) -> ToolDefinition {
+///         self.0.definition()
+///     }
 /// }
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -67,7 +76,10 @@ use crate::reply::Reply;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[async_trait]
-pub trait MemoryTool: Send + Sync + 'static {
+#[diagnostic::on_unimplemented(
+    note = "`Engine::new(store)` is a memory tool over any `Store`; a tool of your own implements the required methods"
+)]
+pub trait MemoryTool: fmt::Debug + Send + Sync + 'static {
     /// Shows a directory, two levels deep, or a file with line numbers.
     ///
     /// # Behavior
@@ -171,10 +183,8 @@ pub trait MemoryTool: Send + Sync + 'static {
     /// How the tool is declared to the API (`[W3]`).
     ///
     /// # Behavior
-    /// 1. The definition without optional fields, unless the tool was given another.
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition::new()
-    }
+    /// 1. [`ToolDefinition::new`] and whatever optional fields the program set. A tool over another tool gives that one's.
+    fn definition(&self) -> ToolDefinition;
 }
 
 macro_rules! forward_memory_tool {

@@ -1,5 +1,7 @@
 //! The blocks of the Messages API that the tool takes in and gives out: `tool_use` (`[W1]`) and `tool_result` (`[W2]`).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,8 +11,11 @@ use crate::echo::echo;
 use crate::error::{Error, InputError};
 use crate::reply::Reply;
 
+/// Some programs put it before a text; JSON parsers may ignore it (RFC 8259, section 8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A call of the tool as it arrives: a whole `tool_use` block, or its bare `input`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ToolUse {
     /// The block's id; `None` for a bare input.
@@ -26,7 +31,16 @@ impl ToolUse {
     /// [`RejectedToolUse`] for text that is not JSON in UTF-8, or a block that lacks a field or is for another tool. It
     /// keeps the block's id, so that the error can be answered to it.
     pub fn parse(json: &[u8]) -> Result<Self, RejectedToolUse> {
+        let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
         let value = serde_json::from_slice(json).map_err(|error| RejectedToolUse::not_json(json, &error))?;
+        Self::from_value(value)
+    }
+
+    /// Takes a block, or a bare input, that is JSON already: an element of a response's `content`.
+    ///
+    /// # Errors
+    /// [`RejectedToolUse`] for a block that lacks a field or is for another tool.
+    pub fn from_value(value: Value) -> Result<Self, RejectedToolUse> {
         match value {
             Value::Object(block) if block.get("type").and_then(Value::as_str) == Some("tool_use") => {
                 let id = block.get("id").and_then(Value::as_str).map(str::to_owned);
@@ -39,30 +53,42 @@ impl ToolUse {
     fn from_block(mut block: serde_json::Map<String, Value>) -> Result<Self, InputError> {
         let mut take_string = |field| match block.remove(field) {
             Some(Value::String(text)) => Ok(text),
+            None | Some(Value::Null) => Err(InputError::MissingField { command: None, field }),
             Some(other) => {
                 Err(InputError::WrongType { command: None, field, expected: "a string", found: type_name(&other) })
             }
-            None => Err(InputError::MissingField { command: None, field }),
         };
         let id = take_string("id")?;
         let name = take_string("name")?;
         if name != TOOL_NAME {
             return Err(InputError::UnknownTool { name });
         }
-        let input = block.remove("input").ok_or(InputError::MissingField { command: None, field: "input" })?;
+        let input = block.remove("input").filter(|input| !input.is_null());
+        let input = input.ok_or(InputError::MissingField { command: None, field: "input" })?;
         Ok(Self { id: Some(id), input })
     }
 }
 
 /// A call that cannot be run, with what is needed to answer it.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct RejectedToolUse {
     /// The block's id, where it could be read.
     pub id: Option<String>,
     /// What is wrong.
     pub error: Error,
+}
+
+impl fmt::Display for RejectedToolUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for RejectedToolUse {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
 }
 
 impl RejectedToolUse {
@@ -176,6 +202,12 @@ mod tests {
         assert_eq!((tool_use.id.as_deref(), tool_use.input), (Some("toolu_1"), json!({"command": "view"})));
         let tool_use = ToolUse::parse(br#"{"command":"view"}"#).unwrap();
         assert_eq!((tool_use.id, tool_use.input), (None, json!({"command": "view"})));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        assert_eq!(ToolUse::parse(b"\xef\xbb\xbf{}").unwrap().input, json!({}));
+        assert!(ToolUse::parse(b"\xef\xbb\xbf\xef\xbb\xbf{}").is_err());
     }
 
     #[test]

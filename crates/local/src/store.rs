@@ -1,6 +1,5 @@
 //! [`LocalStore`]: the store, which runs the work on files off the async threads.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use crate::config::{LocalStoreBuilder, OpenError};
-use crate::failure::failed;
+use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
 use crate::lock::{Lock, Mode};
@@ -82,13 +81,13 @@ impl LocalStore {
         let deadline = self.files.deadline();
         let turn = Arc::clone(&self.turns).read_owned().await;
         let files = Arc::clone(&self.files);
-        off_the_async_threads(move || {
+        let reading = spawn_blocking(move || {
             let _turn = turn;
             let _lock = files.lock_shared(deadline)?;
             let tree = files.layout.tree().map_err(|error| failed("opening the store", error))?;
             read(&tree)
-        })
-        .await
+        });
+        reading.await.unwrap_or_else(|error| Err(failed("reading", error.into())))
     }
 }
 
@@ -108,12 +107,13 @@ impl Store for LocalStore {
         let deadline = self.files.deadline();
         let turn = Arc::clone(&self.turns).write_owned().await;
         let files = Arc::clone(&self.files);
-        off_the_async_threads(move || {
+        // Once started it runs to its end, also when this future is dropped: the batch is applied whole or not at all.
+        let applying = spawn_blocking(move || {
             let _turn = turn;
             let _lock = files.lock(Mode::Exclusive, deadline)?;
             Transaction::begin(&files.layout)?.apply(batch)
-        })
-        .await
+        });
+        applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }
 }
 
@@ -143,13 +143,4 @@ impl Files {
         let pending = self.layout.private().and_then(|private| journal::is_pending(&private));
         pending.map_err(|error| failed("looking for the journal", error))
     }
-}
-
-/// Runs blocking work where it does not hold up other tasks. Once started it runs to its end, also when the future is
-/// dropped: so a change is made whole or not at all.
-async fn off_the_async_threads<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let cancelled = |error| Err(failed("waiting for a blocking task", io::Error::from(error)));
-    spawn_blocking(work).await.unwrap_or_else(cancelled)
 }

@@ -63,7 +63,6 @@ impl<'a> Transaction<'a> {
             Change::Write { path, .. } => self.check_write(path),
             Change::Remove { path } => self.check_exists(path),
             Change::Rename { from, to } => self.check_rename(from, to),
-            _ => Err(unknown_change()),
         }
     }
 
@@ -115,7 +114,6 @@ impl<'a> Transaction<'a> {
             }
             Change::Remove { path } => Ok(Step::Remove { path }),
             Change::Rename { from, to } => Ok(Step::Rename { from, to }),
-            _ => Err(unknown_change()),
         }
     }
 
@@ -247,7 +245,7 @@ impl<'a> Transaction<'a> {
 
     /// Removes the directories above `path` that it leaves empty (`[P5]`).
     fn prune_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        for directory in path.ancestors() {
+        for directory in path.parents() {
             let Some(parent) = directory.parent() else { break };
             let Some(parent) = self.tree.open_directory(&parent)? else { break };
             // It fails where something is left in it. An empty directory that stays is nothing, for the contract.
@@ -282,11 +280,6 @@ fn refused(path: &MemoryPath, operation: &'static str, error: io::Error) -> Stor
         }
         _ => failed(operation, error),
     }
-}
-
-fn unknown_change() -> StoreError {
-    let message = "this version of the local store does not know a change of the batch";
-    failed("applying a batch", io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
 #[cfg(test)]
