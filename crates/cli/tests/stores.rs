@@ -150,6 +150,35 @@ fn a_directory_without_rights_is_refused() {
     }
 }
 
+/// Directories that another user made, and may alone enter or change, lie among the files.
+#[test]
+#[cfg(unix)]
+fn a_directory_without_rights_among_the_files_stops_nothing_else() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    let place = Place::new();
+    fs::set_permissions(place.outside(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = without_privileges(&place).args(arguments).arg("--store").arg(place.store()).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    assert!(run(&["create", "/memories/d/a.txt", "--text", "a"]).starts_with("File created"));
+    for (name, mode) in [(".trash", 0o000), ("d/locked", 0o500)] {
+        fs::create_dir(place.file(name)).unwrap();
+        fs::write(place.file(name).join("file"), "x").unwrap();
+        fs::set_permissions(place.file(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    if fs::metadata(place.outside("")).unwrap().uid() == 0 {
+        let owned = Command::new("chown").arg("-R").arg("65534:65534").arg(place.file("")).status().unwrap();
+        assert!(owned.success());
+    }
+    assert!(run(&["view", "/memories"]).ends_with("1B\t/memories/d/locked/\n"), "{}", run(&["view", "/memories"]));
+    assert!(run(&["view", "/memories/.trash"]).starts_with("memory-tool: Error: The memory storage refused access"));
+    assert_eq!(run(&["delete", "/memories/d"]), "Successfully deleted /memories/d\n");
+    let staging = fs::read_dir(place.store().join(".memory-tool/staging")).unwrap();
+    assert_eq!(staging.count(), 0, "what was deleted is still on the disk");
+}
+
 /// The program as a user who is not the superuser, whom no rights would stop.
 #[cfg(unix)]
 fn without_privileges(place: &Place) -> Command {

@@ -3,6 +3,8 @@
 //! A name is a single component: it holds no separator and is never `.` or `..`. So nothing here can leave the directory
 //! of the handle, and nothing follows a symbolic link.
 
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
@@ -59,25 +61,24 @@ pub(crate) fn open_directory(directory: &Dir, name: &str) -> io::Result<Dir> {
 pub(crate) fn metadata(directory: &Dir, name: &str) -> io::Result<Option<Metadata>> {
     match directory.symlink_metadata(name) {
         Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // No file can have a name that the file system refuses.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Reads a file whole.
 pub(crate) fn read_file(directory: &Dir, name: &str) -> io::Result<Vec<u8>> {
-    let mut file = open_file(directory, name)?;
+    let mut file = open_regular(directory, name, OpenOptions::new().read(true))?;
     let mut content = Vec::new();
     file.read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// Opens a regular file for reading, and nothing else: what was put in its place since it was looked up is refused.
-fn open_file(directory: &Dir, name: &str) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).follow(FollowSymlinks::No);
-    do_not_wait_for_a_pipe(&mut options);
-    let file = directory.open_with(name, &options)?;
+/// Opens a regular file, and nothing else: what was put in its place since it was looked up is refused.
+fn open_regular(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::Result<File> {
+    do_not_wait_for_a_pipe(options.follow(FollowSymlinks::No));
+    let file = directory.open_with(name, options)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -93,13 +94,17 @@ pub(crate) fn create_file(directory: &Dir, name: &str, content: &[u8]) -> io::Re
     file.sync_all()
 }
 
-/// Opens the lock file of this name, made if need be. Locking needs no more than the right to read it.
+/// Opens the lock file of this name, made if need be. It is opened for writing, which network file systems ask for, but
+/// where that is refused the right to read it is enough.
 pub(crate) fn open_lock_file(directory: &Dir, name: &str) -> io::Result<File> {
-    match open_file(directory, name) {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match open_regular(directory, name, &mut options) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).follow(FollowSymlinks::No);
-            create_private(directory, name, &mut options)
+            create_private(directory, name, options.create(true).follow(FollowSymlinks::No))
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+            open_regular(directory, name, OpenOptions::new().read(true))
         }
         opened => opened,
     }
@@ -136,13 +141,65 @@ pub(crate) fn remove_empty_directories(directory: &Dir, name: &str) -> io::Resul
     }
 }
 
-/// Removes a file, or a directory with all that is in it. A link is removed, never its target.
-pub(crate) fn remove_all(directory: &Dir, name: &str) -> io::Result<()> {
-    match child(directory, name)? {
-        Child::Absent => Ok(()),
-        Child::Directory(_) => directory.remove_dir_all(name),
-        _ => directory.remove_file_or_symlink(name),
+/// Whether a directory holds nothing but directories of which the same is true.
+pub(crate) fn holds_only_directories(directory: &Dir) -> io::Result<bool> {
+    for entry in directory.entries()? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() || !holds_only_directories(&directory.open_dir_nofollow(entry.file_name())?)? {
+            return Ok(false);
+        }
     }
+    Ok(true)
+}
+
+/// Removes a file, or a directory with all that is in it, from a directory that is ours alone. A link is removed, never its
+/// target.
+///
+/// The directories beneath are moved up one after another, so that the depth of the tree does not matter.
+pub(crate) fn remove_all(ours: &Dir, name: OsString) -> io::Result<()> {
+    let mut pending = vec![name];
+    while let Some(name) = pending.pop() {
+        if ours.symlink_metadata(&name)?.is_dir() {
+            pending.extend(empty_directory(ours, &name)?);
+            ours.remove_dir(&name)?;
+        } else {
+            ours.remove_file_or_symlink(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files in the directory `name` and moves the directories in it up into `ours`, under the names given back.
+fn empty_directory(ours: &Dir, name: &OsStr) -> io::Result<Vec<OsString>> {
+    let _ = make_accessible(ours, name); // another program may have taken the rights away
+    let directory = ours.open_dir_nofollow(name)?;
+    let names = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
+    let mut moved = Vec::new();
+    for name in names.collect::<io::Result<Vec<_>>>()? {
+        if directory.symlink_metadata(&name)?.is_dir() {
+            let _ = make_accessible(&directory, &name);
+            let temporary = OsString::from(temporary_name());
+            directory.rename(&name, ours, &temporary)?;
+            moved.push(temporary);
+        } else {
+            directory.remove_file_or_symlink(&name)?;
+        }
+    }
+    Ok(moved)
+}
+
+/// Checks that names can be moved from one directory to the other and back.
+pub(crate) fn check_movable(directory: &Dir, other: &Dir) -> io::Result<()> {
+    if !is_one_mount(directory, other)? {
+        return Err(io::Error::new(io::ErrorKind::CrossesDevices, "a directory is a mount of its own"));
+    }
+    check_writable(directory)
+}
+
+/// A name that no other file in a directory of ours has. It is random: in a container the next process has the same id.
+pub(crate) fn temporary_name() -> String {
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    format!("{random:016x}")
 }
 
 /// Moves a name, replacing a file that is there.
@@ -157,9 +214,11 @@ pub(crate) use windows::*;
 
 #[cfg(unix)]
 mod unix {
+    use std::ffi::OsStr;
     use std::io;
     use std::path::Path;
 
+    use cap_fs_ext::MetadataExt as _;
     use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 
     const FILE_MODE: u32 = 0o600;
@@ -200,15 +259,54 @@ mod unix {
 
     /// Waits until the disk has the names in the directory.
     pub(crate) fn sync_directory(directory: &Dir) -> io::Result<()> {
-        directory.open(".")?.sync_all()
+        match directory.open(".")?.sync_all() {
+            // A file system that has no such call for directories.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// Gives the owner all rights on a directory.
+    pub(super) fn make_accessible(directory: &Dir, name: &OsStr) -> io::Result<()> {
+        directory.set_permissions(name, Permissions::from_mode(DIRECTORY_MODE))
+    }
+
+    /// Checks the right to make and remove names in a directory.
+    pub(super) fn check_writable(directory: &Dir) -> io::Result<()> {
+        use rustix::fs::{Access, AtFlags, accessat};
+        Ok(accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
+    }
+
+    /// Whether a name can be moved from one directory to the other: a bind mount is in the way as another disk is.
+    pub(crate) fn is_one_mount(left: &Dir, right: &Dir) -> io::Result<bool> {
+        #[cfg(target_os = "linux")]
+        if let (Some(left), Some(right)) = (mount_id(left)?, mount_id(right)?) {
+            return Ok(left == right);
+        }
+        Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn mount_id(directory: &Dir) -> io::Result<Option<u64>> {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let found = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+        let is_known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        Ok(is_known.then_some(found.stx_mnt_id))
+    }
+
+    /// Whether the system can hold a file of this name.
+    pub(crate) fn can_hold(_: &str) -> bool {
+        true
     }
 }
 
 #[cfg(windows)]
 mod windows {
+    use std::ffi::OsStr;
     use std::io;
     use std::path::Path;
 
+    use cap_fs_ext::MetadataExt as _;
     use cap_std::fs::{Dir, File, OpenOptions};
 
     pub(super) fn do_not_wait_for_a_pipe(_: &mut OpenOptions) {}
@@ -230,6 +328,32 @@ mod windows {
     /// Windows has no call that flushes a directory; NTFS journals its names itself.
     pub(crate) fn sync_directory(_: &Dir) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn make_accessible(_: &Dir, _: &OsStr) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Windows tells this by trying.
+    pub(super) fn check_writable(_: &Dir) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether a name can be moved from one directory to the other.
+    pub(crate) fn is_one_mount(left: &Dir, right: &Dir) -> io::Result<bool> {
+        Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
+    }
+
+    /// Whether the system can hold a file of this name, and under no other: it drops dots and blanks from the end, and
+    /// gives some characters and names a meaning of their own.
+    pub(crate) fn can_hold(name: &str) -> bool {
+        const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+        let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
+        let is_port = (stem.starts_with("COM") || stem.starts_with("LPT")) && stem.chars().count() == 4;
+        !name.ends_with(['.', ' '])
+            && !name.contains(['<', '>', ':', '"', '|', '?', '*'])
+            && !DEVICES.contains(&stem.as_str())
+            && !is_port
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn failed(operation: &'static str, error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => FailureKind::Full,
         io::ErrorKind::InvalidFilename => FailureKind::UnsupportedName,
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => FailureKind::Busy,
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => FailureKind::Busy,
         io::ErrorKind::InvalidData => FailureKind::Damaged,
         _ => FailureKind::Other,
     };

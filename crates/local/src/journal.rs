@@ -1,16 +1,16 @@
 //! The journal: a batch of several changes, decided but perhaps not done, which whoever next takes the lock completes.
 //!
 //! The batch is decided at the instant at which the journal gets its name. Before that nothing of it can be seen; after
-//! that every step can be repeated until all are done, and then the journal is removed.
+//! that every step can be made again and again until all are, and then the journal is removed.
 
 use std::borrow::Cow;
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::MemoryPath;
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
+use crate::step::Step;
 
 const JOURNAL: &str = "journal";
 const UNFINISHED_JOURNAL: &str = "journal";
@@ -22,18 +22,6 @@ const FORMAT: u32 = 1;
 struct Journal<'a> {
     format: u32,
     steps: Cow<'a, [Step]>,
-}
-
-/// One change of a batch whose new contents, if any, are on the disk already.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Step {
-    /// Move the file `staged` from the staging directory to `path`, over a file that is there.
-    Write { path: MemoryPath, staged: String },
-    /// Remove the file or directory.
-    Remove { path: MemoryPath },
-    /// Move the file or directory to a free path.
-    Rename { from: MemoryPath, to: MemoryPath },
 }
 
 /// Whether there is a journal to be completed.

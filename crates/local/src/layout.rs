@@ -6,21 +6,24 @@
 //! {base}/.memory-tool/turnstile    held while waiting for `lock`, so that readers cannot starve a writer
 //! {base}/.memory-tool/staging/     contents on their way in, and directories on their way out
 //! {base}/.memory-tool/journal      a batch of several changes that was decided and may not be done yet
+//! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because another program was there
 //! ```
 
 use std::io;
 use std::path::Path;
 
-use cap_fs_ext::MetadataExt;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use memory_tool_core::StoreError;
 
 use crate::disk::{self, Child};
+use crate::failure::{failed, unconfirmed};
 use crate::tree::Tree;
 
 const MEMORIES: &str = "memories";
 const PRIVATE: &str = ".memory-tool";
 const STAGING: &str = "staging";
+const CONFLICTS: &str = "conflicts";
 
 /// The open base directory. Everything else is found from it by name, again for every operation: so it does no harm when
 /// another program removes a directory meanwhile.
@@ -38,8 +41,8 @@ impl Layout {
         let mut layout = Self { base: Dir::open_ambient_dir(base, ambient_authority())?, ignores_case: false };
         let staging = layout.staging()?;
         let memories = layout.memories_or_create()?;
-        if staging.dir_metadata()?.dev() != memories.dir_metadata()?.dev() {
-            let message = "the directory `memories` in it is on another file system, so files cannot be moved into it";
+        if !disk::is_one_mount(&staging, &memories)? {
+            let message = "the directory `memories` in it is a mount of its own, so files cannot be moved into it";
             return Err(io::Error::new(io::ErrorKind::CrossesDevices, message));
         }
         layout.ignores_case = disk::metadata(&layout.base, &MEMORIES.to_uppercase())?.is_some()
@@ -62,16 +65,23 @@ impl Layout {
     }
 
     /// Moves the whole directory `memories` away, to `name` in `staging`, and makes a new one.
-    pub(crate) fn replace_memories(&self, staging: &Dir, name: &str) -> io::Result<()> {
-        disk::rename_new(&self.base, MEMORIES, staging, name)?;
-        disk::sync_directory(&self.base)?;
-        self.memories_or_create()?;
+    pub(crate) fn remove_memories(&self, staging: &Dir, name: &str) -> Result<(), StoreError> {
+        const OPERATION: &str = "removing all files";
+        disk::rename_new(&self.base, MEMORIES, staging, name).map_err(|error| failed(OPERATION, error))?;
+        disk::sync_directory(&self.base).map_err(|error| unconfirmed(OPERATION, error))?;
+        // While it is missing there are no files, and the next change makes it: so no failure here matters.
+        let _ = self.memories_or_create();
         Ok(())
     }
 
     /// The directory of the lock and the journal.
     pub(crate) fn private(&self) -> io::Result<Dir> {
         directory_or_create(&self.base, PRIVATE)
+    }
+
+    /// The directory of contents that were set aside for the operator.
+    pub(crate) fn conflicts(&self) -> io::Result<Dir> {
+        directory_or_create(&self.private()?, CONFLICTS)
     }
 
     /// The directory of contents on their way in or out.

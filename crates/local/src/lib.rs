@@ -7,6 +7,7 @@ mod failure;
 mod journal;
 mod layout;
 mod lock;
+mod step;
 mod store;
 mod transaction;
 mod tree;

@@ -29,8 +29,8 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Waits for the lock until `deadline`; `TimedOut` after that.
-    pub(crate) fn acquire(layout: &Layout, mode: Mode, deadline: Instant) -> io::Result<Self> {
+    /// Waits for the lock until `deadline`, `TimedOut` after that; for ever without one.
+    pub(crate) fn acquire(layout: &Layout, mode: Mode, deadline: Option<Instant>) -> io::Result<Self> {
         loop {
             let private = layout.private()?;
             // Whoever waits for the lock holds up those that come later, so that readers cannot starve a writer.
@@ -43,6 +43,7 @@ impl Lock {
             if is_still_there(layout, identity)? {
                 return Ok(Self { _file: file });
             }
+            refuse_after(deadline)?;
         }
     }
 }
@@ -53,7 +54,7 @@ fn is_still_there(layout: &Layout, identity: (u64, u64)) -> io::Result<bool> {
     Ok(found.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == identity))
 }
 
-fn wait_for(file: &File, mode: Mode, deadline: Instant) -> io::Result<()> {
+fn wait_for(file: &File, mode: Mode, deadline: Option<Instant>) -> io::Result<()> {
     let (mut pause, longest_pause) = PAUSES;
     loop {
         let locked = match mode {
@@ -65,10 +66,15 @@ fn wait_for(file: &File, mode: Mode, deadline: Instant) -> io::Result<()> {
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) => {}
         }
-        if Instant::now() >= deadline {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock of the store"));
-        }
+        refuse_after(deadline)?;
         std::thread::sleep(pause);
         pause = (pause * 2).min(longest_pause);
     }
+}
+
+fn refuse_after(deadline: Option<Instant>) -> io::Result<()> {
+    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock of the store"));
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::config::{LocalStoreBuilder, OpenError};
@@ -41,9 +41,18 @@ use crate::tree::Tree;
 #[derive(Clone, Debug)]
 pub struct LocalStore {
     files: Arc<Files>,
-    /// Lets the tasks of this process take turns, so that they do not crowd the blocking threads waiting for the lock.
-    turns: Arc<RwLock<()>>,
+    turns: Turns,
 }
+
+/// Lets the tasks of this process take turns, so that they do not crowd the blocking threads waiting for the lock.
+#[derive(Clone, Debug)]
+struct Turns {
+    order: Arc<RwLock<()>>,
+    readers: Arc<Semaphore>,
+}
+
+/// How many tasks of this process read at a time.
+const READERS: usize = 4;
 
 #[derive(Debug)]
 struct Files {
@@ -70,7 +79,10 @@ impl LocalStore {
         let path = base.clone();
         let layout = spawn_blocking(move || Layout::open(&path)).await.unwrap_or_else(|error| Err(error.into()));
         let layout = layout.map_err(|source| OpenError { base, source })?;
-        Ok(Self { files: Arc::new(Files { layout, lock_timeout }), turns: Arc::default() })
+        Ok(Self {
+            files: Arc::new(Files { layout, lock_timeout }),
+            turns: Turns { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
+        })
     }
 
     /// Runs `read` on the files while no process changes them.
@@ -79,10 +91,12 @@ impl LocalStore {
         read: impl FnOnce(&Tree) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let deadline = self.files.deadline();
-        let turn = Arc::clone(&self.turns).read_owned().await;
+        // The semaphore is never closed, so there is always a permit to wait for.
+        let permit = Arc::clone(&self.turns.readers).acquire_owned().await;
+        let turn = Arc::clone(&self.turns.order).read_owned().await;
         let files = Arc::clone(&self.files);
         let reading = spawn_blocking(move || {
-            let _turn = turn;
+            let _turn = (permit, turn);
             let _lock = files.lock_shared(deadline)?;
             let tree = files.layout.tree().map_err(|error| failed("opening the store", error))?;
             read(&tree)
@@ -105,29 +119,30 @@ impl Store for LocalStore {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let deadline = self.files.deadline();
-        let turn = Arc::clone(&self.turns).write_owned().await;
+        let turn = Arc::clone(&self.turns.order).write_owned().await;
         let files = Arc::clone(&self.files);
         // Once started it runs to its end, also when this future is dropped: the batch is applied whole or not at all.
         let applying = spawn_blocking(move || {
             let _turn = turn;
             let _lock = files.lock(Mode::Exclusive, deadline)?;
-            Transaction::begin(&files.layout)?.apply(batch)
+            Transaction::begin(&files.layout)?.apply(&batch)
         });
         applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }
 }
 
 impl Files {
-    fn deadline(&self) -> Instant {
-        Instant::now() + self.lock_timeout
+    /// When an operation that begins now gives up waiting; `None` where that is beyond all time.
+    fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.lock_timeout)
     }
 
-    fn lock(&self, mode: Mode, deadline: Instant) -> Result<Lock, StoreError> {
+    fn lock(&self, mode: Mode, deadline: Option<Instant>) -> Result<Lock, StoreError> {
         Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store's lock", error))
     }
 
     /// Takes the shared lock at a moment at which no batch is half done.
-    fn lock_shared(&self, deadline: Instant) -> Result<Lock, StoreError> {
+    fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock, StoreError> {
         loop {
             let lock = self.lock(Mode::Shared, deadline)?;
             if !self.is_journal_pending()? {

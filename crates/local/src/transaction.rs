@@ -1,23 +1,23 @@
-//! [`Transaction`]: how a batch changes the files, in one step or through the journal.
+//! [`Transaction`]: how a batch is checked, decided and made, in one step or through the journal.
 
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, Change, MemoryPath, StoreError};
+use memory_tool_core::{Batch, Change, FailureKind, MemoryPath, Node, StoreError};
 
 use crate::disk;
 use crate::failure::{failed, unconfirmed};
-use crate::journal::{self, Step};
+use crate::journal;
 use crate::layout::Layout;
-use crate::tree::{Descent, Place, Tree, name_of};
+use crate::step::Step;
+use crate::tree::{Descent, Place, Tree};
 
 /// The files of a store while its lock is held exclusively.
 pub(crate) struct Transaction<'a> {
-    layout: &'a Layout,
+    pub(crate) layout: &'a Layout,
+    pub(crate) staging: Dir,
+    pub(crate) tree: Tree,
     private: Dir,
-    staging: Dir,
-    tree: Tree,
 }
 
 impl<'a> Transaction<'a> {
@@ -25,52 +25,55 @@ impl<'a> Transaction<'a> {
     pub(crate) fn begin(layout: &'a Layout) -> Result<Self, StoreError> {
         let open = || {
             let (private, staging) = (layout.private()?, layout.staging()?);
-            Ok(Self { layout, private, staging, tree: layout.tree_or_create()? })
+            Ok(Self { layout, staging, tree: layout.tree_or_create()?, private })
         };
         let transaction = open().map_err(|error| failed("opening the store", error))?;
         transaction.complete_journal()?;
-        transaction.sweep_staging();
+        transaction.sweep_leftovers().map_err(|error| failed("sweeping up", error))?;
         Ok(transaction)
     }
 
     /// Applies the batch.
-    pub(crate) fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+    pub(crate) fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
         let applied = self.check_and_perform(batch);
-        if applied.is_err() && journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
+        if journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
             self.sweep_staging();
         }
         applied
     }
 
-    fn check_and_perform(&self, batch: Batch) -> Result<(), StoreError> {
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &self.tree.read(path)?)?;
-        }
-        for change in batch.changes() {
-            self.check(change)?;
-        }
-        let steps = batch.into_changes().into_iter().map(|change| self.stage(change));
+    fn check_and_perform(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.check(batch)?;
+        let staged = batch.changes().iter().map(|change| self.stage(change));
+        let staged = staged.collect::<Result<Vec<_>, _>>()?;
+        // Flushing the contents took its time, in which a program that takes no lock may have changed the files.
+        self.check(batch)?;
+        let steps = batch.changes().iter().zip(staged).map(|(change, staged)| self.plan(change, staged));
         match steps.collect::<Result<Vec<_>, _>>()?.as_slice() {
             [] => Ok(()),
-            [step] => self.perform(step),
+            [step] => step.perform(self),
             steps => self.perform_through_journal(steps),
         }
     }
 
-    /// Checks that the change can be made. The changes of a batch are disjoint, so none depends on another.
-    fn check(&self, change: &Change) -> Result<(), StoreError> {
-        match change {
+    /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
+    fn check(&self, batch: &Batch) -> Result<(), StoreError> {
+        for (path, expected) in batch.preconditions() {
+            expected.check(path, &self.tree.read(path)?)?;
+        }
+        batch.changes().iter().try_for_each(|change| match change {
             Change::Write { path, .. } => self.check_write(path),
             Change::Remove { path } => self.check_exists(path),
             Change::Rename { from, to } => self.check_rename(from, to),
-        }
+        })
     }
 
     fn check_write(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        self.refuse_file_above(path)?;
+        self.check_name(path)?;
         match self.tree.find(path)? {
+            Place::File { .. } => Ok(()),
             Place::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
-            Place::Absent | Place::File { .. } => Ok(()),
+            Place::Absent => self.check_free(path),
         }
     }
 
@@ -83,9 +86,10 @@ impl<'a> Transaction<'a> {
 
     fn check_rename(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         self.check_exists(from)?;
-        self.refuse_file_above(to)?;
-        if !matches!(self.tree.find(to)?, Place::Absent) {
-            return Err(StoreError::AlreadyExists { path: to.clone() });
+        self.check_name(to)?;
+        match self.tree.find(to)? {
+            Place::Absent => self.check_free(to)?,
+            Place::Directory | Place::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
         }
         if to.as_str().len() > from.as_str().len() {
             for file in self.tree.files_beneath(from) {
@@ -95,7 +99,13 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    /// Checks that nothing in the name of a path that is to be made prevents it.
+    fn check_name(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        if !path.segments().all(disk::can_hold) {
+            let message = "the operating system reserves a name in the path";
+            let error = io::Error::new(io::ErrorKind::InvalidFilename, message);
+            return Err(failed("checking a name", error));
+        }
         let Some(parent) = path.parent() else { return Ok(()) };
         match self.tree.descend(&parent)? {
             Some(Descent::File { path }) => Err(StoreError::NotADirectory { path }),
@@ -103,183 +113,101 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Turns a change into a step, with its new contents on the disk.
-    fn stage(&self, change: Change) -> Result<Step, StoreError> {
-        match change {
-            Change::Write { path, content } => {
-                let staged = temporary_name();
-                let created = disk::create_file(&self.staging, &staged, &content);
-                created.map_err(|error| failed("writing a file", error))?;
-                Ok(Step::Write { path, staged })
+    /// Checks that a path at which there is nothing, for the contract, is not taken by what the contract does not see.
+    fn check_free(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        if self.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
+    }
+
+    /// Brings new contents to the disk, and gives the name under which they wait.
+    fn stage(&self, change: &Change) -> Result<String, StoreError> {
+        let name = disk::temporary_name();
+        if let Change::Write { content, .. } = change {
+            let created = disk::create_file(&self.staging, &name, content);
+            created.map_err(|error| failed("writing a file", error))?;
+        }
+        Ok(name)
+    }
+
+    /// Notes what the change is made to, so that it is not made to anything else.
+    fn plan(&self, change: &Change, temporary: String) -> Result<Step, StoreError> {
+        Ok(match change {
+            Change::Write { path, .. } => {
+                let replaces = match self.tree.read(path)? {
+                    Node::File(file) => Some(file.version.as_bytes().to_vec()),
+                    Node::Absent | Node::Directory => None,
+                };
+                Step::Write { path: path.clone(), staged: temporary, replaces }
             }
-            Change::Remove { path } => Ok(Step::Remove { path }),
-            Change::Rename { from, to } => Ok(Step::Rename { from, to }),
-        }
-    }
-
-    fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
-        let decided = journal::decide(&self.private, &self.staging, steps);
-        decided.map_err(|error| failed("writing the journal", error))?;
-        let confirmed = disk::sync_directory(&self.private);
-        confirmed.map_err(|error| unconfirmed("writing the journal", error))?;
-        self.complete_journal().map_err(|error| unconfirmed("completing the journal", io::Error::other(error)))
-    }
-
-    fn complete_journal(&self) -> Result<(), StoreError> {
-        let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
-        let Some(steps) = decided else { return Ok(()) };
-        for step in &steps {
-            match self.perform(step) {
-                // Another program took the free path: the file stays where it was, and nothing is lost.
-                Err(StoreError::AlreadyExists { .. }) => {}
-                performed => performed?,
-            }
-        }
-        journal::remove(&self.private).map_err(|error| failed("removing the journal", error))
-    }
-
-    /// Makes the change. A step that was made before is left alone, so a journal can be completed again and again.
-    fn perform(&self, step: &Step) -> Result<(), StoreError> {
-        match step {
-            Step::Write { path, staged } => self.perform_write(path, staged),
-            Step::Remove { path } => self.perform_remove(path),
-            Step::Rename { from, to } => self.perform_rename(from, to),
-        }
-    }
-
-    fn perform_write(&self, path: &MemoryPath, staged: &str) -> Result<(), StoreError> {
-        const OPERATION: &str = "moving a file into place";
-        let is_staged = disk::metadata(&self.staging, staged).map_err(|error| failed(OPERATION, error))?.is_some();
-        if !is_staged {
-            return Ok(());
-        }
-        let replaces = matches!(self.tree.find(path)?, Place::File { .. });
-        let parent = self.make_room(path)?;
-        let moved = if replaces {
-            disk::rename_over(&self.staging, staged, &parent, name_of(path))
-        } else {
-            disk::rename_new(&self.staging, staged, &parent, name_of(path))
-        };
-        moved.map_err(|error| refused(path, OPERATION, error))?;
-        disk::sync_directory(&parent).map_err(|error| unconfirmed(OPERATION, error))
-    }
-
-    fn perform_remove(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        match self.tree.find(path)? {
-            Place::Absent => Ok(()),
-            Place::Directory => self.remove_directory(path),
-            Place::File { parent } => self.remove_file(path, &parent),
-        }
-    }
-
-    fn remove_file(&self, path: &MemoryPath, parent: &Dir) -> Result<(), StoreError> {
-        const OPERATION: &str = "removing a file";
-        parent.remove_file(name_of(path)).map_err(|error| failed(OPERATION, error))?;
-        disk::sync_directory(parent).map_err(|error| unconfirmed(OPERATION, error))?;
-        self.prune_above(path)
-    }
-
-    /// Takes the directory out of sight in one step, and then removes it at leisure.
-    fn remove_directory(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        const OPERATION: &str = "removing a directory";
-        let removed = temporary_name();
-        match path.parent() {
-            None => {
-                let replaced = self.layout.replace_memories(&self.staging, &removed);
-                replaced.map_err(|error| failed(OPERATION, error))?;
-            }
-            Some(parent) => {
-                let Some(parent) = self.tree.open_directory(&parent)? else { return Ok(()) };
-                let moved = disk::rename_new(&parent, name_of(path), &self.staging, &removed);
-                moved.map_err(|error| failed(OPERATION, error))?;
-                disk::sync_directory(&parent).map_err(|error| unconfirmed(OPERATION, error))?;
-                self.prune_above(path)?;
-            }
-        }
-        let _ = disk::remove_all(&self.staging, &removed); // else the next transaction sweeps it up
-        Ok(())
-    }
-
-    fn perform_rename(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
-        const OPERATION: &str = "renaming";
-        let Some(from_directory) = from.parent() else { return Ok(()) };
-        let from_directory = match (self.tree.find(from)?, self.tree.open_directory(&from_directory)?) {
-            (Place::Directory | Place::File { .. }, Some(from_directory)) => from_directory,
-            _ => return Ok(()),
-        };
-        let to_directory = self.make_room(to)?;
-        let moved = disk::rename_new(&from_directory, name_of(from), &to_directory, name_of(to));
-        moved.map_err(|error| refused(to, OPERATION, error))?;
-        disk::sync_directory(&to_directory).map_err(|error| unconfirmed(OPERATION, error))?;
-        disk::sync_directory(&from_directory).map_err(|error| unconfirmed(OPERATION, error))?;
-        self.prune_above(from)
-    }
-
-    /// Opens the directory that `path` is to be made in. Makes the missing ones above it, and clears empty directories of
-    /// other programs out of its way; until the path itself is made, nobody sees any of that.
-    fn make_room(&self, path: &MemoryPath) -> Result<Dir, StoreError> {
-        const OPERATION: &str = "making a directory";
-        let parent = path.parent().unwrap_or_else(MemoryPath::root);
-        let parent = match self.tree.descend(&parent)? {
-            Some(Descent::Complete(parent)) => parent,
-            Some(Descent::Missing { deepest, missing }) => {
-                let made = self.make_directories(deepest, &missing);
-                made.map_err(|error| refused(path, OPERATION, error))?
-            }
-            Some(Descent::File { path }) => return Err(StoreError::NotADirectory { path }),
-            None => return Err(failed(OPERATION, io::Error::from(io::ErrorKind::NotFound))),
-        };
-        if matches!(self.tree.find(path)?, Place::Absent) {
-            disk::remove_empty_directories(&parent, name_of(path)).map_err(|error| failed(OPERATION, error))?;
-        }
-        Ok(parent)
-    }
-
-    fn make_directories(&self, deepest: Dir, missing: &[MemoryPath]) -> io::Result<Dir> {
-        missing.iter().try_fold(deepest, |parent, path| {
-            disk::create_directory(&self.staging, &parent, name_of(path), &temporary_name())?;
-            disk::sync_directory(&parent)?;
-            disk::open_directory(&parent, name_of(path))
+            Change::Remove { path } => Step::Remove { path: path.clone(), removed: temporary },
+            Change::Rename { from, to } => Step::Rename { from: from.clone(), to: to.clone() },
         })
     }
 
-    /// Removes the directories above `path` that it leaves empty (`[P5]`).
-    fn prune_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        for directory in path.parents() {
-            let Some(parent) = directory.parent() else { break };
-            let Some(parent) = self.tree.open_directory(&parent)? else { break };
-            // It fails where something is left in it. An empty directory that stays is nothing, for the contract.
-            if parent.remove_dir(name_of(&directory)).is_err() {
-                break;
+    fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
+        steps.iter().try_for_each(|step| step.prepare(self))?;
+        let decided = journal::decide(&self.private, &self.staging, steps);
+        decided.map_err(|error| failed("writing the journal", error))?;
+        let flushed = disk::sync_directory(&self.private);
+        flushed.map_err(|error| unconfirmed("writing the journal", error))?;
+        let completed = self.complete_journal();
+        match completed.map(|set_aside| set_aside.into_iter().next()) {
+            Ok(None) => Ok(()),
+            Ok(Some(error)) | Err(error) => Err(unconfirmed("completing the journal", io::Error::other(error))),
+        }
+    }
+
+    /// Makes the steps that were decided. Gives those that another program made impossible: their contents are set aside.
+    fn complete_journal(&self) -> Result<Vec<StoreError>, StoreError> {
+        let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
+        let Some(steps) = decided else { return Ok(Vec::new()) };
+        let mut impossible = Vec::new();
+        for step in &steps {
+            match step.perform(self) {
+                Ok(()) => {}
+                Err(error) if will_pass(&error) => return Err(error),
+                Err(error) => {
+                    let set_aside = self.set_aside(step);
+                    set_aside.map_err(|error| failed("setting contents aside", error))?;
+                    impossible.push(error);
+                }
             }
+        }
+        steps.iter().try_for_each(|step| {
+            step.sync(self).or_else(|error| if will_pass(&error) { Err(error) } else { Ok(()) })
+        })?;
+        journal::remove(&self.private).map_err(|error| failed("removing the journal", error))?;
+        Ok(impossible)
+    }
+
+    /// Keeps the new contents of a step that cannot be made where the operator finds them.
+    fn set_aside(&self, step: &Step) -> io::Result<()> {
+        let Step::Write { staged, .. } = step else { return Ok(()) };
+        let conflicts = self.layout.conflicts()?;
+        disk::rename_new(&self.staging, staged, &conflicts, staged)?;
+        disk::sync_directory(&conflicts)
+    }
+
+    /// Sweeps up what a process that ended left. A journal that it removed must be gone for good by then: otherwise a loss
+    /// of power could bring it back, without what shows that its steps were made.
+    fn sweep_leftovers(&self) -> io::Result<()> {
+        if self.staging.entries()?.next().is_some() {
+            disk::sync_directory(&self.private)?;
+            self.sweep_staging();
         }
         Ok(())
     }
 
-    /// Removes what was left in the staging directory. What cannot be removed now is tried again by the next transaction.
+    /// Removes all from the staging directory. What cannot be removed now is tried again by the next transaction.
     fn sweep_staging(&self) {
         for entry in self.staging.entries().into_iter().flatten().flatten() {
-            if let Some(name) = entry.file_name().to_str() {
-                let _ = disk::remove_all(&self.staging, name);
-            }
+            let _ = disk::remove_all(&self.staging, entry.file_name());
         }
     }
 }
 
-/// A name that no other file in the staging directory has. It is random: in a container the next process has the same id.
-fn temporary_name() -> String {
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    format!("{random:016x}")
-}
-
-/// Why a path that was to be made could not be: another program may have taken it just before.
-fn refused(path: &MemoryPath, operation: &'static str, error: io::Error) -> StoreError {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::IsADirectory => {
-            StoreError::AlreadyExists { path: path.clone() }
-        }
-        _ => failed(operation, error),
-    }
+/// Whether the cause of a failure is of the moment, such as a full disk, so that the same step may be made later.
+fn will_pass(error: &StoreError) -> bool {
+    matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
 }
 
 #[cfg(test)]
@@ -298,7 +226,7 @@ mod tests {
         let layout = Layout::open(base).unwrap();
         for name in ["edited", "removed/a/b", "moved/c"] {
             let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec()).unwrap();
-            Transaction::begin(&layout).unwrap().apply(batch).unwrap();
+            Transaction::begin(&layout).unwrap().apply(&batch).unwrap();
         }
         layout
     }
@@ -308,6 +236,12 @@ mod tests {
         let batch = batch.write(path("/memories/edited"), b"new".to_vec()).unwrap();
         let batch = batch.write(path("/memories/made/d"), b"new".to_vec()).unwrap();
         batch.rename(path("/memories/moved"), path("/memories/to/moved")).unwrap()
+    }
+
+    /// The steps of the batch, with their contents staged.
+    fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
+        let plan = |change| transaction.plan(change, transaction.stage(change).unwrap()).unwrap();
+        batch().changes().iter().map(plan).collect()
     }
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
@@ -340,11 +274,10 @@ mod tests {
             let base = tempfile::tempdir().unwrap();
             let layout = store(base.path());
             let interrupted = Transaction::begin(&layout).unwrap();
-            let steps: Vec<_> =
-                batch().into_changes().into_iter().map(|step| interrupted.stage(step).unwrap()).collect();
+            let steps = steps(&interrupted);
             journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
             for step in &steps[..done] {
-                interrupted.perform(step).unwrap();
+                step.perform(&interrupted).unwrap();
             }
             drop(interrupted);
             Transaction::begin(&layout).unwrap();
@@ -359,9 +292,7 @@ mod tests {
         let layout = store(base.path());
         let before = contents(&layout);
         let interrupted = Transaction::begin(&layout).unwrap();
-        for change in batch().into_changes() {
-            interrupted.stage(change).unwrap();
-        }
+        steps(&interrupted);
         drop(interrupted);
         Transaction::begin(&layout).unwrap();
         assert_eq!(contents(&layout), before);
@@ -373,7 +304,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
-        let steps: Vec<_> = batch().into_changes().into_iter().map(|step| interrupted.stage(step).unwrap()).collect();
+        let steps = steps(&interrupted);
         journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
         std::fs::create_dir(base.path().join("memories/to")).unwrap();
         std::fs::write(base.path().join("memories/to/moved"), "theirs").unwrap();
@@ -384,10 +315,35 @@ mod tests {
     }
 
     #[test]
+    fn what_a_person_did_before_a_journal_is_completed_is_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let interrupted = Transaction::begin(&layout).unwrap();
+        let steps = steps(&interrupted);
+        journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+        let on_disk = |path: &str| base.path().join("memories").join(path);
+        let Step::Remove { .. } = &steps[0] else { panic!("the first step is the removal") };
+        steps[0].perform(&interrupted).unwrap();
+        std::fs::create_dir(on_disk("removed")).unwrap();
+        for path in ["removed/again", "edited", "made"] {
+            std::fs::write(on_disk(path), "theirs").unwrap();
+        }
+        Transaction::begin(&layout).unwrap();
+        for path in ["removed/again", "edited", "made"] {
+            assert_eq!(std::fs::read(on_disk(path)).unwrap(), b"theirs", "{path}");
+        }
+        let set_aside: Vec<_> = std::fs::read_dir(base.path().join(".memory-tool/conflicts")).unwrap().collect();
+        assert_eq!(set_aside.len(), 2, "what could not be put in place is kept for the operator");
+        assert_eq!(std::fs::read(set_aside[0].as_ref().unwrap().path()).unwrap(), b"new");
+        assert!(on_disk("to/moved/c").exists(), "the other steps are made");
+        assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
+    }
+
+    #[test]
     fn an_empty_batch_leaves_no_journal() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
-        Transaction::begin(&layout).unwrap().apply(Batch::new()).unwrap();
+        Transaction::begin(&layout).unwrap().apply(&Batch::new()).unwrap();
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap());
     }
 
@@ -397,7 +353,7 @@ mod tests {
         let layout = store(base.path());
         let before = contents(&layout);
         let refused = batch().remove(path("/memories/missing")).unwrap();
-        let error = Transaction::begin(&layout).unwrap().apply(refused).unwrap_err();
+        let error = Transaction::begin(&layout).unwrap().apply(&refused).unwrap_err();
         assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
         assert_eq!(contents(&layout), before);
     }

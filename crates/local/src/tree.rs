@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry, ReadDir};
-use memory_tool_core::{FileEntry, MemoryPath, Node, StoreError, StoredFile, Version};
+use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, StoreError, StoredFile, Version};
 use sha2::{Digest, Sha256};
 
 use crate::disk::{self, Child};
@@ -48,12 +48,15 @@ impl Tree {
         match self.find(path)? {
             Place::Absent => Ok(Node::Absent),
             Place::Directory => Ok(Node::Directory),
-            Place::File { parent } => {
-                let content = disk::read_file(&parent, name_of(path));
-                let content = content.map_err(|error| failed("reading a file", error))?;
-                let version = Version::new(Sha256::digest(&content).to_vec());
-                Ok(Node::File(StoredFile::new(content, version)))
-            }
+            Place::File { parent } => match disk::read_file(&parent, name_of(path)) {
+                Ok(content) => {
+                    let version = Version::new(Sha256::digest(&content).to_vec());
+                    Ok(Node::File(StoredFile::new(content, version)))
+                }
+                // Another program removed it since it was found.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Node::Absent),
+                Err(error) => Err(failed("reading a file", error)),
+            },
         }
     }
 
@@ -65,6 +68,21 @@ impl Tree {
             Found::File => Ok(Place::File { parent }),
             Found::Directory(_) if self.holds_a_file(path)? => Ok(Place::Directory),
             Found::Absent | Found::Directory(_) => Ok(Place::Absent),
+        }
+    }
+
+    /// Whether a file or directory can be made at `path`, at which [`find`](Self::find) finds nothing: empty directories are
+    /// no obstacle, but what the contract does not see may be.
+    pub(crate) fn is_free(&self, path: &MemoryPath) -> Result<bool, StoreError> {
+        const OPERATION: &str = "looking for room";
+        let Some(parent) = path.parent() else { return Ok(false) };
+        let Some(parent) = self.open_directory(&parent)? else { return Ok(true) };
+        match disk::child(&parent, name_of(path)).map_err(|error| failed(OPERATION, error))? {
+            Child::Absent => Ok(true),
+            Child::Directory(directory) => {
+                disk::holds_only_directories(&directory).map_err(|error| failed(OPERATION, error))
+            }
+            Child::File | Child::Link | Child::Special => Ok(false),
         }
     }
 
@@ -97,7 +115,8 @@ impl Tree {
 
     /// Every file strictly beneath `directory`, with its size.
     pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
-        Walk { tree: self, pending: vec![Pending { path: directory.clone(), parent: None }], current: None }
+        let start = Pending { path: directory.clone(), parent: None };
+        Walk { tree: self, start: directory.clone(), pending: vec![start], current: None, passed_over: false }
     }
 
     /// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
@@ -116,8 +135,11 @@ impl Tree {
         Ok(if is_other { Found::Absent } else { found })
     }
 
+    /// Whether a file lies beneath a directory. One that may not be looked into counts as if there were.
     fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
-        self.files_beneath(directory).next().transpose().map(|file| file.is_some())
+        let mut walk = self.files_beneath(directory);
+        let first = walk.next().transpose()?;
+        Ok(first.is_some() || walk.passed_over)
     }
 }
 
@@ -148,8 +170,11 @@ const MAX_OPEN_DIRECTORIES: usize = 64;
 /// Goes through the files beneath a directory.
 pub(crate) struct Walk<'a> {
     tree: &'a Tree,
+    start: MemoryPath,
     pending: Vec<Pending>,
     current: Option<Entries>,
+    /// Whether it came by a directory that may not be looked into.
+    passed_over: bool,
 }
 
 /// A directory to be gone through.
@@ -160,18 +185,28 @@ struct Pending {
 }
 
 impl Walk<'_> {
-    fn open(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
+    /// Opens a directory. What other programs did to one beneath the start does not break the walk.
+    fn open(&mut self, pending: Pending) -> Result<Option<Entries>, StoreError> {
+        let is_start = pending.path == self.start;
+        match self.open_strictly(pending) {
+            Err(error) if is_start => Err(error),
+            // Replaced since it was listed.
+            Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
+            Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => {
+                self.passed_over = true;
+                Ok(None)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_strictly(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
         let Pending { path, parent } = pending;
         let opened = match parent {
-            Some(parent) => self.tree.look_up(&parent, &path).map(Found::into_directory),
-            None => self.tree.open_directory(&path),
+            Some(parent) => self.tree.look_up(&parent, &path)?.into_directory(),
+            None => self.tree.open_directory(&path)?,
         };
-        match opened {
-            Ok(Some(directory)) => Entries::of(directory, path).map(Some),
-            // Another program removed or replaced it since it was listed.
-            Ok(None) | Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        opened.map_or(Ok(None), |directory| Entries::of(directory, path))
     }
 
     fn push(&mut self, path: MemoryPath) {
@@ -216,9 +251,13 @@ struct Entries {
 }
 
 impl Entries {
-    fn of(opened: Dir, path: MemoryPath) -> Result<Self, StoreError> {
-        let entries = opened.entries().map_err(|error| failed("listing a directory", error))?;
-        Ok(Self { entries, opened: Arc::new(opened), path })
+    /// The entries of an open directory; `None` where another program removed it since.
+    fn of(opened: Dir, path: MemoryPath) -> Result<Option<Self>, StoreError> {
+        match opened.entries() {
+            Ok(entries) => Ok(Some(Self { entries, opened: Arc::new(opened), path })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("listing a directory", error)),
+        }
     }
 
     fn next(&mut self) -> Option<io::Result<Entry>> {

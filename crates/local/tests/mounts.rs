@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool_core::{Engine, MemoryTool};
+use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, Store, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
 
@@ -28,7 +28,9 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
         trial("a_read_only_disk_can_be_read", a_read_only_disk_can_be_read),
-        trial("memories_on_another_file_system_are_refused", memories_on_another_file_system_are_refused),
+        trial("memories_that_are_a_mount_of_their_own_are_refused", memories_that_are_a_mount_of_their_own_are_refused),
+        trial("a_mount_among_the_files_stops_nothing_else", a_mount_among_the_files_stops_nothing_else),
+        trial("clearing_a_full_disk_clears_it", clearing_a_full_disk_clears_it),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -126,12 +128,50 @@ fn a_read_only_disk_can_be_read() {
     assert!(error.contains("Read-only"), "{error}");
 }
 
-fn memories_on_another_file_system_are_refused() {
+fn memories_that_are_a_mount_of_their_own_are_refused() {
     let mount = Mount::new("size=256k").unwrap();
     let memories = mount.base().join("memories");
     std::fs::create_dir_all(&memories).unwrap();
-    assert!(Mount::mount(&memories, "size=64k"));
-    let error = open(&mount.base()).unwrap_err();
-    Command::new("umount").arg(&memories).status().unwrap();
-    assert!(error.contains("another file system"), "{error}");
+    let bind = || Command::new("mount").arg("--bind").arg(&memories).arg(&memories).status().unwrap().success();
+    for mounted in [Mount::mount(&memories, "size=64k"), bind()] {
+        assert!(mounted);
+        let error = open(&mount.base()).unwrap_err();
+        Command::new("umount").arg(&memories).status().unwrap();
+        assert!(error.contains("a mount of its own"), "{error}");
+    }
+    assert!(open(&mount.base()).is_ok());
+}
+
+/// A batch that cannot be made is refused before it is decided: else its journal would stop the whole store.
+fn a_mount_among_the_files_stops_nothing_else() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    call(&tool, json!({"command": "create", "path": "/memories/a", "file_text": "old"}));
+    let foreign = mount.base().join("memories/m");
+    std::fs::create_dir(&foreign).unwrap();
+    assert!(Mount::mount(&foreign, "size=64k"));
+    let path = |text: &str| text.parse::<MemoryPath>().unwrap();
+    let batch = Batch::new().write(path("/memories/a"), b"new".to_vec()).unwrap();
+    let batch = batch.write(path("/memories/m/b"), b"new".to_vec()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let refused = runtime.block_on(tool.store().apply(batch)).unwrap_err();
+    assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
+    assert!(call(&tool, json!({"command": "view", "path": "/memories/a"})).ends_with("\told"));
+    let create = json!({"command": "create", "path": "/memories/c", "file_text": "c"});
+    assert!(call(&tool, create).starts_with("File created"));
+    Command::new("umount").arg(&foreign).status().unwrap();
+}
+
+/// Emptying the store takes effect at once, so nothing that fails after that may say that nothing was changed.
+fn clearing_a_full_disk_clears_it() {
+    let mount = Mount::new("nr_inodes=9").unwrap(); // the root, ours, and one file
+    let tool = open(&mount.base()).unwrap();
+    let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
+    assert!(call(&tool, create.clone()).starts_with("File created"));
+    let fill = |number: usize| std::fs::write(mount.base().join(format!("memories/{number}")), "x").is_ok();
+    assert!((0..9).any(|number| !fill(number)), "the disk is not full");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(tool.clear_all_memory()).unwrap().to_string(), "All memory cleared");
+    assert!(call(&tool, json!({"command": "view", "path": "/memories"})).ends_with("\n0B\t/memories"));
+    assert!(call(&tool, create).starts_with("File created"));
 }

@@ -1,0 +1,190 @@
+//! [`Step`]: one change of a batch, with all that is needed to make it, and how it is made.
+
+use std::io;
+
+use cap_std::fs::Dir;
+use memory_tool_core::{MemoryPath, Node, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::disk;
+use crate::failure::{failed, unconfirmed};
+use crate::transaction::Transaction;
+use crate::tree::{Descent, Place, name_of};
+
+/// A change whose new contents, if any, are on the disk already.
+///
+/// It can be made again and again: what was made before is recognised and left alone. What another program did meanwhile is
+/// recognised too, and is never overwritten.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// Move the file `staged` from the staging directory to `path`: to the place of the file whose version is `replaces`,
+    /// or to a free path.
+    Write { path: MemoryPath, staged: String, replaces: Option<Vec<u8>> },
+    /// Move the file or directory out of sight, to `removed` in the staging directory.
+    Remove { path: MemoryPath, removed: String },
+    /// Move the file or directory to a free path.
+    Rename { from: MemoryPath, to: MemoryPath },
+}
+
+impl Step {
+    /// Makes the change. A failure after it took effect is one of unknown outcome; any other failure changed nothing.
+    pub(crate) fn perform(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+        match self {
+            Self::Write { path, staged, replaces } => write(files, path, staged, replaces.as_deref()),
+            Self::Remove { path, removed } => remove(files, path, removed),
+            Self::Rename { from, to } => rename(files, from, to),
+        }
+    }
+
+    /// Makes what the change needs and finds what stands in its way, so that little can fail once it is decided. Nothing of
+    /// it can be seen: a directory without files does not exist.
+    pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+        match self {
+            Self::Write { path, .. } => check_usable(files, &make_room(files, path)?),
+            Self::Remove { path, .. } => check_directory_of(files, path),
+            Self::Rename { from, to } => {
+                check_directory_of(files, from)?;
+                check_usable(files, &make_room(files, to)?)
+            }
+        }
+    }
+
+    /// Flushes the directories of the change, whoever made it.
+    pub(crate) fn sync(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+        let paths = match self {
+            Self::Write { path, .. } | Self::Remove { path, .. } => [Some(path), None],
+            Self::Rename { from, to } => [Some(from), Some(to)],
+        };
+        paths.into_iter().flatten().try_for_each(|path| sync_above(files, path))
+    }
+}
+
+fn write(files: &Transaction<'_>, path: &MemoryPath, staged: &str, replaces: Option<&[u8]>) -> Result<(), StoreError> {
+    const OPERATION: &str = "moving a file into place";
+    let waiting = disk::metadata(&files.staging, staged).map_err(|error| failed(OPERATION, error))?;
+    if waiting.is_none() {
+        return Ok(()); // moved before
+    }
+    let parent = make_room(files, path)?;
+    let moved = match replaces {
+        None => disk::rename_new(&files.staging, staged, &parent, name_of(path)),
+        Some(version) => match files.tree.read(path)? {
+            Node::File(file) if file.version.as_bytes() == version => {
+                disk::rename_over(&files.staging, staged, &parent, name_of(path))
+            }
+            _ => return Err(StoreError::VersionMismatch { path: path.clone() }),
+        },
+    };
+    moved.map_err(|error| refused(path, OPERATION, error))?;
+    sync_above(files, path)
+}
+
+fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &str) -> Result<(), StoreError> {
+    const OPERATION: &str = "removing";
+    let gone = disk::metadata(&files.staging, removed).map_err(|error| failed(OPERATION, error))?;
+    if gone.is_some() || matches!(files.tree.find(path)?, Place::Absent) {
+        return Ok(());
+    }
+    let Some(parent) = path.parent() else {
+        return files.layout.remove_memories(&files.staging, removed);
+    };
+    if let Some(directory) = files.tree.open_directory(&parent)? {
+        let moved = disk::rename_new(&directory, name_of(path), &files.staging, removed);
+        moved.map_err(|error| failed(OPERATION, error))?;
+        disk::sync_directory(&directory).map_err(|error| unconfirmed(OPERATION, error))?;
+    }
+    prune_above(files, path);
+    Ok(())
+}
+
+fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    const OPERATION: &str = "renaming";
+    let Some(parent) = from.parent() else { return Ok(()) };
+    if matches!(files.tree.find(from)?, Place::Absent) {
+        return Ok(()); // moved before
+    }
+    if let Some(from_directory) = files.tree.open_directory(&parent)? {
+        let to_directory = make_room(files, to)?;
+        let moved = disk::rename_new(&from_directory, name_of(from), &to_directory, name_of(to));
+        moved.map_err(|error| refused(to, OPERATION, error))?;
+        sync_above(files, to)?;
+        disk::sync_directory(&from_directory).map_err(|error| unconfirmed(OPERATION, error))?;
+    }
+    prune_above(files, from);
+    Ok(())
+}
+
+/// Opens the directory that `path` is to be made in. Makes the missing ones above it, and clears empty directories of other
+/// programs out of its way; until the path itself is made, nobody sees any of that.
+fn make_room(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
+    const OPERATION: &str = "making a directory";
+    let parent = path.parent().unwrap_or_else(MemoryPath::root);
+    let parent = match files.tree.descend(&parent)? {
+        Some(Descent::Complete(parent)) => parent,
+        Some(Descent::Missing { deepest, missing }) => {
+            let made = make_directories(files, deepest, &missing);
+            made.map_err(|error| refused(path, OPERATION, error))?
+        }
+        Some(Descent::File { path }) => return Err(StoreError::NotADirectory { path }),
+        None => return Err(failed(OPERATION, io::Error::from(io::ErrorKind::NotFound))),
+    };
+    if matches!(files.tree.find(path)?, Place::Absent) {
+        disk::remove_empty_directories(&parent, name_of(path)).map_err(|error| failed(OPERATION, error))?;
+    }
+    Ok(parent)
+}
+
+fn make_directories(files: &Transaction<'_>, deepest: Dir, missing: &[MemoryPath]) -> io::Result<Dir> {
+    missing.iter().try_fold(deepest, |parent, path| {
+        disk::create_directory(&files.staging, &parent, name_of(path), &disk::temporary_name())?;
+        disk::sync_directory(&parent)?;
+        disk::open_directory(&parent, name_of(path))
+    })
+}
+
+/// Removes the directories above `path` that it leaves empty (`[P5]`). It stops where something is left in one, or anything
+/// fails: an empty directory that stays is nothing, for the contract.
+fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
+    for directory in path.parents() {
+        let Some(parent) = directory.parent() else { return };
+        match files.tree.open_directory(&parent) {
+            Ok(Some(parent)) if parent.remove_dir(name_of(&directory)).is_ok() => {}
+            _ => return,
+        }
+    }
+}
+
+/// Flushes the directories above a path that was made, up to `memories/`: one of them may have been made a moment ago, by
+/// a process that ended before it could flush it.
+fn sync_above(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+    for directory in path.parents() {
+        if let Some(directory) = files.tree.open_directory(&directory)? {
+            disk::sync_directory(&directory).map_err(|error| unconfirmed("flushing a directory", error))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    match files.tree.open_directory(&parent)? {
+        Some(directory) => check_usable(files, &directory),
+        None => Ok(()),
+    }
+}
+
+/// Whether names can be moved between the directory and the staging directory.
+fn check_usable(files: &Transaction<'_>, directory: &Dir) -> Result<(), StoreError> {
+    disk::check_movable(directory, &files.staging).map_err(|error| failed("checking a directory", error))
+}
+
+/// Why a path that was to be made could not be: another program may have taken it just before.
+fn refused(path: &MemoryPath, operation: &'static str, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::IsADirectory => {
+            StoreError::AlreadyExists { path: path.clone() }
+        }
+        _ => failed(operation, error),
+    }
+}
