@@ -313,6 +313,7 @@ fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> E
         StoreError::NotADirectory { path: parent } => Error::ParentIsFile { command, path: path.clone(), parent },
         StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },
         StoreError::NotARegularFile { path } => Error::NotARegularFile { path },
+        StoreError::VersionMismatch { .. } => Error::Conflict { path: path.clone() },
         StoreError::Path(error) => Error::Path(error),
         StoreError::Failure { kind, .. } => Error::Storage { kind, source },
         _ => Error::Storage { kind: FailureKind::Other, source },

@@ -7,8 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 
-use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use cap_std::time::SystemTime;
 
 /// What a name in a directory stands for.
 pub(crate) enum Child {
@@ -65,6 +66,24 @@ pub(crate) fn metadata(directory: &Dir, name: &str) -> io::Result<Option<Metadat
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What tells one state of a file from another without reading it: which file it is, its size and its last change.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Glance {
+    identity: (u64, u64),
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+/// Takes a glance at a file; `None` where there is none.
+pub(crate) fn glance(directory: &Dir, name: &str) -> io::Result<Option<Glance>> {
+    let found = metadata(directory, name)?;
+    Ok(found.map(|found| Glance {
+        identity: (found.dev(), found.ino()),
+        size: found.len(),
+        modified: found.modified().ok(),
+    }))
 }
 
 /// Reads a file whole.

@@ -69,15 +69,21 @@ fn write(files: &Transaction<'_>, path: &MemoryPath, staged: &str, replaces: Opt
     let parent = make_room(files, path)?;
     let moved = match replaces {
         None => disk::rename_new(&files.staging, staged, &parent, name_of(path)),
-        Some(version) => match files.tree.read(path)? {
-            Node::File(file) if file.version.as_bytes() == version => {
-                disk::rename_over(&files.staging, staged, &parent, name_of(path))
-            }
-            _ => return Err(StoreError::VersionMismatch { path: path.clone() }),
-        },
+        Some(version) if is_still(files, path, &parent, version)? => {
+            disk::rename_over(&files.staging, staged, &parent, name_of(path))
+        }
+        Some(_) => return Err(StoreError::VersionMismatch { path: path.clone() }),
     };
     moved.map_err(|error| refused(path, OPERATION, error))?;
     sync_above(files, path)
+}
+
+/// Whether the file is at the version. Reading it takes its time, so what can be told at a glance is compared around it.
+fn is_still(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
+    let glance = || disk::glance(parent, name_of(path)).map_err(|error| failed("looking at a file", error));
+    let before = glance()?;
+    let is_at_version = matches!(files.tree.read(path)?, Node::File(file) if file.version.as_bytes() == version);
+    Ok(is_at_version && before == glance()?)
 }
 
 fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &str) -> Result<(), StoreError> {

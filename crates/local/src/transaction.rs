@@ -43,16 +43,20 @@ impl<'a> Transaction<'a> {
     }
 
     fn check_and_perform(&self, batch: &Batch) -> Result<(), StoreError> {
+        let steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
         self.check(batch)?;
-        let staged = batch.changes().iter().map(|change| self.stage(change));
-        let staged = staged.collect::<Result<Vec<_>, _>>()?;
-        // Flushing the contents took its time, in which a program that takes no lock may have changed the files.
-        self.check(batch)?;
-        let steps = batch.changes().iter().zip(staged).map(|(change, staged)| self.plan(change, staged));
-        match steps.collect::<Result<Vec<_>, _>>()?.as_slice() {
+        for (change, step) in batch.changes().iter().zip(&steps) {
+            self.stage(change, step)?;
+        }
+        match steps.as_slice() {
             [] => Ok(()),
             [step] => step.perform(self),
-            steps => self.perform_through_journal(steps),
+            steps => {
+                // Flushing the contents took its time, in which a program that takes no lock may have changed the files. A
+                // single step sees that itself.
+                self.check(batch)?;
+                self.perform_through_journal(steps)
+            }
         }
     }
 
@@ -118,29 +122,28 @@ impl<'a> Transaction<'a> {
         if self.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
     }
 
-    /// Brings new contents to the disk, and gives the name under which they wait.
-    fn stage(&self, change: &Change) -> Result<String, StoreError> {
-        let name = disk::temporary_name();
-        if let Change::Write { content, .. } = change {
-            let created = disk::create_file(&self.staging, &name, content);
-            created.map_err(|error| failed("writing a file", error))?;
-        }
-        Ok(name)
-    }
-
     /// Notes what the change is made to, so that it is not made to anything else.
-    fn plan(&self, change: &Change, temporary: String) -> Result<Step, StoreError> {
+    fn plan(&self, change: &Change) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
                 let replaces = match self.tree.read(path)? {
                     Node::File(file) => Some(file.version.as_bytes().to_vec()),
                     Node::Absent | Node::Directory => None,
                 };
-                Step::Write { path: path.clone(), staged: temporary, replaces }
+                Step::Write { path: path.clone(), staged: disk::temporary_name(), replaces }
             }
-            Change::Remove { path } => Step::Remove { path: path.clone(), removed: temporary },
+            Change::Remove { path } => Step::Remove { path: path.clone(), removed: disk::temporary_name() },
             Change::Rename { from, to } => Step::Rename { from: from.clone(), to: to.clone() },
         })
+    }
+
+    /// Brings the new contents of a step, if it has any, to the disk.
+    fn stage(&self, change: &Change, step: &Step) -> Result<(), StoreError> {
+        if let (Change::Write { content, .. }, Step::Write { staged, .. }) = (change, step) {
+            let created = disk::create_file(&self.staging, staged, content);
+            created.map_err(|error| failed("writing a file", error))?;
+        }
+        Ok(())
     }
 
     fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
@@ -240,8 +243,11 @@ mod tests {
 
     /// The steps of the batch, with their contents staged.
     fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
-        let plan = |change| transaction.plan(change, transaction.stage(change).unwrap()).unwrap();
-        batch().changes().iter().map(plan).collect()
+        let steps: Vec<_> = batch().changes().iter().map(|change| transaction.plan(change).unwrap()).collect();
+        for (change, step) in batch().changes().iter().zip(&steps) {
+            transaction.stage(change, step).unwrap();
+        }
+        steps
     }
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
