@@ -164,9 +164,11 @@ fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
 /// Flushes the directories above a path that was made, up to `memories/`: one of them may have been made a moment ago, by
 /// a process that ended before it could flush it.
 fn sync_above(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+    const OPERATION: &str = "flushing a directory";
     for directory in path.parents() {
-        if let Some(directory) = files.tree.open_directory(&directory)? {
-            disk::sync_directory(&directory).map_err(|error| unconfirmed("flushing a directory", error))?;
+        let opened = files.tree.open_directory(&directory);
+        if let Some(directory) = opened.map_err(|error| unconfirmed(OPERATION, io::Error::other(error)))? {
+            disk::sync_directory(&directory).map_err(|error| unconfirmed(OPERATION, error))?;
         }
     }
     Ok(())
