@@ -239,6 +239,7 @@ mod unix {
 
     use cap_fs_ext::MetadataExt as _;
     use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+    use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, chmodat, fchmod, openat};
 
     const FILE_MODE: u32 = 0o600;
     const DIRECTORY_MODE: u32 = 0o700;
@@ -259,7 +260,11 @@ mod unix {
     pub(crate) fn create_private_directory(directory: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         directory.create_dir_with(&name, builder.mode(DIRECTORY_MODE))?;
-        directory.set_permissions(name, Permissions::from_mode(DIRECTORY_MODE))
+        match openat(directory, name.as_ref(), OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(made) => Ok(fchmod(made, Mode::RWXU)?),
+            // The umask took even the owner's right to open it.
+            Err(_) => make_accessible(directory, name.as_ref().as_os_str()),
+        }
     }
 
     /// Moves a name to one that must be free, in one step.
@@ -285,14 +290,13 @@ mod unix {
         }
     }
 
-    /// Gives the owner all rights on a directory.
+    /// Gives the owner all rights on a directory, in a place that nobody else reaches.
     pub(super) fn make_accessible(directory: &Dir, name: &OsStr) -> io::Result<()> {
-        directory.set_permissions(name, Permissions::from_mode(DIRECTORY_MODE))
+        Ok(chmodat(directory, name, Mode::RWXU, AtFlags::empty())?)
     }
 
     /// Checks the right to make and remove names in a directory.
     pub(super) fn check_writable(directory: &Dir) -> io::Result<()> {
-        use rustix::fs::{Access, AtFlags, accessat};
         Ok(accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
     }
 
@@ -307,7 +311,7 @@ mod unix {
 
     #[cfg(target_os = "linux")]
     fn mount_id(directory: &Dir) -> io::Result<Option<u64>> {
-        use rustix::fs::{AtFlags, StatxFlags, statx};
+        use rustix::fs::{StatxFlags, statx};
         let found = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
         let is_known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         Ok(is_known.then_some(found.stx_mnt_id))
