@@ -3,7 +3,7 @@
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{MemoryPath, Node, StoreError};
+use memory_tool_core::{FailureKind, MemoryPath, Node, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
@@ -50,14 +50,27 @@ impl Step {
         }
     }
 
-    /// Flushes the directories of the change, whoever made it.
+    /// Flushes the directories of the change, whoever made it. What another program put in the place of one needs no flush.
     pub(crate) fn sync(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         let paths = match self {
             Self::Write { path, .. } | Self::Remove { path, .. } => [Some(path), None],
             Self::Rename { from, to } => [Some(from), Some(to)],
         };
-        paths.into_iter().flatten().try_for_each(|path| sync_above(files, path))
+        paths.into_iter().flatten().flat_map(MemoryPath::parents).try_for_each(|directory| {
+            match files.tree.open_directory(&directory) {
+                Ok(Some(directory)) => {
+                    disk::sync_directory(&directory).map_err(|error| failed("flushing a directory", error))
+                }
+                Err(error) if will_pass(&error) => Err(error),
+                Ok(None) | Err(_) => Ok(()),
+            }
+        })
     }
+}
+
+/// Whether the cause of a failure is of the moment, such as a full disk, so that the same step may be made later.
+pub(crate) fn will_pass(error: &StoreError) -> bool {
+    matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
 }
 
 fn write(files: &Transaction<'_>, path: &MemoryPath, staged: &str, replaces: Option<&[u8]>) -> Result<(), StoreError> {

@@ -3,13 +3,13 @@
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, Change, FailureKind, MemoryPath, Node, StoreError};
+use memory_tool_core::{Batch, Change, MemoryPath, Node, StoreError};
 
 use crate::disk;
 use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
-use crate::step::Step;
+use crate::step::{Step, will_pass};
 use crate::tree::{Descent, Place, Tree};
 
 /// The files of a store while its lock is held exclusively.
@@ -175,9 +175,7 @@ impl<'a> Transaction<'a> {
                 }
             }
         }
-        steps.iter().try_for_each(|step| {
-            step.sync(self).or_else(|error| if will_pass(&error) { Err(error) } else { Ok(()) })
-        })?;
+        steps.iter().try_for_each(|step| step.sync(self))?;
         journal::remove(&self.private).map_err(|error| failed("removing the journal", error))?;
         Ok(impossible)
     }
@@ -206,11 +204,6 @@ impl<'a> Transaction<'a> {
             let _ = disk::remove_all(&self.staging, entry.file_name());
         }
     }
-}
-
-/// Whether the cause of a failure is of the moment, such as a full disk, so that the same step may be made later.
-fn will_pass(error: &StoreError) -> bool {
-    matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
 }
 
 #[cfg(test)]
@@ -342,6 +335,23 @@ mod tests {
         assert_eq!(set_aside.len(), 2, "what could not be put in place is kept for the operator");
         assert_eq!(std::fs::read(set_aside[0].as_ref().unwrap().path()).unwrap(), b"new");
         assert!(on_disk("to/moved/c").exists(), "the other steps are made");
+        assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_in_the_way_of_a_journal_stops_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let interrupted = Transaction::begin(&layout).unwrap();
+        journal::decide(&interrupted.private, &interrupted.staging, &steps(&interrupted)).unwrap();
+        for name in ["to", "made"] {
+            std::os::unix::fs::symlink(base.path(), base.path().join("memories").join(name)).unwrap();
+        }
+        Transaction::begin(&layout).unwrap();
+        let expected =
+            [("/memories/edited".to_owned(), b"new".to_vec()), ("/memories/moved/c".to_owned(), b"old".to_vec())];
+        assert_eq!(contents(&layout), expected);
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
     }
 
