@@ -4,9 +4,8 @@
 //! The first run finds an empty memory, so it plays the day before, on which Claude is told what to remember. Run it again,
 //! and Claude answers from what it remembers.
 
-#![allow(clippy::print_stdout, reason = "an example prints")]
-
 use std::error::Error;
+use std::io::{Write, stdout};
 
 use memory_tool_core::{Engine, MemoryTool, ToolResult, ToolUse};
 use memory_tool_local::LocalStore;
@@ -21,10 +20,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let tool = Engine::new(LocalStore::open(DIRECTORY).await?);
     let guidelines = json!({"command": "view", "path": "/memories/customer_service_guidelines.xml"});
     if tool.call(guidelines).await.is_err() {
-        println!("=== The memory in ./{DIRECTORY} is empty: the day before\n");
+        writeln!(stdout(), "=== The memory in ./{DIRECTORY} is empty: the day before\n")?;
         play(&tool, DAY_BEFORE).await?;
     }
-    println!("=== A ticket, answered from the memory in ./{DIRECTORY}\n");
+    writeln!(stdout(), "=== A ticket, answered from the memory in ./{DIRECTORY}\n")?;
     play(&tool, TICKET).await
 }
 
@@ -38,7 +37,7 @@ async fn play(tool: &dyn MemoryTool, recording: &str) -> Result<(), Box<dyn Erro
                     play_block(tool, block).await?;
                 }
             }
-            text => println!("User: {}\n", text.as_str().unwrap_or_default()),
+            text => writeln!(stdout(), "User: {}\n", text.as_str().unwrap_or_default())?,
         }
     }
     Ok(())
@@ -46,13 +45,13 @@ async fn play(tool: &dyn MemoryTool, recording: &str) -> Result<(), Box<dyn Erro
 
 async fn play_block(tool: &dyn MemoryTool, block: &Value) -> Result<(), Box<dyn Error>> {
     if let Some(text) = block["text"].as_str() {
-        println!("Claude: {text}\n");
+        writeln!(stdout(), "Claude: {text}\n")?;
         return Ok(());
     }
-    println!("Claude calls: {}", block["input"]);
+    writeln!(stdout(), "Claude calls: {}", block["input"])?;
     let tool_use = ToolUse::from_value(block.clone())?;
     let outcome = tool.call(tool_use.input).await;
     let result = ToolResult::new(tool_use.id, &outcome);
-    println!("tool_result: {}\n", serde_json::to_string(&result)?);
+    writeln!(stdout(), "tool_result: {}\n", serde_json::to_string(&result)?)?;
     Ok(())
 }

@@ -9,6 +9,7 @@ mod echo;
 mod engine;
 mod error;
 mod in_memory;
+mod input;
 mod path;
 mod reply;
 mod store;

@@ -9,6 +9,7 @@ use crate::command::type_name;
 use crate::definition::TOOL_NAME;
 use crate::echo::echo;
 use crate::error::{Error, InputError};
+use crate::input;
 use crate::reply::Reply;
 
 /// Some programs put it before a text; JSON parsers may ignore it (RFC 8259, section 8.1).
@@ -25,14 +26,15 @@ pub struct ToolUse {
 }
 
 impl ToolUse {
-    /// Parses one JSON text: an object whose `type` is `tool_use` is a block, any other value a bare input.
+    /// Parses one JSON text: an object whose `type` is `tool_use` is a block, any other value a bare input. Fields that no
+    /// command has are dropped, so that the value takes no more memory than the text.
     ///
     /// # Errors
     /// [`RejectedToolUse`] for text that is not JSON in UTF-8, or a block that lacks a field or is for another tool. It
     /// keeps the block's id, so that the error can be answered to it.
     pub fn parse(json: &[u8]) -> Result<Self, RejectedToolUse> {
         let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
-        let value = serde_json::from_slice(json).map_err(|error| RejectedToolUse::not_json(json, &error))?;
+        let value = input::parse(json).map_err(|error| RejectedToolUse::not_json(json, &error))?;
         Self::from_value(value)
     }
 
