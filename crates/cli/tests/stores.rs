@@ -163,8 +163,8 @@ fn a_directory_without_rights_among_the_files_stops_nothing_else() {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
     assert!(run(&["create", "/memories/d/a.txt", "--text", "a"]).starts_with("File created"));
-    for (name, mode) in [(".trash", 0o000), ("d/locked", 0o500)] {
-        fs::create_dir(place.file(name)).unwrap();
+    for (name, mode) in [(".trash", 0o000), ("only/locked", 0o000), ("d/locked", 0o500)] {
+        fs::create_dir_all(place.file(name)).unwrap();
         fs::write(place.file(name).join("file"), "x").unwrap();
         fs::set_permissions(place.file(name), fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -174,6 +174,7 @@ fn a_directory_without_rights_among_the_files_stops_nothing_else() {
     }
     assert!(run(&["view", "/memories"]).ends_with("1B\t/memories/d/locked/\n"), "{}", run(&["view", "/memories"]));
     assert!(run(&["view", "/memories/.trash"]).starts_with("memory-tool: Error: The memory storage refused access"));
+    assert!(run(&["view", "/memories/only"]).contains("does not exist"), "nothing beneath it can be seen");
     assert_eq!(run(&["delete", "/memories/d"]), "Successfully deleted /memories/d\n");
     let staging = fs::read_dir(place.store().join(".memory-tool/staging")).unwrap();
     assert_eq!(staging.count(), 0, "what was deleted is still on the disk");

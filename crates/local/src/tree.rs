@@ -116,7 +116,7 @@ impl Tree {
     /// Every file strictly beneath `directory`, with its size.
     pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
         let start = Pending { path: directory.clone(), parent: None };
-        Walk { tree: self, start: directory.clone(), pending: vec![start], current: None, passed_over: false }
+        Walk { tree: self, start: directory.clone(), pending: vec![start], current: None }
     }
 
     /// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
@@ -135,11 +135,8 @@ impl Tree {
         Ok(if is_other { Found::Absent } else { found })
     }
 
-    /// Whether a file lies beneath a directory. One that may not be looked into counts as if there were.
     fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
-        let mut walk = self.files_beneath(directory);
-        let first = walk.next().transpose()?;
-        Ok(first.is_some() || walk.passed_over)
+        self.files_beneath(directory).next().transpose().map(|file| file.is_some())
     }
 }
 
@@ -173,8 +170,6 @@ pub(crate) struct Walk<'a> {
     start: MemoryPath,
     pending: Vec<Pending>,
     current: Option<Entries>,
-    /// Whether it came by a directory that may not be looked into.
-    passed_over: bool,
 }
 
 /// A directory to be gone through.
@@ -186,16 +181,16 @@ struct Pending {
 
 impl Walk<'_> {
     /// Opens a directory. What other programs did to one beneath the start does not break the walk.
-    fn open(&mut self, pending: Pending) -> Result<Option<Entries>, StoreError> {
+    fn open(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
         let is_start = pending.path == self.start;
         match self.open_strictly(pending) {
             Err(error) if is_start => Err(error),
-            // Replaced since it was listed.
-            Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
-            Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => {
-                self.passed_over = true;
-                Ok(None)
-            }
+            // Replaced since it was listed, or not to be looked into.
+            Err(
+                StoreError::SymbolicLink { .. }
+                | StoreError::NotARegularFile { .. }
+                | StoreError::Failure { kind: FailureKind::AccessDenied, .. },
+            ) => Ok(None),
             opened => opened,
         }
     }
