@@ -128,6 +128,11 @@ fn every_line_counts_the_empty_one_and_the_one_that_is_not_ended_too() {
     assert_eq!(text(&results[4]), EMPTY_STORE);
 }
 
+fn assert_not_json(line: impl AsRef<[u8]>) {
+    let message = refused(line);
+    assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+}
+
 #[test]
 fn a_line_that_is_not_json_is_refused() {
     for line in [
@@ -142,8 +147,7 @@ fn a_line_that_is_not_json_is_refused() {
         b"NaN",
         b"{\"command\":\"view\",\"path\":\"/memories/a\0b\"}",
     ] {
-        let message = refused(line);
-        assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+        assert_not_json(line);
     }
 }
 
@@ -155,8 +159,7 @@ fn a_line_that_is_not_utf8_is_refused() {
         b"{\"command\":\"view\",\"path\":\"/memories/\xed\xa0\x80\"}",
         b"{\"command\":\"view\",\"path\":\"/memories/\xc0\xaf\"}",
     ] {
-        let message = refused(line);
-        assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+        assert_not_json(line);
     }
 }
 
@@ -164,8 +167,7 @@ fn a_line_that_is_not_utf8_is_refused() {
 fn a_lone_surrogate_is_refused() {
     let create = |text: &str| format!(r#"{{"command":"create","path":"/memories/a","file_text":"{text}"}}"#);
     for text in [r"\ud800", r"\udc00", r"\ud800x", r"\ud800\ud800"] {
-        let message = refused(create(text));
-        assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+        assert_not_json(create(text));
     }
     let place = Place::new();
     let mut session = place.session();
@@ -177,12 +179,10 @@ fn a_lone_surrogate_is_refused() {
 #[test]
 fn nesting_without_end_is_refused() {
     for opening in ["[", "{\"a\":", "[{\"a\":"] {
-        let message = refused(opening.repeat(100_000));
-        assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+        assert_not_json(opening.repeat(100_000));
     }
     let closed = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let message = refused(format!(r#"{{"command":"view","path":"/memories","x":{closed}}}"#));
-    assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+    assert_not_json(format!(r#"{{"command":"view","path":"/memories","x":{closed}}}"#));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::tree::{Descent, Place, name_of};
 
 /// A change whose new contents, if any, are on the disk already.
 ///
-/// It can be made again and again: what was made before is recognised and left alone. What another program did meanwhile is
-/// recognised too, and is never overwritten.
+/// It can be made again and again: what was made before is recognised and left alone. What another program wrote meanwhile is
+/// recognised too, and is never overwritten; only a removal takes its path as it finds it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
