@@ -26,12 +26,9 @@ const MAX_LINES: usize = 999_999;
 /// How often a command starts over because others changed the path in between, before it gives up.
 ///
 /// Each time it has to, somebody else's change went through; so among `n` that write at once a command loses one round
-/// with a probability of about `1 - 1/n`. Even among a hundred, a command loses all rounds about once in 20,000.
+/// with a probability of about `1 - 1/n`. Even among a hundred, a command loses all rounds about once in 20,000. A `view`
+/// starts over where a directory lost its last file between two reads: it has to come back and vanish again each time.
 const MAX_ATTEMPTS: usize = 1_000;
-
-/// How often `view` starts over because a directory lost its last file between two reads. It would have to come back and
-/// vanish again each time.
-const MAX_VIEW_ATTEMPTS: usize = 10;
 
 /// [`MemoryTool`] over any [`Store`], to the letter of the contract.
 ///
@@ -123,7 +120,7 @@ impl<S: Store> EngineBuilder<S> {
 impl<S: Store> MemoryTool for Engine<S> {
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let path = &command.path;
-        for _ in 0..MAX_VIEW_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             match self.read(CommandName::View, path).await? {
                 Node::Absent => return Err(not_found(CommandName::View, path)),
                 Node::File(file) => return self.view_file(path, file, command.view_range.as_ref()),
