@@ -4,17 +4,20 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use memory_tool_conformance::{CommandLine, DEFAULT_ANSWER_TIMEOUT, Need};
 use memory_tool_core::DEFAULT_MAX_VIEW_CHARACTERS;
+use serde_json::Value;
 
 use crate::store_url::StoreUrl;
 
 const EXIT_STATUSES: &str = "\
 Exit status:
   0  done; for `run`: the input ended, or nobody reads the output any more
-  1  the tool answered with an error
+  1  the tool answered with an error; for `check`: a case failed
   2  no answer: wrong usage, a store that cannot be opened, or input or output that failed";
 
 // One line a paragraph: clap wraps them to the width of the terminal.
@@ -27,6 +30,29 @@ with the id of the `tool_use` block, or without one for a bare command. Causes o
 standard error, never into a result.
 
 A line may have up to 16 MiB; a longer one is skipped and answered with an error.";
+
+const CHECK_PROTOCOL: &str = "\
+A program speaks the protocol of `memory-tool run` over its standard input and output. Each case starts it anew, in the \
+present directory and without a shell: blanks separate words, quotes and backslashes have their usual meaning. In the \
+command line
+
+  {dir}      is the directory to keep the memory in: empty, and the case's own
+  {options}  is the options of the case, as words of their own
+
+The options are `--create-overwrites`, `--max-view-chars N` and `--max-view-chars none`; most cases have none. Without \
+{options}, the cases that have some are ignored. So is every case that needs what cannot be had; the report says why. A \
+program that hangs, dies, or answers with something else than a `tool_result` block fails its cases, and nothing else.
+
+Examples:
+  memory-tool check --command 'python3 my_driver.py {dir}'
+  memory-tool check --command './driver {dir} {options}' --filter view.
+  memory-tool check --store ./new --format junit > report.xml
+
+Exit status:
+  0  no case failed, and one or more passed
+  1  a case failed, or every case was ignored
+  2  no report: wrong usage, or the suite could not be run
+  130  interrupted by Ctrl-C; another signal that ends the run gives 128 and its number";
 
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
@@ -43,6 +69,9 @@ pub(crate) enum Action {
     /// Answer commands, one JSON value per line, until the input ends
     #[command(after_help = RUN_PROTOCOL)]
     Run(RunArguments),
+    /// Test a program in any language, or a store, with the conformance suite
+    #[command(after_help = CHECK_PROTOCOL)]
+    Check(CheckArguments),
     /// The commands for people.
     #[command(flatten)]
     Command(CommandArguments),
@@ -59,6 +88,54 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     pub(crate) cap: ViewCapArgument,
+}
+
+/// The arguments of `check`.
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(group = ArgGroup::new("tested").args(["command_line", "store", "list"]).required(true).multiple(true))]
+pub(crate) struct CheckArguments {
+    /// Test the program that this command line starts
+    #[arg(long = "command", value_name = "LINE", value_parser = CommandLine::parse, conflicts_with = "store")]
+    pub(crate) command_line: Option<CommandLine>,
+
+    /// Where the program keeps each file of /memories as a plain file of the same name, such as {dir}/memories: tests
+    /// links, special files and files that are no text as well
+    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case, requires = "command_line", conflicts_with = "store")]
+    pub(crate) plain_files: Option<String>,
+
+    /// Test stores of this kind, beneath a directory that does not exist yet or is empty
+    #[arg(long, value_name = "URL", value_parser = store_url_parser())]
+    pub(crate) store: Option<StoreUrl>,
+
+    /// Only show the cases: id, clauses, where it comes from, what it needs, why it is there
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Take only cases with TEXT in their id, such as `view.`, or of the clause TEXT, such as `V3`; may be repeated
+    #[arg(long = "filter", value_name = "TEXT")]
+    pub(crate) filters: Vec<String>,
+
+    /// Print a table for people, one JSON value, or JUnit XML
+    #[arg(long, value_name = "table|json|junit", value_enum, default_value_t, hide_possible_values = true)]
+    pub(crate) format: ReportFormat,
+
+    /// Run N cases at a time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+
+    /// Let a program take SECONDS for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t)]
+    pub(crate) timeout: AnswerTimeout,
+
+    /// Ignore the cases that need NEED, for this reason, such as sessions='it locks its directory'; may be repeated
+    #[arg(long, value_name = "NEED=REASON")]
+    pub(crate) lacks: Vec<DeclaredLack>,
+}
+
+/// A directory that is not the case's own would be shared by all cases.
+fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
+    if given.contains("{dir}") { Ok(given.to_owned()) } else { Err("it lacks {dir}, the directory of a case") }
 }
 
 /// One of the tool's six commands, given by a person.
@@ -246,6 +323,62 @@ impl FromStr for ViewCap {
             "none" => Ok(Self(None)),
             number => number.parse().map(|number| Self(Some(number))).map_err(|_| "a number from 1 up, or `none`"),
         }
+    }
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people: a line for each clause, then each failure, then what was ignored.
+    #[default]
+    Table,
+    /// One JSON value with every case.
+    Json,
+    /// XML as continuous integration reads it.
+    Junit,
+}
+
+/// How long a program may take for an answer, written in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerTimeout(pub(crate) Duration);
+
+impl Default for AnswerTimeout {
+    fn default() -> Self {
+        Self(DEFAULT_ANSWER_TIMEOUT)
+    }
+}
+
+impl fmt::Display for AnswerTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_secs_f64().fmt(f)
+    }
+}
+
+impl FromStr for AnswerTimeout {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let seconds = given.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds.filter(|duration| !duration.is_zero()).map(Self).ok_or("a number of seconds above 0, such as 2.5")
+    }
+}
+
+/// What a backend is said to lack, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct DeclaredLack {
+    pub(crate) need: Need,
+    pub(crate) reason: String,
+}
+
+impl FromStr for DeclaredLack {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let (need, reason) =
+            given.split_once('=').filter(|(_, reason)| !reason.is_empty()).ok_or("it has no reason")?;
+        // A need is read as in JSON, whose error lists them all.
+        let need = serde_json::from_value(Value::from(need)).map_err(|error| error.to_string())?;
+        Ok(Self { need, reason: reason.to_owned() })
     }
 }
 

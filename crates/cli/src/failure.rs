@@ -29,6 +29,29 @@ pub(crate) enum Failure {
     /// The standard output could not be written.
     #[error("cannot write the standard output")]
     Output(#[source] io::Error),
+    /// The directory that the cases of a check were to work in could not be made ready.
+    #[error("cannot check a store in {}", path.display())]
+    Place {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The directory that the cases of a check were to work in holds something.
+    #[error("cannot check a store in {}: it is not empty. Name a directory that is new or empty: this may be somebody's memory", path.display())]
+    PlaceTaken {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A filter leaves nothing to do.
+    #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
+    NoCase {
+        /// The filter.
+        filter: String,
+    },
+    /// JUnit reports what was run.
+    #[error("a list has no form as JUnit; choose `--format table` or `--format json`")]
+    ListAsJunit,
 }
 
 /// Writes an error and all its causes on one line of the standard error.
@@ -57,15 +80,20 @@ pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
 
 /// The text with its control characters escaped: a name on the disk could forge lines of a log.
 fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
+    escape(text, char::is_control)
+}
+
+/// The text with these characters escaped.
+pub(crate) fn escape(text: &str, is_meant: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
+        if is_meant(character) {
+            escaped.extend(character.escape_default());
         } else {
-            line.push(character);
+            escaped.push(character);
         }
     }
-    line
+    escaped
 }
 
 #[cfg(test)]

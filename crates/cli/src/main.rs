@@ -1,6 +1,7 @@
 //! `memory-tool`: Claude's memory tool as a program. `README.md` and `--help` say how to use it.
 
 mod arguments;
+mod check;
 mod commands;
 mod failure;
 mod output;
@@ -12,10 +13,11 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
+use crate::check::Verdict;
 use crate::commands::Outcome;
 use crate::failure::Failure;
 
-/// The status where the tool answered with an error.
+/// The status where the tool answered with an error, or what was checked does not conform.
 const REFUSED: u8 = 1;
 /// The status where there is no answer: wrong usage (clap's own status for it), or a [`Failure`].
 const FAILED: u8 = 2;
@@ -34,6 +36,11 @@ fn main() -> ExitCode {
 fn perform(action: Action) -> Result<ExitCode, Failure> {
     match action {
         Action::Run(arguments) => run::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Action::Check(arguments) => check::run(&arguments).map(|verdict| match verdict {
+            Verdict::Good => ExitCode::SUCCESS,
+            Verdict::Bad => ExitCode::from(REFUSED),
+            Verdict::Interrupted { status } => ExitCode::from(status),
+        }),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Refused => ExitCode::from(REFUSED),

@@ -5,7 +5,7 @@
 //! would silently become `/notes`.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memory_tool_core::Store;
 use memory_tool_local::LocalStore;
@@ -29,6 +29,14 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Box<dyn Store>, Failure> {
 }
 
 impl StoreUrl {
+    /// What to give for `--store`, so that another process parses it as this.
+    pub(crate) fn to_argument(&self) -> OsString {
+        match self {
+            // What starts with a dot or a slash has no scheme.
+            Self::Local(path) => Path::new(".").join(path).into_os_string(),
+        }
+    }
+
     /// Parses what was given for `--store`.
     pub(crate) fn parse(given: &OsStr) -> Result<Self, StoreUrlError> {
         if given.is_empty() {
@@ -181,6 +189,15 @@ mod tests {
         assert_eq!(StoreUrl::parse(path), Ok(StoreUrl::Local(path.into())));
         for url in [b"file:a%ff:".as_slice(), b"file:a\xff:"] {
             assert_eq!(StoreUrl::parse(OsStr::from_bytes(url)), Ok(StoreUrl::Local(path.into())));
+        }
+    }
+
+    #[test]
+    fn an_argument_is_parsed_as_the_same_store() {
+        for path in ["a", "/a b", "foo:bar", "a%20b?#", ""] {
+            let argument = StoreUrl::Local(path.into()).to_argument();
+            let StoreUrl::Local(parsed) = StoreUrl::parse(&argument).unwrap();
+            assert_eq!(std::path::absolute(parsed).unwrap(), std::path::absolute(Path::new(".").join(path)).unwrap());
         }
     }
 

@@ -307,6 +307,7 @@ fn help_and_version_are_no_errors() {
         &["insert", "--help"],
         &["delete", "--help"],
         &["rename", "--help"],
+        &["check", "--help"],
     ] {
         let Ran(status, output, errors) = program().args(arguments).output().unwrap().into();
         assert_eq!((status, errors.as_str()), (Some(0), ""));

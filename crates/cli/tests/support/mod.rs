@@ -29,6 +29,12 @@ impl Place {
         Self(TempDir::new().unwrap())
     }
 
+    /// A place in memory where the machine has such, for tests that write thousands of files.
+    pub(crate) fn in_memory() -> Self {
+        let shared_memory = Path::new("/dev/shm");
+        Self(if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }.unwrap())
+    }
+
     /// What to give for `--store`.
     pub(crate) fn store(&self) -> PathBuf {
         self.0.path().join("store")

@@ -1,0 +1,133 @@
+//! `memory-tool check`: the conformance suite on a program, or on a store of ours.
+
+mod interruption;
+mod junit;
+mod list;
+mod place;
+mod progress;
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use memory_tool_conformance::{DEFAULT_CASE_TIMEOUT, Report, Suite};
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use crate::arguments::{CheckArguments, ReportFormat};
+use crate::check::interruption::Interruption;
+use crate::check::place::Place;
+use crate::check::progress::ProgressLine;
+use crate::failure::{self, Failure};
+use crate::output::write_line;
+
+/// How long what a case left running may take to end, before it is left behind.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What came of a check.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    /// Cases were run and none failed, or they were only to be listed.
+    Good,
+    /// A case failed, or all were ignored.
+    Bad,
+    /// A signal ended the run.
+    Interrupted {
+        /// What the program ends with, as a shell does.
+        status: u8,
+    },
+}
+
+/// Runs the suite and prints the report, or prints what would be run.
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Failure> {
+    // Checked one by one: a mistyped filter among others would leave out what somebody believes to be tested.
+    if let Some(filter) = arguments.filters.iter().find(|filter| list::cases(std::slice::from_ref(*filter)).is_empty())
+    {
+        return Err(Failure::NoCase { filter: filter.clone() });
+    }
+    if arguments.list {
+        return list::print(arguments).map(|()| Verdict::Good);
+    }
+    let runtime = Runtime::new().map_err(Failure::Start)?;
+    let interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
+    // Dropped last: the stores of the cases are removed with it, whatever became of their cases.
+    let place = arguments.store.as_ref().map(Place::make).transpose()?;
+    let suite = match (&arguments.command_line, &place) {
+        (Some(command_line), _) => Suite::for_command(match &arguments.plain_files {
+            Some(directory) => command_line.clone().plain_files(directory.as_str()),
+            None => command_line.clone(),
+        }),
+        (None, Some(place)) => Suite::for_store(place.fixture()),
+        (None, None) => return list::print(arguments).map(|()| Verdict::Good), // which the arguments do not allow
+    };
+    let report = match observe(runtime, interruption, &configure(suite, arguments)) {
+        Ended::Whole(report) => report,
+        Ended::Interrupted { status } => {
+            failure::tell("memory-tool: interrupted");
+            return Ok(Verdict::Interrupted { status });
+        }
+    };
+    print(&report, arguments.format)?;
+    Ok(if report.is_success() { Verdict::Good } else { Verdict::Bad })
+}
+
+fn configure(suite: Suite, arguments: &CheckArguments) -> Suite {
+    let answer_timeout = arguments.timeout.0;
+    // A case has several answers to wait for: who is patient with an answer is so with a case.
+    let case_timeout = DEFAULT_CASE_TIMEOUT.max(answer_timeout.saturating_mul(2));
+    let mut suite = suite.answer_timeout(answer_timeout).case_timeout(case_timeout);
+    if let Some(jobs) = arguments.jobs {
+        suite = suite.jobs(jobs.get());
+    }
+    suite = arguments.filters.iter().fold(suite, Suite::filter);
+    arguments.lacks.iter().fold(suite, |suite, lack| suite.lacks(lack.need, lack.reason.as_str()))
+}
+
+/// How a run came to its end.
+enum Ended {
+    Whole(Report),
+    Interrupted { status: u8 },
+}
+
+/// Runs the suite, and shows on a terminal how far it is.
+fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> Ended {
+    let errors = io::stderr();
+    let mut line = errors.is_terminal().then(|| ProgressLine::new(errors));
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            biased; // a signal that came before the first case keeps it from starting
+            status = interruption.status() => Ended::Interrupted { status },
+            report = suite.run_observed(|progress| {
+                if let Some(line) = &mut line {
+                    line.show(progress);
+                }
+            }) => Ended::Whole(report),
+        }
+    });
+    // The cases that a signal stopped end here, and with them their programs and directories. A call of a store that
+    // never ends must not keep us from ending.
+    runtime.shutdown_timeout(FAREWELL);
+    ended
+}
+
+fn print(report: &Report, format: ReportFormat) -> Result<(), Failure> {
+    let text = match format {
+        // A failure shows what the program wrote, which must not be able to command the terminal.
+        ReportFormat::Table => {
+            let is_meant = |character: char| character.is_control() && character != '\n';
+            failure::escape(&report.to_string(), is_meant).into_bytes()
+        }
+        ReportFormat::Json => to_json(report)?,
+        ReportFormat::Junit => junit::to_xml(report)?,
+    };
+    write(text)
+}
+
+/// JSON on lines that a person can read.
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec_pretty(value).map_err(|error| Failure::Output(io::Error::from(error)))
+}
+
+fn write(text: Vec<u8>) -> Result<(), Failure> {
+    // Whether anybody still read it changes nothing: the verdict stands.
+    write_line(&mut io::stdout().lock(), text).map(|_| ())
+}

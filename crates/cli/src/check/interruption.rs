@@ -1,0 +1,42 @@
+//! [`Interruption`]: the signals that ask the program to end.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
+#[cfg(windows)]
+use tokio::signal::windows::{CtrlC as Signal, ctrl_c};
+
+/// The signals that ask the program to end. From the first value on, none of them ends it at once.
+pub(crate) struct Interruption {
+    /// Each with the status to end with, which is that of a program that it ended.
+    signals: Vec<(u8, Signal)>,
+}
+
+impl Interruption {
+    /// Listens for the signals. Must be called within a runtime.
+    #[cfg(unix)]
+    pub(crate) fn listen() -> io::Result<Self> {
+        let kinds = [(130, SignalKind::interrupt()), (143, SignalKind::terminate())];
+        let signals = kinds.into_iter().map(|(status, kind)| Ok((status, signal(kind)?)));
+        Ok(Self { signals: signals.collect::<io::Result<_>>()? })
+    }
+
+    /// Listens for Ctrl-C. Must be called within a runtime.
+    #[cfg(windows)]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self { signals: vec![(130, ctrl_c()?)] })
+    }
+
+    /// Waits for a signal, and gives the status to end with.
+    pub(crate) async fn status(&mut self) -> u8 {
+        poll_fn(|context| {
+            let mut signals = self.signals.iter_mut();
+            let came = signals.find_map(|(status, signal)| signal.poll_recv(context).is_ready().then_some(*status));
+            came.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}

@@ -1,0 +1,33 @@
+//! What the cases at the byte level have in common.
+
+use memory_tool_core::{Batch, MemoryPath, Node, Store};
+
+use crate::failure::{Failure, Stop};
+use crate::subject::check;
+
+pub(crate) fn path(text: &str) -> Result<MemoryPath, Stop> {
+    Ok(text.parse()?)
+}
+
+/// A batch that writes one file.
+pub(crate) fn write(text: &str, content: impl Into<Vec<u8>>) -> Result<Batch, Stop> {
+    Ok(Batch::new().write(path(text)?, content.into())?)
+}
+
+/// The bytes of a file that must be there.
+pub(crate) async fn content(store: &dyn Store, text: &str) -> Result<Vec<u8>, Stop> {
+    match store.read(&path(text)?).await? {
+        Node::File(file) => Ok(file.content),
+        other => Err(Failure::new(format!("expected a file at {text}, got {other:?}")).into()),
+    }
+}
+
+pub(crate) async fn expect_content(store: &dyn Store, text: &str, expected: &[u8]) -> Result<(), Stop> {
+    let got = content(store, text).await?;
+    check(got == expected, || format!("{text} holds {:?} instead of {:?}", shown(&got), shown(expected)))
+}
+
+/// The beginning of bytes that may be very many and no text.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().take(100).copied().collect::<Vec<_>>().escape_ascii().to_string()
+}

@@ -1,0 +1,131 @@
+//! Futures that are dropped half way: what they did holds whole or not at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_tool_core::{Batch, MemoryTool, Node, Store};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::cases::bytes::{content, path};
+use crate::failure::{Failure, Stop};
+use crate::subject::{Subject, check};
+
+/// How many commands are dropped, each a little later in its course than the one before.
+const ROUNDS: u32 = 60;
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "cancellation.batch",
+        clauses: &["X1"],
+        basis: Basis::Project,
+        needs: &[Need::Store],
+        reason: "a batch whose future is dropped is applied whole or not at all",
+        run: |subject| Box::pin(async move { batch(subject.store()?).await }),
+    },
+    CodeCase {
+        id: "cancellation.rename",
+        clauses: &["X1"],
+        basis: Basis::Project,
+        needs: &[Need::Store],
+        reason: "a directory whose rename is dropped is at one place or the other, whole",
+        run: |subject| Box::pin(async move { rename(subject.store()?).await }),
+    },
+    CodeCase {
+        id: "cancellation.edit",
+        clauses: &["X1", "X3"],
+        basis: Basis::Project,
+        needs: &[Need::Tool],
+        reason: "an edit whose future is dropped happens once or not at all, and those after it are made",
+        run: |subject| Box::pin(async move { edit(&*subject).await }),
+    },
+];
+
+/// Lets the future run for a while, from no time at all to about a millisecond, and drops it.
+async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
+    let course = Duration::from_micros(20) * round;
+    timeout(course, future).await.ok()
+}
+
+/// Waits until the store is in one of the states that it may be in: what was dropped may still be on its way when one looks,
+/// and land between one look and the next.
+async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(is_whole: impl Fn() -> F) -> Result<(), Stop> {
+    for _ in 0..40 {
+        if is_whole().await? {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(25)).await;
+    }
+    Err(Failure::new("what was dropped has happened by half, and stays so").into())
+}
+
+async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let numbered = |round: u32| {
+        let content = round.to_string().into_bytes();
+        let batch = Batch::new().write(path("/memories/a/first")?, content.clone())?;
+        Ok::<_, Stop>(batch.write(path("/memories/z/last")?, content)?)
+    };
+    store.apply(numbered(0)?).await?;
+    for round in 1..=ROUNDS {
+        if let Some(outcome) = dropped(round, store.apply(numbered(round)?)).await {
+            outcome?;
+        }
+        expect_settled(|| async {
+            let first = content(&*store, "/memories/a/first").await?;
+            Ok(first == content(&*store, "/memories/z/last").await?)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn rename(store: Arc<dyn Store>) -> Result<(), Stop> {
+    const FILES: usize = 20;
+    let ends = [path("/memories/here")?, path("/memories/there")?];
+    let mut files = Batch::new();
+    for number in 0..FILES {
+        files = files.write(ends[0].child(&number.to_string())?, b"x".to_vec())?;
+    }
+    store.apply(files).await?;
+    for round in 1..=ROUNDS {
+        let here = store.read(&ends[0]).await? == Node::Directory;
+        let (from, to) = if here { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
+        if let Some(outcome) = dropped(round, store.apply(Batch::new().rename(from.clone(), to.clone())?)).await {
+            outcome?;
+        }
+        expect_settled(|| async {
+            let counts = [store.list(&ends[0]).await?.len(), store.list(&ends[1]).await?.len()];
+            Ok(counts == [FILES, 0] || counts == [0, FILES])
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn edit(subject: &dyn Subject) -> Result<(), Stop> {
+    let (tool, client): (Arc<dyn MemoryTool>, _) = (subject.tool()?, subject.client());
+    let file = "/memories/log.txt";
+    client.must_create(file, "").await?;
+    let mut kept = Vec::new();
+    for round in 1..=ROUNDS {
+        let insert =
+            json!({"command": "insert", "path": file, "insert_line": 0, "insert_text": format!("line {round}")});
+        if dropped(round, tool.call(insert)).await.is_some() {
+            kept.push(format!("line {round}"));
+        }
+    }
+    client.insert(file, 0, "the end").await?.reply(&format!("The file {file} has been edited."))?;
+    kept.push("the end".to_owned());
+    let text = client.text(file).await?;
+    let lines: Vec<_> = text.lines().collect();
+    for line in &kept {
+        check(lines.contains(&line.as_str()), || format!("{line:?} was acknowledged and is lost"))?;
+    }
+    for line in &lines {
+        let count = lines.iter().filter(|other| *other == line).count();
+        check(line.is_empty() || count == 1, || format!("{line:?} was inserted {count} times"))?;
+    }
+    Ok(())
+}

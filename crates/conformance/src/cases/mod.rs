@@ -1,0 +1,67 @@
+//! The cases that are code: what takes more than a sequence of commands.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::case::{Basis, Case, Need};
+use crate::clause::Clause;
+use crate::failure::Stop;
+use crate::faults::faults_of;
+use crate::subject::Subject;
+
+mod bytes;
+mod cancellation;
+mod place;
+mod plain_files;
+mod races;
+mod restarts;
+mod scopes;
+mod sealed;
+mod store;
+mod threads;
+mod tool;
+
+/// What a case does with a fresh subject.
+type Run = fn(Arc<dyn Subject>) -> Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
+
+/// A case in code.
+#[derive(Clone, Copy)]
+pub(crate) struct CodeCase {
+    pub(crate) id: &'static str,
+    pub(crate) clauses: &'static [&'static str],
+    pub(crate) basis: Basis,
+    pub(crate) needs: &'static [Need],
+    pub(crate) reason: &'static str,
+    pub(crate) run: Run,
+}
+
+/// Every case in code, by group.
+pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
+    [
+        races::CASES,
+        restarts::CASES,
+        plain_files::CASES,
+        cancellation::CASES,
+        store::CASES,
+        tool::CASES,
+        scopes::CASES,
+        sealed::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+impl CodeCase {
+    pub(crate) fn case(&self) -> Case {
+        Case {
+            id: self.id.to_owned(),
+            clauses: self.clauses.iter().filter_map(|id| Clause::find(id)).collect(),
+            basis: self.basis,
+            reason: self.reason.to_owned(),
+            needs: self.needs.to_vec(),
+            faults: faults_of(self.id),
+        }
+    }
+}

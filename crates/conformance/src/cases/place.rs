@@ -1,0 +1,371 @@
+//! [`Place`]: a memory of plain files, as the other programs of the machine have it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::case::Need;
+use crate::failure::{Failure, Stop, excerpt, expect_none_of, expect_text};
+use crate::subject::{Answer, Client, Subject, check};
+
+/// What is in files that no command may reach, and in the name of the directory that they are in. No reply may hold it.
+pub(super) const SECRET: &str = "not-for-the-model";
+
+/// Does something to files, off the async threads.
+pub(super) async fn on_disk<T: Send + 'static>(
+    what: &str,
+    act: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Stop> {
+    match spawn_blocking(act).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
+            Err(Stop::lacks(Need::PlainFiles, format!("this platform has no way to {what}")))
+        }
+        Ok(Err(error)) => Err(Failure::new(format!("another program cannot {what}: {error}")).into()),
+        Err(error) => Err(Failure::new(format!("another program cannot {what}: {error}")).into()),
+    }
+}
+
+/// What lies beneath a directory, by the path from there.
+pub(super) type Tree = BTreeMap<PathBuf, Item>;
+
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Item {
+    Directory,
+    File(Vec<u8>),
+    Link(PathBuf),
+    /// A pipe, socket, device or the like.
+    Special,
+}
+
+pub(super) fn tree_of(directory: &Path) -> io::Result<Tree> {
+    let mut tree = Tree::new();
+    let mut pending = vec![directory.to_owned()];
+    while let Some(next) = pending.pop() {
+        for entry in fs::read_dir(&next)? {
+            let path = entry?.path();
+            let file_type = fs::symlink_metadata(&path)?.file_type();
+            let item = match () {
+                () if file_type.is_dir() => {
+                    pending.push(path.clone());
+                    Item::Directory
+                }
+                () if file_type.is_file() => Item::File(fs::read(&path)?),
+                () if file_type.is_symlink() => Item::Link(fs::read_link(&path)?),
+                () => Item::Special,
+            };
+            tree.insert(path.strip_prefix(directory).unwrap_or(&path).to_owned(), item);
+        }
+    }
+    Ok(tree)
+}
+
+/// Fails with the first path that is not as it was to be.
+pub(super) fn expect_tree(expected: &Tree, found: &Tree) -> Result<(), Stop> {
+    let mut paths = expected.keys().chain(found.keys());
+    match paths.find(|path| expected.get(*path) != found.get(*path)) {
+        Some(path) => {
+            let (expected, found) = (describe(expected.get(path)), describe(found.get(path)));
+            Err(Failure::new(format!("on the disk, {path:?} was to be {expected}, and is {found}")).into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn describe(item: Option<&Item>) -> String {
+    match item {
+        None => "nothing".to_owned(),
+        Some(Item::Directory) => "a directory".to_owned(),
+        Some(Item::File(content)) => format!("a file of {:?}", excerpt(&String::from_utf8_lossy(content), 0)),
+        Some(Item::Link(target)) => format!("a link to {}", target.display()),
+        Some(Item::Special) => "a special file".to_owned(),
+    }
+}
+
+/// A memory of plain files, and a directory beside it that no command may reach.
+pub(super) struct Place {
+    pub(super) client: Client,
+    /// What stands for `/memories`.
+    pub(super) memories: PathBuf,
+    pub(super) outside: TempDir,
+}
+
+impl Place {
+    pub(super) async fn of(subject: &dyn Subject) -> Result<Self, Stop> {
+        let client = subject.client();
+        let memories = subject.plain_files()?;
+        client.view("/memories").await?.text(false)?; // now whoever serves it has made what it needs
+        let directory = memories.clone();
+        let outside = on_disk("make a directory beside the memory", move || {
+            fs::create_dir_all(&directory)?;
+            let beside = directory.parent().unwrap_or(&directory);
+            let outside = tempfile::Builder::new().prefix(SECRET).tempdir_in(beside)?;
+            fs::create_dir(outside.path().join("directory"))?;
+            fs::write(outside.path().join("directory/secret.txt"), SECRET)?;
+            fs::write(outside.path().join("secret.txt"), SECRET)?;
+            Ok(outside)
+        });
+        Ok(Self { outside: outside.await?, client, memories })
+    }
+
+    /// Where a file of the memory lies on the disk.
+    pub(super) fn file(&self, path: &str) -> PathBuf {
+        self.memories.join(path.strip_prefix("/memories").unwrap_or(path).trim_start_matches('/'))
+    }
+
+    pub(super) fn outside(&self, name: &str) -> PathBuf {
+        self.outside.path().join(name)
+    }
+
+    /// Writes a file of the memory as another program does.
+    pub(super) async fn write(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), Stop> {
+        let (file, content) = (self.file(path), content.into());
+        on_disk(&format!("write {path}"), move || {
+            file.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(file, content)
+        })
+        .await
+    }
+
+    pub(super) async fn read(&self, path: &str) -> Result<Vec<u8>, Stop> {
+        let file = self.file(path);
+        on_disk(&format!("read {path}"), move || fs::read(file)).await
+    }
+
+    /// Puts a symbolic link into the memory.
+    pub(super) async fn link(&self, path: &str, target: impl Into<PathBuf>) -> Result<(), Stop> {
+        let (link, target) = (self.file(path), target.into());
+        on_disk(&format!("make a link at {path}"), move || {
+            link.parent().map_or(Ok(()), fs::create_dir_all)?;
+            system::link(&target, &link)
+        })
+        .await
+    }
+
+    pub(super) async fn make_directory(&self, path: &str) -> Result<(), Stop> {
+        let directory = self.file(path);
+        on_disk(&format!("make the directory {path}"), move || fs::create_dir_all(directory)).await
+    }
+
+    pub(super) async fn make_pipe(&self, path: &str) -> Result<(), Stop> {
+        let pipe = self.file(path);
+        let made = on_disk(&format!("make a pipe at {path}"), move || system::run("mkfifo", &pipe, &[])).await?;
+        check(made, || "another program cannot make a pipe: mkfifo fails".to_owned())
+    }
+
+    /// The memory and the directory beside it as they are on the disk.
+    pub(super) async fn trees(&self) -> Result<(Tree, Tree), Stop> {
+        let (memories, outside) = (self.memories.clone(), self.outside.path().to_owned());
+        on_disk("look at the files", move || Ok((tree_of(&memories)?, tree_of(&outside)?))).await
+    }
+
+    pub(super) async fn expect_trees(&self, (memories, outside): &(Tree, Tree)) -> Result<(), Stop> {
+        let (found_memories, found_outside) = self.trees().await?;
+        expect_tree(outside, &found_outside).map_err(|stop| stop.in_step("looking at what is outside the memory"))?;
+        expect_tree(memories, &found_memories)
+    }
+
+    /// Sends a command. Its answer holds nothing from outside.
+    pub(super) async fn send(&self, command: Value) -> Result<Answer, Stop> {
+        let answer = self.client.send(command).await?;
+        answer.judge(expect_none_of(&[SECRET.to_owned()], &answer.result.to_string()))?;
+        Ok(answer)
+    }
+
+    /// Checks that every command refuses each path with that error, if one is given, and else with any, and that nothing
+    /// changes on the disk.
+    pub(super) async fn expect_refused(&self, paths: &[&str], error: Option<fn(&str) -> String>) -> Result<(), Stop> {
+        self.client.must_create("/memories/existing.txt", "text").await?;
+        let before = self.trees().await?;
+        let mut refused = Ok(());
+        for path in paths {
+            for command in every_command_on(path) {
+                let answer = self.send(command).await?;
+                let outcome = match error {
+                    Some(error) => answer.error(&error(path)),
+                    None => answer.text(true).map(drop),
+                };
+                refused = refused.and(outcome);
+            }
+        }
+        // What is done is worse than what is said.
+        self.expect_trees(&before).await?;
+        refused
+    }
+
+    /// Checks the paths of a listing.
+    pub(super) async fn expect_listed(&self, path: &str, expected: &[&str]) -> Result<(), Stop> {
+        let answer = self.send(json!({"command": "view", "path": path})).await?;
+        let items = answer.text(false)?.split('\n').skip(1); // the header
+        let paths: Vec<_> = items.map(|item| item.split_once('\t').map_or(item, |(_, path)| path)).collect();
+        answer.judge(expect_text(&expected.join("\n"), &paths.join("\n")))
+    }
+
+    /// Checks that nothing is there, for any command.
+    pub(super) async fn expect_nothing(&self, path: &str) -> Result<(), Stop> {
+        let missing = "does not exist";
+        self.client.view(path).await?.error_with(missing)?;
+        self.client.delete(path).await?.error_with(missing)?;
+        self.client.rename(path, "/memories/renamed").await?.error_with(missing)
+    }
+
+    pub(super) async fn expect_text(&self, path: &str, text: &str) -> Result<(), Stop> {
+        Ok(expect_text(text, &self.client.text(path).await?)?)
+    }
+
+    pub(super) async fn mode(&self, path: &str) -> Result<u32, Stop> {
+        let file = self.file(path);
+        on_disk(&format!("tell the mode of {path}"), move || system::mode(&file)).await
+    }
+}
+
+/// Each of the six commands with this path, `rename` at either end. There is to be a file `/memories/existing.txt`.
+pub(super) fn every_command_on(path: &str) -> [Value; 7] {
+    [
+        json!({"command": "view", "path": path}),
+        json!({"command": "create", "path": path, "file_text": "text"}),
+        json!({"command": "str_replace", "path": path, "old_str": "for", "new_str": "FOR"}),
+        json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "text"}),
+        json!({"command": "rename", "old_path": path, "new_path": "/memories/renamed"}),
+        json!({"command": "rename", "old_path": "/memories/existing.txt", "new_path": path}),
+        json!({"command": "delete", "path": path}),
+    ]
+}
+
+/// Swaps two names as fast as it can, on a thread of its own, until it is dropped.
+pub(super) struct Swapper {
+    is_over: Arc<AtomicBool>,
+    swapping: JoinHandle<io::Result<u64>>,
+}
+
+impl Swapper {
+    pub(super) fn start(one: PathBuf, other: PathBuf) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let swapping = spawn_blocking({
+            let is_over = Arc::clone(&is_over);
+            move || {
+                let mut swaps = 0;
+                // In the end, each is at its own place.
+                while swaps % 2 == 1 || !is_over.load(Ordering::Relaxed) {
+                    system::exchange(&one, &other)?;
+                    swaps += 1;
+                }
+                Ok(swaps)
+            }
+        });
+        Self { is_over, swapping }
+    }
+
+    /// How often the names were swapped.
+    pub(super) async fn stop(mut self) -> Result<u64, Stop> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let swapped = (&mut self.swapping).await;
+        on_disk("swap a directory for a link", || swapped.unwrap_or_else(|error| Err(io::Error::other(error)))).await
+    }
+}
+
+impl Drop for Swapper {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What not every platform has.
+#[cfg(unix)]
+pub(super) mod system {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    pub(crate) fn link(target: &Path, link: &Path) -> io::Result<()> {
+        std::os::unix::fs::symlink(target, link)
+    }
+
+    pub(crate) fn listen(socket: &Path) -> io::Result<UnixListener> {
+        UnixListener::bind(socket)
+    }
+
+    /// Runs a program that makes a file; whether it did.
+    pub(crate) fn run(program: &str, file: &Path, arguments: &[&str]) -> io::Result<bool> {
+        let mut command = Command::new(program);
+        let command =
+            command.arg(file).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command.status()?.success())
+    }
+
+    pub(crate) fn mode(file: &Path) -> io::Result<u32> {
+        Ok(fs::symlink_metadata(file)?.permissions().mode() & 0o7777)
+    }
+
+    pub(crate) fn set_mode(file: &Path, mode: u32) -> io::Result<()> {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode))
+    }
+
+    /// A name of these bytes, which need not be a text.
+    pub(crate) fn name(bytes: &[u8]) -> io::Result<&OsStr> {
+        Ok(OsStr::from_bytes(bytes))
+    }
+
+    /// Swaps two names in one step.
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) mod system {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    fn unsupported<T>() -> io::Result<T> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn link(_: &Path, _: &Path) -> io::Result<()> {
+        unsupported()
+    }
+
+    pub(crate) fn listen(_: &Path) -> io::Result<()> {
+        unsupported()
+    }
+
+    pub(crate) fn run(_: &str, _: &Path, _: &[&str]) -> io::Result<bool> {
+        unsupported()
+    }
+
+    pub(crate) fn mode(_: &Path) -> io::Result<u32> {
+        unsupported()
+    }
+
+    pub(crate) fn set_mode(_: &Path, _: u32) -> io::Result<()> {
+        unsupported()
+    }
+
+    pub(crate) fn name(_: &[u8]) -> io::Result<&OsStr> {
+        unsupported()
+    }
+
+    pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+        unsupported()
+    }
+}

@@ -1,0 +1,690 @@
+//! A memory of plain files, which other programs reach too: what they put there and do there leads no command astray, and
+//! what commands put there is theirs to read.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::cases::place::{
+    Item, Place, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
+};
+use crate::cases::threads::Threads;
+use crate::failure::{Failure, Stop, expect_bytes, expect_json, expect_none_of};
+use crate::subject::{Subject, check};
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "plain_files.link-to-a-file-outside",
+        clauses: &["P4", "W5"],
+        basis: Basis::Documentation,
+        needs: &[Need::PlainFiles],
+        reason: "a link to a file outside the memory is read, written through, replaced, moved or deleted",
+        run: |subject| Box::pin(link_to_a_file_outside(subject)),
+    },
+    CodeCase {
+        id: "plain_files.link-to-a-directory-outside",
+        clauses: &["P4", "W5"],
+        basis: Basis::Documentation,
+        needs: &[Need::PlainFiles],
+        reason: "a path through a link to a directory outside the memory reaches what is there",
+        run: |subject| Box::pin(link_to_a_directory_outside(subject)),
+    },
+    CodeCase {
+        id: "plain_files.dangling-links",
+        clauses: &["P4", "W5"],
+        basis: Basis::Documentation,
+        needs: &[Need::PlainFiles],
+        reason: "a link to something that does not exist yet lets a command make it outside the memory",
+        run: |subject| Box::pin(dangling_links(subject)),
+    },
+    CodeCase {
+        id: "plain_files.link-loop",
+        clauses: &["P4", "W5"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a link to itself is followed for ever, or ends in an error of the system's",
+        run: |subject| Box::pin(link_loop(subject)),
+    },
+    CodeCase {
+        id: "plain_files.links-within",
+        clauses: &["P4"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a link within the memory makes one file reachable by two paths, and a delete by the one takes the other",
+        run: |subject| Box::pin(links_within(subject)),
+    },
+    CodeCase {
+        id: "plain_files.links-are-not-listed",
+        clauses: &["P4", "V2"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a listing shows links, or what they lead to, or counts its size",
+        run: |subject| Box::pin(links_are_not_listed(subject)),
+    },
+    CodeCase {
+        id: "plain_files.delete-spares-targets",
+        clauses: &["P4", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "deleting a directory deletes what the links in it lead to, or leaves the links",
+        run: |subject| Box::pin(delete_spares_targets(subject)),
+    },
+    CodeCase {
+        id: "plain_files.rename-spares-targets",
+        clauses: &["P4", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "renaming a directory moves or copies what the links in it lead to",
+        run: |subject| Box::pin(rename_spares_targets(subject)),
+    },
+    CodeCase {
+        id: "plain_files.directory-of-links-alone",
+        clauses: &["P4", "P5"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a directory that holds nothing but links is shown, or is taken away for something else",
+        run: |subject| Box::pin(directory_of_links_alone(subject)),
+    },
+    CodeCase {
+        id: "plain_files.swapped-parent",
+        clauses: &["P4"],
+        basis: Basis::Documentation,
+        needs: &[Need::PlainFiles],
+        reason: "a directory that is swapped for a link between check and use leads out of the memory",
+        run: |subject| Box::pin(swapped_parent(subject)),
+    },
+    CodeCase {
+        id: "plain_files.root-becomes-a-link",
+        clauses: &["P4"],
+        basis: Basis::Documentation,
+        needs: &[Need::PlainFiles],
+        reason: "where a link takes the place of the memory's directory, commands reach what it leads to",
+        run: |subject| Box::pin(root_becomes_a_link(subject)),
+    },
+    CodeCase {
+        id: "plain_files.pipes",
+        clauses: &["P4"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a pipe is opened, which waits for ever for its other end, or is listed or removed",
+        run: |subject| Box::pin(pipes(subject)),
+    },
+    CodeCase {
+        id: "plain_files.sockets-and-devices",
+        clauses: &["P4"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a socket or device is listed, opened, moved or removed as a file is",
+        run: |subject| Box::pin(sockets_and_devices(subject)),
+    },
+    CodeCase {
+        id: "plain_files.delete-takes-special-files",
+        clauses: &["P4", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a directory that holds a special file cannot be deleted, or is deleted in part",
+        run: |subject| Box::pin(delete_takes_special_files(subject)),
+    },
+    CodeCase {
+        id: "plain_files.hard-links",
+        clauses: &["P4"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "an edit of a file with a second name outside the memory is made there too",
+        run: |subject| Box::pin(hard_links(subject)),
+    },
+    CodeCase {
+        id: "plain_files.names-that-are-no-text",
+        clauses: &["P1", "V1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a file whose name is not UTF-8 breaks the listing or the commands on its directory",
+        run: |subject| Box::pin(names_that_are_no_text(subject)),
+    },
+    CodeCase {
+        id: "plain_files.names-that-no-path-has",
+        clauses: &["P2", "V1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a file whose name no path may hold is listed, where it may forge lines, or is lost",
+        run: |subject| Box::pin(names_that_no_path_has(subject)),
+    },
+    CodeCase {
+        id: "plain_files.empty-directories",
+        clauses: &["P5"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "an empty directory that another program made is shown, or is in the way",
+        run: |subject| Box::pin(empty_directories(subject)),
+    },
+    CodeCase {
+        id: "plain_files.removed-root",
+        clauses: &["P5", "V7"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "where another program removes the memory's directory, it is not empty then, or takes no files any more",
+        run: |subject| Box::pin(removed_root(subject)),
+    },
+    CodeCase {
+        id: "plain_files.modes-of-what-is-made",
+        clauses: &["C1", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "other users of the machine may read or change files and directories that a command made",
+        run: |subject| Box::pin(modes_of_what_is_made(subject)),
+    },
+    CodeCase {
+        id: "plain_files.modes-of-what-is-edited",
+        clauses: &["S1", "I1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "an edit gives other users of the machine rights on a file that they did not have",
+        run: |subject| Box::pin(modes_of_what_is_edited(subject)),
+    },
+    CodeCase {
+        id: "plain_files.nothing-else",
+        clauses: &["C1", "P5"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "a command leaves a temporary file, a lock or an empty directory among the files",
+        run: |subject| Box::pin(nothing_else(subject)),
+    },
+    CodeCase {
+        id: "plain_files.bytes-on-disk",
+        clauses: &["C1"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "the bytes on the disk are not those of file_text, or lie under another name",
+        run: |subject| Box::pin(bytes_on_disk(subject)),
+    },
+    CodeCase {
+        id: "plain_files.changes-of-others",
+        clauses: &["X3"],
+        basis: Basis::Project,
+        needs: &[Need::PlainFiles],
+        reason: "what another program wrote is not seen, or is overwritten by an edit of what was there before",
+        run: |subject| Box::pin(changes_of_others(subject)),
+    },
+];
+
+fn escapes_by_a_link(path: &str) -> String {
+    format!("Error: Path {path} would escape /memories directory via a symbolic link")
+}
+
+async fn link_to_a_file_outside(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.link("/memories/link.txt", place.outside("secret.txt")).await?;
+    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
+    place.expect_refused(&["/memories/link.txt", "/memories/d/link.txt"], Some(escapes_by_a_link)).await
+}
+
+async fn link_to_a_directory_outside(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.link("/memories/link", place.outside("")).await?;
+    place.link("/memories/real/deep/link", place.outside("directory")).await?;
+    let paths = [
+        "/memories/link",
+        "/memories/link/secret.txt",
+        "/memories/link/directory",
+        "/memories/link/directory/secret.txt",
+        "/memories/link/new.txt",
+        "/memories/link/new/directory/file.txt",
+        "/memories/real/deep/link",
+        "/memories/real/deep/link/secret.txt",
+        "/memories/real/deep/link/new.txt",
+    ];
+    place.expect_refused(&paths, Some(escapes_by_a_link)).await
+}
+
+async fn dangling_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.link("/memories/file.txt", place.outside("new.txt")).await?;
+    place.link("/memories/directory", place.outside("new")).await?;
+    place.link("/memories/relative", "nowhere").await?;
+    let paths = [
+        "/memories/file.txt",
+        "/memories/directory",
+        "/memories/directory/new.txt",
+        "/memories/directory/deeper/new.txt",
+        "/memories/relative",
+        "/memories/relative/new.txt",
+    ];
+    place.expect_refused(&paths, Some(escapes_by_a_link)).await
+}
+
+async fn link_loop(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.link("/memories/itself", "itself").await?;
+    place.link("/memories/d/up", "..").await?;
+    let paths = ["/memories/itself", "/memories/itself/a.txt", "/memories/d/up", "/memories/d/up/d/up/existing.txt"];
+    place.expect_refused(&paths, Some(escapes_by_a_link)).await?;
+    place.expect_listed("/memories", &["/memories", "/memories/existing.txt"]).await
+}
+
+async fn links_within(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/real/a.txt", "a word for you").await?;
+    place.link("/memories/inside", "real").await?;
+    place.link("/memories/inside.txt", "real/a.txt").await?;
+    place.link("/memories/absolute", place.file("/memories/real")).await?;
+    let paths = [
+        "/memories/inside",
+        "/memories/inside/a.txt",
+        "/memories/inside/new.txt",
+        "/memories/inside.txt",
+        "/memories/absolute/a.txt",
+    ];
+    place.expect_refused(&paths, Some(escapes_by_a_link)).await
+}
+
+async fn links_are_not_listed(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    let before = place.client.view("/memories").await?.result;
+    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
+    place.link("/memories/d/link", place.outside("directory")).await?;
+    place.link("/memories/d/dangling", "nowhere").await?;
+    place.link("/memories/inside.txt", "d/a.txt").await?;
+    place.link("/memories/inside", "d").await?;
+    place.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
+    place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
+    let after = place.client.view("/memories").await?;
+    after.judge(expect_json(&before, &after.result)) // the sizes too
+}
+
+async fn delete_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/kept/a.txt", "a").await?;
+    let expected = place.trees().await?;
+    place.client.must_create("/memories/d/e/b.txt", "b").await?;
+    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
+    place.link("/memories/d/e/link", place.outside("directory")).await?;
+    place.link("/memories/d/inside", "../kept").await?;
+    place.link("/memories/d/dangling", "nowhere").await?;
+    place.client.delete("/memories/d").await?.text(false)?;
+    place.expect_trees(&expected).await
+}
+
+async fn rename_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
+    place.link("/memories/d/link", place.outside("directory")).await?;
+    let (_, outside) = place.trees().await?;
+    place.client.rename("/memories/d", "/memories/e").await?.text(false)?;
+    let (memories, outside_after) = place.trees().await?;
+    expect_tree(&outside, &outside_after)?;
+    let copied = memories.iter().find(|(_, item)| **item == Item::File(SECRET.into()));
+    check(copied.is_none(), || format!("a file from outside the memory was copied into it: {copied:?}"))?;
+    place.expect_listed("/memories", &["/memories", "/memories/e/", "/memories/e/a.txt"]).await
+}
+
+async fn directory_of_links_alone(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.link("/memories/d/link", place.outside("directory")).await?;
+    place.link("/memories/d/e/link.txt", place.outside("secret.txt")).await?;
+    let before = place.trees().await?;
+    place.expect_listed("/memories", &["/memories"]).await?;
+    place.expect_nothing("/memories/d").await?;
+    place.expect_nothing("/memories/d/e").await?;
+    // The links are somebody's, so no file takes the place of the directory.
+    place.client.create("/memories/d", "text").await?.text(true)?;
+    place.expect_trees(&before).await?;
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    place.expect_text("/memories/d/a.txt", "a").await
+}
+
+/// Another program swaps a directory for a link to the outside and back while commands use it. What they answer is theirs to
+/// say: at times it is a directory, and at times it is a link.
+async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    const ROUNDS: usize = 150;
+    const LIMIT: Duration = Duration::from_secs(5);
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/d/secret.txt", "inside").await?;
+    place.link("/memories/link", place.outside("")).await?;
+    let (_, outside) = place.trees().await?;
+    let swapper = Swapper::start(place.file("/memories/d"), place.file("/memories/link"));
+    let start = Instant::now();
+    for round in 0..ROUNDS {
+        let new = format!("/memories/d/{round}.txt");
+        let nested = "/memories/d/directory/secret.txt";
+        for command in [
+            json!({"command": "view", "path": "/memories/d/secret.txt"}),
+            json!({"command": "insert", "path": "/memories/d/secret.txt", "insert_line": 0, "insert_text": "line"}),
+            json!({"command": "create", "path": new, "file_text": "text"}),
+            json!({"command": "delete", "path": new}),
+            json!({"command": "rename", "old_path": "/memories/d/secret.txt", "new_path": "/memories/d/moved.txt"}),
+            json!({"command": "rename", "old_path": "/memories/d/moved.txt", "new_path": "/memories/d/secret.txt"}),
+            json!({"command": "create", "path": nested, "file_text": "inside"}),
+            json!({"command": "str_replace", "path": nested, "old_str": "for", "new_str": "FOR"}),
+            json!({"command": "delete", "path": "/memories/d/directory"}),
+        ] {
+            place.send(command).await?;
+        }
+        let directory = place.outside.path().to_owned();
+        let found = on_disk("look at the files outside", move || tree_of(&directory)).await?;
+        expect_tree(&outside, &found).map_err(|stop| stop.in_step("looking at what is outside the memory"))?;
+        if start.elapsed() > LIMIT {
+            break;
+        }
+    }
+    let swaps = swapper.stop().await?;
+    check(swaps > 0, || "the case is wrong: nothing was swapped".to_owned())
+}
+
+async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/existing.txt", "text").await?;
+    let (memories, aside, target) = (place.memories.clone(), place.outside("aside"), place.outside("directory"));
+    on_disk("put a link in the place of the memory", move || {
+        fs::rename(&memories, aside)?;
+        system::link(&target, &memories)
+    })
+    .await?;
+    let directory = place.outside("directory");
+    for path in ["/memories/secret.txt", "/memories/new.txt", "/memories/new/file.txt"] {
+        for command in every_command_on(path) {
+            place.send(command).await?;
+        }
+    }
+    let listing = place.send(json!({"command": "view", "path": "/memories"})).await?;
+    listing.judge(expect_none_of(&["secret.txt".to_owned()], &listing.result.to_string()))?;
+    let found = on_disk("look at the files outside", move || tree_of(&directory)).await?;
+    expect_tree(&Tree::from([("secret.txt".into(), Item::File(SECRET.into()))]), &found)?;
+    let (memories, aside) = (place.memories.clone(), place.outside("aside"));
+    on_disk("put the memory back", move || {
+        fs::remove_file(&memories)?;
+        fs::rename(aside, memories)
+    })
+    .await?;
+    place.client.must_create("/memories/afterwards.txt", "text").await?;
+    place.expect_text("/memories/afterwards.txt", "text").await
+}
+
+async fn pipes(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let place = Arc::new(Place::of(&*subject).await?);
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    place.make_pipe("/memories/d/pipe.txt").await?;
+    let mut threads = Threads::new();
+    threads.spawn({
+        let place = Arc::clone(&place);
+        async move {
+            place.expect_refused(&["/memories/d/pipe.txt", "/memories/d/pipe.txt/child.txt"], None).await?;
+            place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
+        }
+    });
+    match timeout(PATIENCE, threads.join()).await {
+        Ok(outcome) => outcome.map(drop),
+        Err(_) => {
+            let pipe = place.file("/memories/d/pipe.txt");
+            on_disk("release the pipe", move || release(&pipe)).await?;
+            Err(Failure::new("a command on a pipe does not end: it waits for the other end").into())
+        }
+    }
+}
+
+/// Lets those go on that wait for the other end of the pipe, for whole threads of a program may wait there.
+fn release(pipe: &Path) -> io::Result<()> {
+    for _ in 0..50 {
+        drop(fs::OpenOptions::new().read(true).write(true).open(pipe));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+async fn sockets_and_devices(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    let socket = place.file("/memories/d/socket.txt");
+    let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
+    let mut paths = vec!["/memories/d/socket.txt"];
+    let device = place.file("/memories/d/device.txt");
+    // The null device. Few may make one.
+    if on_disk("make a device", move || system::run("mknod", &device, &["c", "1", "3"])).await? {
+        paths.push("/memories/d/device.txt");
+    }
+    place.expect_refused(&paths, None).await?;
+    place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
+}
+
+async fn delete_takes_special_files(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    let expected = place.trees().await?;
+    place.client.must_create("/memories/d/e/a.txt", "a").await?;
+    place.make_pipe("/memories/d/pipe.txt").await?;
+    let socket = place.file("/memories/d/e/socket.txt");
+    let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
+    place.client.delete("/memories/d").await?.text(false)?;
+    place.expect_trees(&expected).await
+}
+
+async fn hard_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    for path in ["/memories/inserted.txt", "/memories/replaced.txt"] {
+        let (original, link) = (place.outside("original.txt"), place.file(path));
+        on_disk("give a file a second name", move || {
+            fs::write(&original, "original\n")?;
+            fs::hard_link(original, link)
+        })
+        .await?;
+    }
+    let (_, outside) = place.trees().await?;
+    place.client.insert("/memories/inserted.txt", 0, "new").await?.text(false)?;
+    place.client.str_replace("/memories/replaced.txt", "original", "changed").await?.text(false)?;
+    place.expect_text("/memories/inserted.txt", "new\noriginal\n").await?;
+    place.expect_text("/memories/replaced.txt", "changed\n").await?;
+    expect_tree(&outside, &place.trees().await?.1)
+}
+
+async fn names_that_are_no_text(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    let directory = place.file("/memories/d");
+    let are_made = on_disk("make a file whose name is not UTF-8", move || {
+        let file = directory.join(system::name(b"not \xff UTF-8.txt")?);
+        let nested = directory.join(system::name(b"nor \xc3\x28 this")?);
+        let made = fs::write(file, "foreign").and_then(|()| fs::create_dir(&nested));
+        Ok(made.and_then(|()| fs::write(nested.join("a.txt"), "foreign")).is_ok())
+    });
+    if !are_made.await? {
+        return Ok(()); // this file system has no such names
+    }
+    expect_unseen(&place).await
+}
+
+async fn names_that_no_path_has(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/d/a.txt", "a").await?;
+    let directory = place.file("/memories/d");
+    on_disk("make files of any name", move || {
+        for name in [
+            "line\n9.9G\tforged.txt",
+            "tab\there.txt",
+            "escape\x1b[2J.txt",
+            "reversed\u{202e}txt.exe",
+            "zero\u{200b}width.txt",
+            "back\\slash.txt",
+            "%2e%2e",
+        ] {
+            fs::write(directory.join(system::name(name.as_bytes())?), "foreign")?;
+        }
+        Ok(())
+    })
+    .await?;
+    expect_unseen(&place).await
+}
+
+/// Checks that `/memories/d/a.txt` is all that is seen, that the rest breaks nothing, and that it is not lost.
+async fn expect_unseen(place: &Place) -> Result<(), Stop> {
+    let (before, _) = place.trees().await?;
+    place.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
+    place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
+    place.client.must_create("/memories/d/b.txt", "b").await?;
+    place.client.delete("/memories/d/b.txt").await?.text(false)?;
+    place.client.rename("/memories/d", "/memories/e").await?.text(false)?;
+    place.client.delete("/memories/e/a.txt").await?.text(false)?;
+    place.expect_listed("/memories", &["/memories"]).await?;
+    let (after, _) = place.trees().await?;
+    let foreign = |tree: Tree| tree.into_values().filter(|item| *item == Item::File(b"foreign".into())).count();
+    let (before, after) = (foreign(before), foreign(after));
+    check(before == after, || format!("of {before} files that no command named, {after} are left"))
+}
+
+async fn empty_directories(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.make_directory("/memories/empty/deeper").await?;
+    place.make_directory("/memories/target").await?;
+    place.expect_listed("/memories", &["/memories"]).await?;
+    place.expect_nothing("/memories/empty").await?;
+    place.expect_nothing("/memories/empty/deeper").await?;
+    place.client.must_create("/memories/empty", "now a file").await?;
+    place.client.rename("/memories/empty", "/memories/target").await?.text(false)?;
+    place.expect_text("/memories/target", "now a file").await
+}
+
+async fn removed_root(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    for path in ["/memories/a.txt", "/memories/d/b.txt"] {
+        place.client.must_create("/memories/before.txt", "before").await?;
+        let memories = place.memories.clone();
+        on_disk("remove the memory", move || fs::remove_dir_all(memories)).await?;
+        place.expect_listed("/memories", &["/memories"]).await?;
+        place.expect_nothing("/memories/before.txt").await?;
+        place.client.must_create(path, "after").await?;
+        expect_bytes(b"after", &place.read(path).await?)?;
+    }
+    Ok(())
+}
+
+async fn modes_of_what_is_made(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    place.client.must_create("/memories/a/b/c.txt", "text").await?;
+    place.client.must_create("/memories/d.txt", "text").await?;
+    place.client.insert("/memories/d.txt", 0, "line").await?.text(false)?;
+    place.client.str_replace("/memories/d.txt", "line", "other").await?.text(false)?;
+    place.client.must_create("/memories/e.txt", "text").await?;
+    place.client.rename("/memories/e.txt", "/memories/f/g/h.txt").await?.text(false)?;
+    let (memories, _) = place.trees().await?;
+    for (path, item) in memories {
+        let path = path.to_string_lossy().into_owned();
+        let (mode, expected) = (place.mode(&path).await?, if item == Item::Directory { 0o700 } else { 0o600 });
+        check(mode == expected, || format!("{path} was to have the mode {expected:03o}, and has {mode:03o}"))?;
+    }
+    Ok(())
+}
+
+async fn modes_of_what_is_edited(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    for before in [0o666, 0o640, 0o600, 0o444] {
+        let path = format!("/memories/{before:o}.txt");
+        place.write(&path, "text\n").await?;
+        let file = place.file(&path);
+        on_disk("set the mode of a file", move || system::set_mode(&file, before)).await?;
+        place.client.insert(&path, 0, "line").await?.text(false)?;
+        place.client.str_replace(&path, "line", "other").await?.text(false)?;
+        place.expect_text(&path, "other\ntext\n").await?;
+        let after = place.mode(&path).await?;
+        let widened = after & 0o077 & !before;
+        check(widened == 0, || format!("a file with the mode {before:03o} has {after:03o} after an edit"))?;
+    }
+    Ok(())
+}
+
+async fn nothing_else(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    let create = |path: &str| json!({"command": "create", "path": path, "file_text": "text\n"});
+    let delete = |path: &str| json!({"command": "delete", "path": path});
+    let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
+    // Each command with all files that are there after it.
+    let commands: [(Value, &[(&str, &str)]); 14] = [
+        (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
+        (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
+        (create("/memories/a/b/c.txt/d/e.txt"), &[("a/b/c.txt", "text\n")]),
+        (
+            json!({"command": "str_replace", "path": "/memories/a/b/c.txt", "old_str": "text", "new_str": "one"}),
+            &[("a/b/c.txt", "one\n")],
+        ),
+        (
+            json!({"command": "str_replace", "path": "/memories/a/b/c.txt", "old_str": "text", "new_str": "one"}),
+            &[("a/b/c.txt", "one\n")],
+        ),
+        (
+            json!({"command": "insert", "path": "/memories/a/b/c.txt", "insert_line": 1, "insert_text": "two"}),
+            &[("a/b/c.txt", "one\ntwo\n")],
+        ),
+        (json!({"command": "view", "path": "/memories/a/b/c.txt"}), &[("a/b/c.txt", "one\ntwo\n")]),
+        (rename("/memories/none", "/memories/p/q/r.txt"), &[("a/b/c.txt", "one\ntwo\n")]),
+        (rename("/memories/a/b/c.txt", "/memories/d/e/f.txt"), &[("d/e/f.txt", "one\ntwo\n")]),
+        (create("/memories/d/g.txt"), &[("d/e/f.txt", "one\ntwo\n"), ("d/g.txt", "text\n")]),
+        (rename("/memories/d", "/memories/h/i"), &[("h/i/e/f.txt", "one\ntwo\n"), ("h/i/g.txt", "text\n")]),
+        (delete("/memories/h/i/e/f.txt"), &[("h/i/g.txt", "text\n")]),
+        (delete("/memories/none"), &[("h/i/g.txt", "text\n")]),
+        (delete("/memories/h/i"), &[]),
+    ];
+    for (command, files) in commands {
+        let step = format!("after {command}");
+        place.client.send(command).await?;
+        let (found, _) = place.trees().await?;
+        expect_tree(&tree_with(files), &found).map_err(|stop| stop.in_step(step))?;
+    }
+    Ok(())
+}
+
+/// The files with the directories above them.
+fn tree_with(files: &[(&str, &str)]) -> Tree {
+    let mut tree = Tree::new();
+    for (path, text) in files {
+        let directories = Path::new(path).ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        tree.extend(directories.map(|directory| (directory.to_owned(), Item::Directory)));
+        tree.insert(path.into(), Item::File((*text).into()));
+    }
+    tree
+}
+
+async fn bytes_on_disk(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    for (name, text) in [
+        ("empty.txt", ""),
+        ("no-final-newline", "one\ntwo"),
+        ("d/final-newlines.md", "one\n\n\n"),
+        ("d/e/separators.txt", "one\r\ntwo\rthree\u{2028}four\u{85}five\x0csix"),
+        (".hidden", "\u{feff}after a byte order mark"),
+        ("blank in a name.txt", "tab\tand blanks at the end  "),
+        ("[...é].100%", "été 😀 e\u{301}"),
+    ] {
+        let path = format!("/memories/{name}");
+        place.client.must_create(&path, text).await?;
+        expect_bytes(text.as_bytes(), &place.read(&path).await?).map_err(|failure| failure.in_step(path))?;
+    }
+    Ok(())
+}
+
+async fn changes_of_others(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+    let place = Place::of(&*subject).await?;
+    let path = "/memories/notes.txt";
+    place.client.must_create(path, "one\n").await?;
+    place.expect_text(path, "one\n").await?;
+    place.write(path, "two\n").await?; // of the same size, and in the same moment
+    place.expect_text(path, "two\n").await?;
+    place.write(path, "new\n").await?;
+    place.client.insert(path, 0, "line").await?.text(false)?;
+    expect_bytes(b"line\nnew\n", &place.read(path).await?)?;
+    place.write(path, "line\nold\n").await?;
+    place.client.str_replace(path, "line", "more").await?.text(false)?;
+    expect_bytes(b"more\nold\n", &place.read(path).await?)?;
+    place.write("/memories/theirs/list.txt", "item").await?;
+    place.expect_text("/memories/theirs/list.txt", "item").await?;
+    let items = ["/memories", "/memories/notes.txt", "/memories/theirs/", "/memories/theirs/list.txt"];
+    place.expect_listed("/memories", &items).await?;
+    let file = place.file(path);
+    on_disk("remove a file", move || fs::remove_file(file)).await?;
+    place.expect_nothing(path).await
+}

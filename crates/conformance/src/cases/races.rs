@@ -1,0 +1,586 @@
+//! Several clients at once: no edit is lost, each race has one winner, and nobody sees anything half done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+use tokio::task::yield_now;
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::cases::threads::Threads;
+use crate::failure::{Failure, Stop, ensure, expect_text};
+use crate::read_back;
+use crate::subject::{Answer, Client, Subject, check};
+
+/// How many races the same contenders run.
+const RACES: usize = 100;
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "races.inserts",
+        clauses: &["X3", "I1"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "tasks that insert into one file at once lose lines",
+        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Tasks(8), 25).await }),
+    },
+    CodeCase {
+        id: "races.inserts-of-sessions",
+        clauses: &["X3", "I1"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "sessions that insert into one file at once lose lines",
+        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Sessions(8), 25).await }),
+    },
+    CodeCase {
+        id: "races.inserts-of-processes",
+        clauses: &["X3", "I1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "processes that insert into one file at once lose lines",
+        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Processes(2), 50).await }),
+    },
+    CodeCase {
+        id: "races.replacements",
+        clauses: &["X3", "S3"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "of tasks that replace the same text at once, several are told that they did",
+        run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Tasks(4)).await }),
+    },
+    CodeCase {
+        id: "races.replacements-of-sessions",
+        clauses: &["X3", "S3"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "of sessions that replace the same text at once, several are told that they did",
+        run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Sessions(4)).await }),
+    },
+    CodeCase {
+        id: "races.replacements-of-processes",
+        clauses: &["X3", "S3"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "of processes that replace the same text at once, several are told that they did",
+        run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.creates",
+        clauses: &["X3", "C2"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "of tasks that create one file at once, one overwrites another",
+        run: |subject| Box::pin(async move { creates(&*subject, Contenders::Tasks(4)).await }),
+    },
+    CodeCase {
+        id: "races.creates-of-sessions",
+        clauses: &["X3", "C2"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "of sessions that create one file at once, one overwrites another",
+        run: |subject| Box::pin(async move { creates(&*subject, Contenders::Sessions(4)).await }),
+    },
+    CodeCase {
+        id: "races.creates-of-processes",
+        clauses: &["X3", "C2"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "of processes that create one file at once, one overwrites another",
+        run: |subject| Box::pin(async move { creates(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.renames-to-one-path",
+        clauses: &["X3", "R2"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "of tasks that rename to one path at once, one overwrites what another moved there",
+        run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Tasks(4)).await }),
+    },
+    CodeCase {
+        id: "races.renames-to-one-path-of-sessions",
+        clauses: &["X3", "R2"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "of sessions that rename to one path at once, one overwrites what another moved there",
+        run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Sessions(4)).await }),
+    },
+    CodeCase {
+        id: "races.renames-to-one-path-of-processes",
+        clauses: &["X3", "R2"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "of processes that rename to one path at once, one overwrites what another moved there",
+        run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.renames-of-one-path",
+        clauses: &["X3", "R2"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "of tasks that rename one path at once, several are told that they did, or it is at two places",
+        run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Tasks(4)).await }),
+    },
+    CodeCase {
+        id: "races.renames-of-one-path-of-sessions",
+        clauses: &["X3", "R2"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "of sessions that rename one path at once, several are told that they did, or it is at two places",
+        run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Sessions(4)).await }),
+    },
+    CodeCase {
+        id: "races.renames-of-one-path-of-processes",
+        clauses: &["X3", "R2"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "of processes that rename one path at once, several are told that they did, or it is at two places",
+        run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.deletes",
+        clauses: &["X3", "D2"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "of tasks that delete one path at once, several are told that they did, or one fails",
+        run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Tasks(4)).await }),
+    },
+    CodeCase {
+        id: "races.deletes-of-sessions",
+        clauses: &["X3", "D2"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "of sessions that delete one path at once, several are told that they did, or one fails",
+        run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Sessions(4)).await }),
+    },
+    CodeCase {
+        id: "races.deletes-of-processes",
+        clauses: &["X3", "D2"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "of processes that delete one path at once, several are told that they did, or one fails",
+        run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.delete-against-creates",
+        clauses: &["X3", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "a directory that is deleted while files are made in it stays in part, or takes files that came later",
+        run: |subject| Box::pin(async move { delete_against_creates(&*subject).await }),
+    },
+    CodeCase {
+        id: "races.views-of-a-file",
+        clauses: &["X1", "X3"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "a session that views a file while another rewrites it sees a mix, a part, or nothing",
+        run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Sessions(2)).await }),
+    },
+    CodeCase {
+        id: "races.views-of-a-file-by-processes",
+        clauses: &["X1", "X3"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a process that views a file while another rewrites it sees a mix, a part, or nothing",
+        run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.views-of-a-directory",
+        clauses: &["X1", "X3"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "a session that views a directory while another renames it sees it at both places, or not whole at one",
+        run: |subject| Box::pin(async move { views_of_a_directory(&*subject, Contenders::Sessions(2)).await }),
+    },
+    CodeCase {
+        id: "races.views-of-a-directory-by-processes",
+        clauses: &["X1", "X3"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a process that views a directory while another renames it sees it at both places, or not whole at one",
+        run: |subject| Box::pin(async move { views_of_a_directory(&*subject, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
+        id: "races.sees-others",
+        clauses: &["X3"],
+        basis: Basis::Project,
+        needs: &[Need::Sessions],
+        reason: "a session sees what it saw before and not what another did since",
+        run: |subject| Box::pin(async move { sees_others(&*subject, Contenders::Sessions(2)).await }),
+    },
+    CodeCase {
+        id: "races.sees-other-processes",
+        clauses: &["X3"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a process sees what it saw before and not what another did since",
+        run: |subject| Box::pin(async move { sees_others(&*subject, Contenders::Processes(2)).await }),
+    },
+];
+
+/// Who takes part in a race, and how many.
+#[derive(Clone, Copy)]
+enum Contenders {
+    /// Tasks that share the first session.
+    Tasks(usize),
+    /// The first session, and others.
+    Sessions(usize),
+    /// Programs of their own.
+    Processes(usize),
+}
+
+impl Contenders {
+    async fn clients(self, subject: &dyn Subject) -> Result<Vec<Client>, Stop> {
+        let mut clients = Vec::new();
+        match self {
+            Self::Tasks(count) => clients.resize(count, subject.client()),
+            Self::Sessions(count) => {
+                clients.push(subject.client());
+                while clients.len() < count {
+                    clients.push(ready(subject.another_client().await?).await?);
+                }
+            }
+            Self::Processes(count) => {
+                while clients.len() < count {
+                    clients.push(ready(subject.process_client().await?).await?);
+                }
+            }
+        }
+        Ok(clients)
+    }
+}
+
+/// The client of a program that is not still starting, so that nobody has a lead.
+async fn ready(client: Client) -> Result<Client, Stop> {
+    client.view("/memories").await?.text(false)?;
+    Ok(client)
+}
+
+/// Lets all clients act at the same time, and gives what came of it in their order.
+async fn at_once<T, F>(clients: &[Client], act: impl Fn(usize, Client) -> F) -> Result<Vec<T>, Stop>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Stop>> + Send + 'static,
+{
+    let mut threads = Threads::new();
+    let start = Arc::new(Barrier::new(clients.len()));
+    for (number, client) in clients.iter().enumerate() {
+        let (start, act) = (Arc::clone(&start), act(number, client.clone()));
+        threads.spawn(async move {
+            start.wait().await;
+            Ok((number, act.await?))
+        });
+    }
+    Ok(threads.join().await?.into_iter().collect::<BTreeMap<_, _>>().into_values().collect())
+}
+
+/// Runs races of all clients, in each of which exactly one must succeed and each other get an error with these words. Gives
+/// the number of each winner.
+///
+/// Nobody waits for the others between two races: who comes too late has less to do, and so catches up for the next one.
+async fn race(clients: &[Client], command: impl Fn(usize, usize) -> Value, error: &str) -> Result<Vec<usize>, Stop> {
+    let answers = at_once(clients, |number, client| {
+        let commands: Vec<_> = (0..RACES).map(|race| command(race, number)).collect();
+        async move {
+            let mut answers = Vec::new();
+            for command in commands {
+                answers.push(client.send(command).await?);
+            }
+            Ok(answers)
+        }
+    });
+    let mut answers: Vec<_> = answers.await?.into_iter().map(Vec::into_iter).collect();
+    (0..RACES).map(|_| winner(answers.iter_mut().filter_map(Iterator::next), error)).collect()
+}
+
+fn winner(answers: impl Iterator<Item = Answer>, error: &str) -> Result<usize, Stop> {
+    let (losers, mut winners): (Vec<_>, Vec<_>) = answers.enumerate().partition(|(_, answer)| answer.is_error());
+    let winner = winners.pop();
+    if let Some((_, other)) = winners.pop() {
+        return Err(other.wrong("several of those that raced were told that they succeeded"));
+    }
+    for (_, loser) in losers {
+        loser.error_with(error)?;
+    }
+    winner.map(|(number, _)| number).ok_or_else(|| Failure::new("none of those that raced succeeded").into())
+}
+
+/// So many directories, that making or removing them takes a while.
+const DEEP: &str = "/a/b/c/d/e";
+
+/// What is at a path in this race: a file in even ones, and a directory in odd ones, in which this is the one file.
+fn file_at(race: usize, path: &str) -> String {
+    if race.is_multiple_of(2) { path.to_owned() } else { format!("{path}{DEEP}") }
+}
+
+async fn expect_file(client: &Client, path: &str, text: &str) -> Result<(), Stop> {
+    let got = client.text(path).await.map_err(|stop| stop.in_step(format!("reading {path} after a race")))?;
+    expect_text(text, &got).map_err(|failure| failure.in_step(format!("reading {path} after a race")).into())
+}
+
+async fn expect_nothing(client: &Client, path: &str) -> Result<(), Stop> {
+    client.view(path).await?.error_with("does not exist")
+}
+
+/// Makes a file large: the longer reading and writing it takes, the more often another comes between.
+fn long_line() -> String {
+    "x".repeat(10_000)
+}
+
+async fn inserts(subject: &dyn Subject, contenders: Contenders, inserts: usize) -> Result<(), Stop> {
+    let path = "/memories/log.txt";
+    let clients = contenders.clients(subject).await?;
+    let last = long_line();
+    subject.client().must_create(path, format!("{last}\n")).await?;
+    let line = |writer, number| format!("{writer}-{number}");
+    let writing = at_once(&clients, |writer, client| async move {
+        for number in 0..inserts {
+            client.insert(path, 0, line(writer, number)).await?.text(false)?;
+        }
+        Ok(())
+    });
+    writing.await?;
+    let text = subject.client().text(path).await?;
+    let mut lines: Vec<_> = text.lines().collect();
+    check(lines.pop() == Some(last.as_str()), || "the line that was there first is lost".to_owned())?;
+    for writer in 0..clients.len() {
+        // At the beginning, one before the other: so each writer's lines stand in reverse.
+        let own: Vec<_> = lines.iter().filter(|line| line.starts_with(&format!("{writer}-"))).copied().collect();
+        let expected: Vec<_> = (0..inserts).rev().map(|number| line(writer, number)).collect();
+        expect_text(&expected.join("\n"), &own.join("\n"))?;
+    }
+    let expected = clients.len() * inserts;
+    check(lines.len() == expected, || format!("{} lines were inserted, and {expected} were to be", lines.len()))
+}
+
+async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let clients = contenders.clients(subject).await?;
+    let looker = subject.client();
+    let path = |number: usize| format!("/memories/{number}.txt");
+    let new = |number: usize| format!("from {number}");
+    let above = long_line();
+    for number in 0..RACES {
+        looker.must_create(path(number), format!("{above}\nthe same\nbelow")).await?;
+    }
+    let replace = |number, contender| json!({"command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)});
+    for (number, winner) in race(&clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
+        expect_file(&looker, &path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
+    }
+    Ok(())
+}
+
+async fn creates(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let clients = contenders.clients(subject).await?;
+    let path = |number: usize| format!("/memories/{number}{DEEP}");
+    let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
+    let create = |number, contender| json!({"command": "create", "path": path(number), "file_text": text(contender)});
+    for (number, winner) in race(&clients, create, "already exists").await?.into_iter().enumerate() {
+        expect_file(&subject.client(), &path(number), &text(winner)).await?;
+    }
+    Ok(())
+}
+
+async fn renames_to_one_path(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let clients = contenders.clients(subject).await?;
+    let looker = subject.client();
+    let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
+    let to = |number: usize| format!("/memories/to/{number}{DEEP}");
+    for number in 0..RACES {
+        for contender in 0..clients.len() {
+            looker.must_create(file_at(number, &from(number, contender)), contender.to_string()).await?;
+        }
+    }
+    let rename =
+        |number, contender| json!({"command": "rename", "old_path": from(number, contender), "new_path": to(number)});
+    for (number, winner) in race(&clients, rename, "already exists").await?.into_iter().enumerate() {
+        expect_file(&looker, &file_at(number, &to(number)), &winner.to_string()).await?;
+        for contender in 0..clients.len() {
+            let path = from(number, contender);
+            if contender == winner {
+                expect_nothing(&looker, &path).await?;
+            } else {
+                expect_file(&looker, &file_at(number, &path), &contender.to_string()).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn renames_of_one_path(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let clients = contenders.clients(subject).await?;
+    let looker = subject.client();
+    let from = |number: usize| format!("/memories/from/{number}");
+    let to = |number: usize, contender: usize| format!("/memories/to-{contender}/{number}{DEEP}");
+    for number in 0..RACES {
+        looker.must_create(file_at(number, &from(number)), "moved").await?;
+    }
+    let rename =
+        |number, contender| json!({"command": "rename", "old_path": from(number), "new_path": to(number, contender)});
+    for (number, winner) in race(&clients, rename, "does not exist").await?.into_iter().enumerate() {
+        expect_nothing(&looker, &from(number)).await?;
+        for contender in 0..clients.len() {
+            let path = to(number, contender);
+            if contender == winner {
+                expect_file(&looker, &file_at(number, &path), "moved").await?;
+            } else {
+                expect_nothing(&looker, &path).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn deletes(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let clients = contenders.clients(subject).await?;
+    let looker = subject.client();
+    let path = |number: usize| format!("/memories/{number}");
+    for number in 0..RACES {
+        looker.must_create(file_at(number, &path(number)), "text").await?;
+    }
+    let delete = |number, _| json!({"command": "delete", "path": path(number)});
+    race(&clients, delete, "does not exist").await?;
+    read_back::expect_files(&looker, &[]).await
+}
+
+/// One deletes a directory while another makes files in it, one after the other. Wherever the delete comes, it takes all
+/// that was there, and what is made later stays.
+async fn delete_against_creates(subject: &dyn Subject) -> Result<(), Stop> {
+    const ROUNDS: usize = 40;
+    const OLD: usize = 15;
+    const NEW: usize = 6;
+    let clients = Contenders::Sessions(2).clients(subject).await?;
+    let looker = subject.client();
+    for round in 0..ROUNDS {
+        let directory = format!("/memories/{round}");
+        let old = |number: usize| format!("{directory}/old-{number}.txt");
+        let new = |number: usize| format!("{directory}/new-{number}.txt");
+        for number in 0..OLD {
+            looker.must_create(old(number), "old").await?;
+        }
+        let acting = at_once(&clients, |client_number, client| {
+            let (directory, new) = (directory.clone(), (0..NEW).map(new).collect::<Vec<_>>());
+            async move {
+                if client_number == 0 {
+                    return client.delete(&directory).await?.text(false).map(drop);
+                }
+                for path in new {
+                    client.must_create(path, "new").await?;
+                }
+                Ok(())
+            }
+        });
+        acting.await?;
+        for number in 0..OLD {
+            expect_nothing(&looker, &old(number)).await?;
+        }
+        let mut is_after_delete = false;
+        for path in (0..NEW).map(new) {
+            is_after_delete |= !looker.view(&path).await?.is_error();
+            if is_after_delete {
+                expect_file(&looker, &path, "new").await?;
+            } else {
+                expect_nothing(&looker, &path).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn views_of_a_file(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    const LINES: usize = 2_560; // 200 KB, so that writing takes a while
+    let path = "/memories/large.txt";
+    let line = |letter: &str| letter.repeat(79) + "\n";
+    let text = |letter: &str| line(letter).repeat(LINES);
+    let replace =
+        |old: &str, new: &str| json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new});
+    let view = |range: Value| json!({"command": "view", "path": path, "view_range": range});
+    subject.client().must_create(path, text("a")).await?;
+    // One view may show only the beginning, so the middle and the end are looked at too.
+    let views = vec![view(Value::Null), view(json!([LINES / 2, LINES / 2 + 1])), view(json!([LINES, -1]))];
+    let clients = contenders.clients(subject).await?;
+    let all = [replace(&text("a"), &text("b")), replace(&text("b"), &text("a"))];
+    look_on(&clients, all, 1, views.clone()).await?;
+    // Small commands take less time beside the writing.
+    subject.client().insert(path, 0, "one").await?.text(false)?;
+    look_on(&clients, [replace("one", "two"), replace("two", "one")], 15, views).await
+}
+
+async fn views_of_a_directory(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let (left, right) = ("/memories/left", "/memories/right");
+    let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
+    let view = |path: String| json!({"command": "view", "path": path});
+    for number in 0..10 {
+        subject.client().must_create(format!("{left}/{number}.txt"), "x".repeat(number)).await?;
+    }
+    let views = ["", "/left", "/right", "/left/9.txt", "/right/0.txt"].map(|path| view(format!("/memories{path}")));
+    let clients = contenders.clients(subject).await?;
+    look_on(&clients, [rename(left, right), rename(right, left)], 30, views.into()).await
+}
+
+/// Lets the first client change the memory to another state and back, so many times, and the second look on. No view may
+/// show anything but one of the two states.
+async fn look_on(clients: &[Client], there_and_back: [Value; 2], times: usize, views: Vec<Value>) -> Result<(), Stop> {
+    let [actor, onlooker] = clients else {
+        return Err(Failure::new("the case is wrong: it takes two to look on").into());
+    };
+    let mut states = Vec::new();
+    for change in there_and_back.clone() {
+        let mut state = Vec::new();
+        for view in &views {
+            state.push(onlooker.send(view.clone()).await?.result);
+        }
+        states.push(state);
+        actor.send(change).await?.text(false)?;
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut threads = Threads::new();
+    let (actor, onlooker, acted) = (actor.clone(), onlooker.clone(), Arc::clone(&is_over));
+    threads.spawn(async move {
+        for change in there_and_back.iter().cycle().take(2 * times) {
+            actor.send(change.clone()).await?.text(false)?;
+        }
+        acted.store(true, Ordering::Relaxed);
+        Ok(())
+    });
+    threads.spawn(async move {
+        while !is_over.load(Ordering::Relaxed) {
+            for (number, view) in views.iter().enumerate() {
+                let answer = onlooker.send(view.clone()).await?;
+                let is_whole = states.iter().any(|state| state[number] == answer.result);
+                answer.judge(ensure(is_whole, || {
+                    "neither of the two states that there are looks like this".to_owned()
+                }))?;
+                yield_now().await; // the tool may never wait for anything
+            }
+        }
+        Ok(())
+    });
+    threads.join().await.map(drop)
+}
+
+/// Each client in turn changes something that the other has looked at, and the other looks again.
+async fn sees_others(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let clients = contenders.clients(subject).await?;
+    let [one, other] = clients.as_slice() else { return Err(Failure::new("the case is wrong: it takes two").into()) };
+    for (round, (writer, reader)) in [(one, other), (other, one), (one, other), (other, one)].into_iter().enumerate() {
+        let (path, moved) = (format!("/memories/{round}/a.txt"), format!("/memories/{round}/b.txt"));
+        expect_nothing(reader, &path).await?;
+        writer.must_create(&path, "one\n").await?;
+        expect_file(reader, &path, "one\n").await?;
+        writer.str_replace(&path, "one", "two").await?.text(false)?; // as long as before
+        expect_file(reader, &path, "two\n").await?;
+        writer.insert(&path, 0, "zero").await?.text(false)?;
+        expect_file(reader, &path, "zero\ntwo\n").await?;
+        reader.str_replace(&path, "zero", "null").await?.text(false)?; // made on what the other wrote
+        expect_file(writer, &path, "null\ntwo\n").await?;
+        writer.rename(&path, &moved).await?.text(false)?;
+        expect_nothing(reader, &path).await?;
+        expect_file(reader, &moved, "null\ntwo\n").await?;
+        writer.delete(&moved).await?.text(false)?;
+        expect_nothing(reader, &moved).await?;
+    }
+    Ok(())
+}

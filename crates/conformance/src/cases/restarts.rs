@@ -1,0 +1,478 @@
+//! Programs that are killed at any instant: what was acknowledged is there, and nothing is there in part.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, select};
+use memory_tool_core::MemoryPath;
+use serde_json::{Value, json};
+use tokio::task::{spawn_blocking, yield_now};
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::failure::{Failure, Stop, ensure, excerpt, expect_text};
+use crate::read_back;
+use crate::subject::{Client, Subject, check};
+
+/// How often a program is killed in the middle of a command, each time a little later in its course.
+const KILLS: u32 = 12;
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "restarts.create-survives",
+        clauses: &["X2", "C1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a file whose creation was acknowledged is lost with the program",
+        run: |subject| Box::pin(async move { create_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.str-replace-survives",
+        clauses: &["X2", "S1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a replacement that was acknowledged is lost with the program",
+        run: |subject| Box::pin(async move { str_replace_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.insert-survives",
+        clauses: &["X2", "I1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "an insertion that was acknowledged is lost with the program",
+        run: |subject| Box::pin(async move { insert_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.delete-survives",
+        clauses: &["X2", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a file whose deletion was acknowledged comes back with the next program",
+        run: |subject| Box::pin(async move { delete_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.delete-of-a-directory-survives",
+        clauses: &["X2", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a directory whose deletion was acknowledged comes back with the next program, or a part of it",
+        run: |subject| Box::pin(async move { delete_of_a_directory_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.rename-survives",
+        clauses: &["X2", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a file whose rename was acknowledged is at its old place for the next program, or at both or none",
+        run: |subject| Box::pin(async move { rename_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.rename-of-a-directory-survives",
+        clauses: &["X2", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a directory whose rename was acknowledged is at its old place for the next program, or at both or none",
+        run: |subject| Box::pin(async move { rename_of_a_directory_survives(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.killed-while-creating",
+        clauses: &["X1", "C1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a program that is killed while it creates a large file leaves a part of it",
+        run: |subject| Box::pin(async move { killed_while_creating(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.killed-while-editing",
+        clauses: &["X1", "I1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a program that is killed while it edits a large file leaves a part of it, or nothing",
+        run: |subject| Box::pin(async move { killed_while_editing(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.killed-while-renaming",
+        clauses: &["X1", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a program that is killed while it renames a directory leaves a part of it at each place",
+        run: |subject| Box::pin(async move { killed_while_renaming(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.killed-while-deleting",
+        clauses: &["X1", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a program that is killed while it deletes a directory leaves a part of it",
+        run: |subject| Box::pin(async move { killed_while_deleting(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.others-go-on",
+        clauses: &["X3", "X1", "X2"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a program that is killed in the middle of a command leaves a lock behind that keeps the others out",
+        run: |subject| Box::pin(async move { others_go_on(&*subject).await }),
+    },
+    CodeCase {
+        id: "restarts.bad-lines",
+        clauses: &["W1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes],
+        reason: "a line that is no command ends the program, or is not answered by an error",
+        run: |subject| Box::pin(async move { bad_lines(&*subject).await }),
+    },
+];
+
+/// Has a program run the commands, kills it as soon as the last is acknowledged, and starts the next.
+async fn run_and_kill(subject: &dyn Subject, commands: &[Value]) -> Result<Client, Stop> {
+    let client = subject.process_client().await?;
+    for command in commands {
+        client.send(command.clone()).await?.text(false)?;
+    }
+    client.kill().await?;
+    subject.process_client().await
+}
+
+/// Checks that these are all the files, with their texts.
+async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), Stop> {
+    let paths: Result<Vec<MemoryPath>, _> = expected.iter().map(|(path, _)| path.parse()).collect();
+    read_back::expect_files(client, &paths?).await?;
+    for (path, text) in expected {
+        expect_text(text, &client.text(path).await?)?;
+    }
+    Ok(())
+}
+
+fn create(path: &str, text: &str) -> Value {
+    json!({"command": "create", "path": path, "file_text": text})
+}
+
+fn insert(path: &str, text: &str) -> Value {
+    json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text})
+}
+
+fn rename(from: &str, to: &str) -> Value {
+    json!({"command": "rename", "old_path": from, "new_path": to})
+}
+
+fn delete(path: &str) -> Value {
+    json!({"command": "delete", "path": path})
+}
+
+fn view(path: &str) -> Value {
+    json!({"command": "view", "path": path})
+}
+
+async fn create_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let client = run_and_kill(subject, &[create("/memories/a/b.txt", "one\ntwo\n")]).await?;
+    expect_files(&client, &[("/memories/a/b.txt", "one\ntwo\n")]).await
+}
+
+async fn str_replace_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let path = "/memories/a.txt";
+    let replace = json!({"command": "str_replace", "path": path, "old_str": "one", "new_str": "two"});
+    let client = run_and_kill(subject, &[create(path, "one\n"), replace]).await?;
+    expect_files(&client, &[(path, "two\n")]).await
+}
+
+async fn insert_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let path = "/memories/a.txt";
+    let client = run_and_kill(subject, &[create(path, "two\n"), insert(path, "one")]).await?;
+    expect_files(&client, &[(path, "one\ntwo\n")]).await
+}
+
+async fn delete_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let commands = [create("/memories/a.txt", "a"), create("/memories/b.txt", "b"), delete("/memories/a.txt")];
+    let client = run_and_kill(subject, &commands).await?;
+    expect_files(&client, &[("/memories/b.txt", "b")]).await
+}
+
+async fn delete_of_a_directory_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let commands = [
+        create("/memories/d/a.txt", "a"),
+        create("/memories/d/e/b.txt", "b"),
+        create("/memories/d2.txt", "c"),
+        delete("/memories/d"),
+    ];
+    let client = run_and_kill(subject, &commands).await?;
+    expect_files(&client, &[("/memories/d2.txt", "c")]).await
+}
+
+async fn rename_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let commands = [create("/memories/a.txt", "a"), rename("/memories/a.txt", "/memories/d/b.txt")];
+    let client = run_and_kill(subject, &commands).await?;
+    expect_files(&client, &[("/memories/d/b.txt", "a")]).await
+}
+
+async fn rename_of_a_directory_survives(subject: &dyn Subject) -> Result<(), Stop> {
+    let commands =
+        [create("/memories/d/a.txt", "a"), create("/memories/d/e/b.txt", "b"), rename("/memories/d", "/memories/f/g")];
+    let client = run_and_kill(subject, &commands).await?;
+    expect_files(&client, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
+}
+
+/// About a megabyte, in lines so long that few views show all of it.
+fn large_text() -> String {
+    (0..LARGE_LINES).map(|number| format!("{number:03}").repeat(1_700) + "\n").collect()
+}
+
+const LARGE_LINES: usize = 200;
+
+/// Views of a large file: of its place, of the beginning at least, and of the end, where something is missing or left over
+/// unless all of it was written.
+fn views_of_large(path: &str) -> Vec<Value> {
+    let end = json!({"command": "view", "path": path, "view_range": [LARGE_LINES - 1, -1]});
+    vec![view("/memories"), view(path), end]
+}
+
+/// Makes a directory of twenty files of different sizes.
+fn create_twenty(directory: &str) -> Vec<Value> {
+    (10..30).map(|number| create(&format!("{directory}/{number}.txt"), &"x".repeat(number))).collect()
+}
+
+async fn killed_while_creating(subject: &dyn Subject) -> Result<(), Stop> {
+    let path = "/memories/d/large.txt";
+    let interruption = Interruption {
+        prepare: vec![],
+        command: create(path, &large_text()),
+        views: views_of_large(path),
+        clear: vec!["/memories/d"],
+    };
+    interruption.run(subject).await
+}
+
+async fn killed_while_editing(subject: &dyn Subject) -> Result<(), Stop> {
+    let path = "/memories/large.txt";
+    let interruption = Interruption {
+        prepare: vec![create(path, &large_text())],
+        command: insert(path, "at the beginning, so that all the rest moves on"),
+        views: views_of_large(path),
+        clear: vec![path],
+    };
+    interruption.run(subject).await
+}
+
+async fn killed_while_renaming(subject: &dyn Subject) -> Result<(), Stop> {
+    let (from, to) = ("/memories/from", "/memories/to/there");
+    let interruption = Interruption {
+        prepare: create_twenty(from),
+        command: rename(from, to),
+        views: vec![view("/memories"), view(from), view(to), view(&format!("{to}/29.txt"))],
+        clear: vec![from, "/memories/to"],
+    };
+    interruption.run(subject).await
+}
+
+async fn killed_while_deleting(subject: &dyn Subject) -> Result<(), Stop> {
+    let directory = "/memories/d";
+    let interruption = Interruption {
+        prepare: create_twenty(directory),
+        command: delete(directory),
+        views: vec![view("/memories"), view(directory), view("/memories/d/29.txt")],
+        clear: vec![directory],
+    };
+    interruption.run(subject).await
+}
+
+/// A command in the middle of which a program is killed.
+struct Interruption {
+    /// What leads from an empty memory to the state before.
+    prepare: Vec<Value>,
+    command: Value,
+    /// What tells the state before from the state after, and both from all between.
+    views: Vec<Value>,
+    /// What is deleted to have an empty memory again.
+    clear: Vec<&'static str>,
+}
+
+impl Interruption {
+    async fn run(&self, subject: &dyn Subject) -> Result<(), Stop> {
+        let mut client = subject.process_client().await?;
+        self.prepare(&client).await?;
+        let before = self.look(&client).await?;
+        let start = Instant::now();
+        client.send(self.command.clone()).await?.text(false)?;
+        let course = start.elapsed();
+        let after = self.look(&client).await?;
+        for kill in 0..KILLS {
+            self.clear(&client).await?;
+            self.prepare(&client).await?;
+            let moment = match self.views.first() {
+                Some(view) if kill.is_multiple_of(2) => {
+                    Moment::FirstSign { onlooker: subject.client(), view: view.clone() }
+                }
+                _ => Moment::After(course * kill / KILLS),
+            };
+            let is_acknowledged = send_and_kill(&client, &self.command, moment).await?;
+            client = subject.process_client().await?;
+            let found = self.look(&client).await?;
+            if found != after && (is_acknowledged || found != before) {
+                return Err(self.explain(is_acknowledged, &before, &after, &found).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare(&self, client: &Client) -> Result<(), Stop> {
+        for command in &self.prepare {
+            client.send(command.clone()).await?.text(false)?;
+        }
+        Ok(())
+    }
+
+    async fn look(&self, client: &Client) -> Result<Vec<Value>, Stop> {
+        let mut seen = Vec::new();
+        for view in &self.views {
+            seen.push(client.send(view.clone()).await?.result);
+        }
+        Ok(seen)
+    }
+
+    async fn clear(&self, client: &Client) -> Result<(), Stop> {
+        for path in &self.clear {
+            let answer = client.delete(path).await?;
+            if answer.is_error() {
+                answer.error_with("does not exist")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, is_acknowledged: bool, before: &[Value], after: &[Value], found: &[Value]) -> Failure {
+        let command = excerpt(&self.command.to_string(), 0);
+        if is_acknowledged {
+            return Failure::new("the command was acknowledged, and is undone after the kill").in_step(command);
+        }
+        let states = before.iter().zip(after).zip(found).zip(&self.views);
+        let mut odd = states.filter(|(((before, after), found), _)| found != before && found != after);
+        let message =
+            "killed in the middle of the command, the program leaves neither the state before nor the one after";
+        match odd.next() {
+            Some(((_, found), view)) => Failure::new(format!("{message}; {view} shows a third")).with_reply(found),
+            None => Failure::new(format!("{message}, but a part of each")),
+        }
+        .in_step(command)
+    }
+}
+
+/// When a program is killed that was sent a command.
+enum Moment {
+    /// So long after.
+    After(Duration),
+    /// As soon as somebody else can see that something changes, where that comes before the answer.
+    FirstSign { onlooker: Client, view: Value },
+}
+
+impl Moment {
+    /// Waits for it, or until somebody says that it is over.
+    async fn wait(self, is_over: &AtomicBool) -> Result<(), Stop> {
+        match self {
+            // The runtime's timer is too coarse: it counts whole milliseconds, in which commands begin and end.
+            Self::After(delay) => {
+                let slept = spawn_blocking(move || std::thread::sleep(delay)).await;
+                slept.map_err(|error| Failure::new(error.to_string()).into())
+            }
+            Self::FirstSign { onlooker, view } => {
+                let before = onlooker.send(view.clone()).await?.result;
+                while !is_over.load(Ordering::Relaxed) && onlooker.send(view.clone()).await?.result == before {
+                    yield_now().await; // the tool may never wait for anything
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Sends a command, and kills the program at the moment. Tells whether the command was acknowledged before.
+async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Result<bool, Stop> {
+    let is_over = AtomicBool::new(false);
+    let is_acknowledged = {
+        let moment = pin!(moment.wait(&is_over));
+        let answer = pin!(client.send(command.clone()));
+        match select(answer, moment).await {
+            Either::Left((answer, moment)) => {
+                is_over.store(true, Ordering::Relaxed);
+                moment.await?; // no call is left without its answer
+                answer?.text(false).map(|_| true)?
+            }
+            Either::Right((awaited, _)) => awaited.map(|()| false)?,
+        }
+    }; // here the call that is not answered is dropped
+    client.kill().await?;
+    Ok(is_acknowledged)
+}
+
+/// A program is killed at any instant of a stream of edits. Whoever was there before sees what it left, and goes on with it.
+async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
+    let path = "/memories/log.txt";
+    let survivor = subject.client();
+    // So long, that most of the time goes into reading and writing it.
+    survivor.must_create(path, "0\n".to_owned() + &"x".repeat(100_000)).await?;
+    let mut edits = 0;
+    for kill in 0..KILLS {
+        let program = subject.process_client().await?;
+        program.view("/memories").await?.text(false)?;
+        let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
+        let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
+        let first_line = survivor.send(json!({"command": "view", "path": path, "view_range": [1, 1]})).await?;
+        let found = first_line.text(false)?.rsplit('\t').next().and_then(|number| number.parse::<u64>().ok());
+        let found = found.ok_or_else(|| first_line.wrong("the first line is no number any more"))?;
+        check(found == acknowledged || found == acknowledged + 1, || {
+            format!("edit {acknowledged} was acknowledged and the next one was on its way, but the last is {found}")
+        })?;
+        edits = found + 1;
+        survivor.str_replace(path, &format!("{found}\n"), &format!("{edits}\n")).await?.text(false)?;
+        survivor.must_create(format!("/memories/{kill}/a.txt"), "text").await?;
+        survivor.rename(format!("/memories/{kill}"), "/memories/moved").await?.text(false)?;
+        survivor.delete("/memories/moved").await?.text(false)?;
+    }
+    Ok(())
+}
+
+/// Counts up in the first line of a file until the time is over, and gives the last number that was acknowledged.
+async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Duration) -> Result<u64, Stop> {
+    let acknowledged = AtomicU64::new(start);
+    {
+        let editing = pin!(async {
+            for number in start.. {
+                let (old, new) = (format!("{number}\n"), format!("{}\n", number + 1));
+                program.str_replace(path, &old, &new).await?.text(false)?;
+                acknowledged.store(number + 1, Ordering::Relaxed);
+            }
+            Ok::<_, Stop>(())
+        });
+        if let Either::Left((ended, _)) = select(editing, spawn_blocking(move || std::thread::sleep(delay))).await {
+            ended?;
+        }
+    } // here the edit that is on its way is dropped
+    program.kill().await?;
+    Ok(acknowledged.load(Ordering::Relaxed))
+}
+
+async fn bad_lines(subject: &dyn Subject) -> Result<(), Stop> {
+    let client = subject.process_client().await?;
+    client.must_create("/memories/a.txt", "text").await?;
+    let long = "x".repeat(5_000_000);
+    for line in [
+        "view /memories",
+        "{\"command\":\"delete\",\"path\":\"/memories/a.txt\"",
+        "null",
+        &long,
+        &json!({ "command": long }).to_string(),
+        r#"{"command":"append","path":"/memories/a.txt"}"#,
+        r#"{"command":"create","path":"/memories/b.txt"}"#,
+        r#"{"command":"insert","path":"/memories/a.txt","insert_line":"0","insert_text":"x"}"#,
+        r#"{"command":"create","path":"/memories/\ud800.txt","file_text":""}"#,
+        r#"{"command":"create","path":"/memories/b.txt","file_text":"\ud800"}"#,
+    ] {
+        client.send_line(line).await?.text(true)?;
+        expect_files(&client, &[("/memories/a.txt", "text")]).await?;
+    }
+    // Whether that is too much is the program's business, but not whether it answers.
+    let answer = client.create("/memories/long.txt", long).await?;
+    answer.judge(ensure(answer.result["content"].is_string(), || "expected a text".to_owned()))?;
+    expect_text("text", &client.text("/memories/a.txt").await?)?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Several memories in one place, each with a name: none sees, counts or touches another's files.
+
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, MemoryPath, Node, Store};
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::failure::{Failure, Stop};
+use crate::subject::{Subject, check};
+
+macro_rules! scope_case {
+    ($id:literal, $reason:literal, $run:ident) => {
+        CodeCase {
+            id: $id,
+            clauses: &["X3"],
+            basis: Basis::Project,
+            needs: &[Need::Scopes],
+            reason: $reason,
+            run: |subject| Box::pin(async move { $run(&*subject).await }),
+        }
+    };
+}
+
+pub(crate) const CASES: &[CodeCase] = &[
+    scope_case!("scopes.same-name", "one name is one memory, however often it is opened", same_name),
+    scope_case!("scopes.prefixes", "a name that begins as another does is another memory", prefixes),
+    scope_case!("scopes.letter-case", "names that differ in case are two memories", letter_case),
+    scope_case!("scopes.patterns", "a name that would match another as a pattern is another memory", patterns),
+    scope_case!("scopes.quotes", "a name with quotes or separators is a name, or is refused", quotes),
+    scope_case!("scopes.path-like-names", "a name that looks like a path leads into no other memory", path_like_names),
+    scope_case!(
+        "scopes.no-name",
+        "an empty name is refused: it stands for no memory, least of all for one that is shared",
+        no_name
+    ),
+];
+
+/// Opens a memory whose name must be taken.
+async fn open(subject: &dyn Subject, name: &str) -> Result<Arc<dyn Store>, Stop> {
+    let refused = || Failure::new(format!("the name {name:?} is refused")).into();
+    subject.scope(name).await?.ok_or_else(refused)
+}
+
+fn file() -> Result<MemoryPath, Stop> {
+    Ok("/memories/d/file".parse()?)
+}
+
+async fn write(store: &dyn Store, content: &str) -> Result<(), Stop> {
+    Ok(store.apply(Batch::new().write(file()?, content.into())?).await?)
+}
+
+async fn read(store: &dyn Store) -> Result<Option<String>, Stop> {
+    match store.read(&file()?).await? {
+        Node::File(file) => Ok(Some(String::from_utf8_lossy(&file.content).into_owned())),
+        _ => Ok(None),
+    }
+}
+
+/// Writes into each memory, then removes all of one after another, and sees that the others are as they were.
+async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), Stop> {
+    for (name, store) in memories {
+        let found = store.list(&MemoryPath::root()).await?;
+        check(found.is_empty(), || format!("{name:?} holds what was written into another memory: {found:?}"))?;
+        write(&**store, name).await?;
+    }
+    for (index, (removed, store)) in memories.iter().enumerate() {
+        for (name, other) in &memories[index..] {
+            let content = read(&**other).await?;
+            check(content.as_deref() == Some(name), || format!("{name:?} holds {content:?}"))?;
+            let count = other.list(&MemoryPath::root()).await?.len();
+            check(count == 1, || format!("{name:?} counts {count} files instead of its own"))?;
+        }
+        store.apply(Batch::new().remove(MemoryPath::root())?).await?;
+        check(read(&**store).await?.is_none(), || format!("{removed:?} was emptied and is not empty"))?;
+    }
+    Ok(())
+}
+
+async fn expect_names_apart(subject: &dyn Subject, names: &[&'static str]) -> Result<(), Stop> {
+    let mut memories = Vec::new();
+    for name in names {
+        memories.push((*name, open(subject, name).await?));
+    }
+    expect_apart(&memories).await
+}
+
+async fn same_name(subject: &dyn Subject) -> Result<(), Stop> {
+    let (first, second) = (open(subject, "alice").await?, open(subject, "alice").await?);
+    write(&*first, "text").await?;
+    let content = read(&*second).await?;
+    check(content.as_deref() == Some("text"), || format!("the memory opened again holds {content:?}"))
+}
+
+async fn prefixes(subject: &dyn Subject) -> Result<(), Stop> {
+    expect_names_apart(subject, &["alice", "alice2", "alic", "alice-2", "2alice"]).await
+}
+
+async fn letter_case(subject: &dyn Subject) -> Result<(), Stop> {
+    expect_names_apart(subject, &["alice", "Alice", "ALICE"]).await
+}
+
+async fn patterns(subject: &dyn Subject) -> Result<(), Stop> {
+    expect_taken_apart(subject, &["axb", "a_b", "a%b", "a%", "%", "_", "a*b", "*"]).await
+}
+
+async fn quotes(subject: &dyn Subject) -> Result<(), Stop> {
+    expect_taken_apart(subject, &["a", "a'b", "a\"b", "a;b", "a'--", "a`b", "a b", "a\tb", "a?b", "a&b", "a=b", "ä"])
+        .await
+}
+
+async fn path_like_names(subject: &dyn Subject) -> Result<(), Stop> {
+    let names = [
+        "a",
+        "a/b",
+        "a/",
+        "/a",
+        "./a",
+        "..",
+        ".",
+        "../a",
+        "a/../b",
+        "a\\b",
+        "%2e%2e",
+        "a%2fb",
+        "memories",
+        "/memories",
+    ];
+    expect_taken_apart(subject, &names).await
+}
+
+/// A name that may be refused, but if it is taken is a memory of its own.
+async fn expect_taken_apart(subject: &dyn Subject, names: &[&'static str]) -> Result<(), Stop> {
+    let mut memories = Vec::new();
+    for name in names {
+        if let Some(store) = subject.scope(name).await? {
+            memories.push((*name, store));
+        }
+    }
+    expect_apart(&memories).await
+}
+
+async fn no_name(subject: &dyn Subject) -> Result<(), Stop> {
+    let opened = subject.scope("").await?;
+    check(opened.is_none(), || "a memory without a name was opened".to_owned())
+}

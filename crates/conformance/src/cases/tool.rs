@@ -1,0 +1,39 @@
+//! What a program asks of the tool beyond the six commands.
+
+use memory_tool_core::MemoryTool;
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::failure::Stop;
+use crate::subject::Subject;
+
+pub(crate) const CASES: &[CodeCase] = &[CodeCase {
+    id: "tool.clear-all-memory",
+    clauses: &["V7", "P5"],
+    basis: Basis::Sdks,
+    needs: &[Need::Tool],
+    reason: "all memory is cleared, or none and the program is told so",
+    run: |subject| Box::pin(async move { clear_all_memory(&*subject).await }),
+}];
+
+async fn clear_all_memory(subject: &dyn Subject) -> Result<(), Stop> {
+    const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and \
+                         node_modules:\n0B\t/memories";
+    let (tool, client) = (subject.tool()?, subject.client());
+    let files = ["/memories/.hidden", "/memories/a", "/memories/d/e/f"];
+    for file in files {
+        client.must_create(file, "text").await?;
+    }
+    if tool.clear_all_memory().await.is_ok() {
+        for file in files {
+            let missing = format!("The path {file} does not exist. Please provide a valid path.");
+            client.view(file).await?.error(&missing)?;
+        }
+        client.view("/memories").await?.reply(EMPTY)
+    } else {
+        for file in files {
+            client.text(file).await?;
+        }
+        Ok(())
+    }
+}

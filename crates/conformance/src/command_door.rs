@@ -1,0 +1,190 @@
+//! The way in for programs in any language: [`CommandLine`].
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool_core::MemoryTool;
+use tempfile::TempDir;
+
+use crate::case::Need;
+use crate::failure::{Failure, Stop};
+use crate::fixture::ToolOptions;
+use crate::program::Program;
+use crate::subject::{Door, Session, Subject};
+
+/// Stands for the directory of a case.
+const DIRECTORY: &str = "{dir}";
+/// Stands for the options of a case, as words of their own.
+const OPTIONS: &str = "{options}";
+
+/// Why a command line cannot be one.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidCommandLine {
+    /// There is no program in it.
+    #[error("the command line names no program")]
+    Empty,
+    /// Nothing in it says where the memory of a case is kept.
+    #[error("the command line lacks {DIRECTORY}, which stands for the empty directory of a case")]
+    NoDirectory,
+    /// A quote is not closed, or a backslash is the last character.
+    #[error("the command line has a quote that is not closed")]
+    UnclosedQuote,
+}
+
+/// How to start a program that serves a memory over its standard input and output, as `memory-tool run` does.
+///
+/// It is started once a case, in the present directory, without a shell: words are separated by blanks, and quotes and
+/// backslashes have their usual meaning. `{dir}` stands for a directory that is new and empty for each case, `{options}`
+/// for the options of a case: `--create-overwrites`, `--max-view-chars N` or `--max-view-chars none`. Without
+/// `{options}` the cases that need some are ignored.
+///
+/// ```
+/// use memory_tool_conformance::{CommandLine, InvalidCommandLine};
+///
+/// let command = CommandLine::parse("python3 my_driver.py '{dir}' {options}")?.plain_files("{dir}/memories");
+/// assert_eq!(CommandLine::parse("python3 my_driver.py").unwrap_err(), InvalidCommandLine::NoDirectory);
+/// # Ok::<(), InvalidCommandLine>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CommandLine {
+    words: Vec<String>,
+    plain_files: Option<String>,
+}
+
+impl CommandLine {
+    /// Takes a command line apart.
+    ///
+    /// # Errors
+    /// Where it names no program or no directory, or a quote is not closed.
+    pub fn parse(line: &str) -> Result<Self, InvalidCommandLine> {
+        let words = shlex::split(line).ok_or(InvalidCommandLine::UnclosedQuote)?;
+        if words.is_empty() {
+            return Err(InvalidCommandLine::Empty);
+        }
+        if !words.iter().any(|word| word.contains(DIRECTORY)) {
+            return Err(InvalidCommandLine::NoDirectory);
+        }
+        Ok(Self { words, plain_files: None })
+    }
+
+    /// Says that the program keeps each file of the memory as a plain file of the same name, beneath this directory for
+    /// `/memories`, such as `{dir}/memories`. Links, special files and files that are no text are tested only then.
+    #[must_use]
+    pub fn plain_files(mut self, directory: impl Into<String>) -> Self {
+        self.plain_files = Some(directory.into());
+        self
+    }
+
+    fn command(&self, directory: &str, options: &ToolOptions) -> Result<Command, Stop> {
+        let mut words = Vec::new();
+        let mut takes_options = false;
+        for word in &self.words {
+            if word == OPTIONS {
+                takes_options = true;
+                words.extend(words_for(options));
+            } else {
+                words.push(word.replace(DIRECTORY, directory));
+            }
+        }
+        if !takes_options && !options.is_default() {
+            return Err(Stop::lacks(Need::Options, "the command line has no {options}"));
+        }
+        let mut words = words.into_iter();
+        let mut command = Command::new(words.next().ok_or_else(|| Failure::new("the command line is empty"))?);
+        command.args(words);
+        Ok(command)
+    }
+}
+
+fn words_for(options: &ToolOptions) -> Vec<String> {
+    let mut words = Vec::new();
+    if options.create_overwrites {
+        words.push("--create-overwrites".to_owned());
+    }
+    if options.max_view_characters != ToolOptions::default().max_view_characters {
+        let cap = options.max_view_characters.map_or("none".to_owned(), |cap| cap.to_string());
+        words.extend(["--max-view-chars".to_owned(), cap]);
+    }
+    words
+}
+
+pub(crate) struct CommandDoor {
+    pub(crate) command_line: CommandLine,
+}
+
+#[async_trait]
+impl Door for CommandDoor {
+    async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop> {
+        let directory = directory_for_a_case().map_err(|error| Failure::new(format!("no directory: {error}")))?;
+        let command_line = self.command_line.clone();
+        let start = |options| start(&command_line, directory.path(), options, patience);
+        let session = start(options)?;
+        Ok(Arc::new(CommandSubject { session, command_line, patience, directory }))
+    }
+
+    fn can_store(&self, _: &str) -> bool {
+        true
+    }
+}
+
+/// A new directory, in memory where the machine has such: thousands of small files are synced by a run.
+fn directory_for_a_case() -> std::io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("memory-tool-check-");
+    let shared_memory = Path::new("/dev/shm");
+    if shared_memory.is_dir() { builder.tempdir_in(shared_memory) } else { builder.tempdir() }
+}
+
+fn start(
+    command_line: &CommandLine,
+    directory: &Path,
+    options: &ToolOptions,
+    patience: Duration,
+) -> Result<Arc<dyn Session>, Stop> {
+    let command = command_line.command(&directory.to_string_lossy(), options)?;
+    Ok(Arc::new(Program::start(command, patience)?))
+}
+
+// The directory comes last: it is removed after the program is gone.
+struct CommandSubject {
+    session: Arc<dyn Session>,
+    command_line: CommandLine,
+    patience: Duration,
+    directory: TempDir,
+}
+
+#[async_trait]
+impl Subject for CommandSubject {
+    fn session(&self) -> Arc<dyn Session> {
+        Arc::clone(&self.session)
+    }
+
+    async fn another_session(&self) -> Result<Arc<dyn Session>, Stop> {
+        self.process().await
+    }
+
+    async fn process(&self) -> Result<Arc<dyn Session>, Stop> {
+        start(&self.command_line, self.directory.path(), &ToolOptions::default(), self.patience)
+    }
+
+    fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
+        Err(Stop::lacks(Need::Tool, "a program is asked nothing but commands"))
+    }
+
+    fn plain_files(&self) -> Result<PathBuf, Stop> {
+        let directory = self.directory.path().to_string_lossy();
+        match &self.command_line.plain_files {
+            Some(plain) => Ok(plain.replace(DIRECTORY, &directory).into()),
+            None => Err(Stop::lacks(Need::PlainFiles, "it is not said where the program keeps plain files")),
+        }
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        let name = self.directory.path().file_name();
+        name.map(|name| name.to_string_lossy().into_owned()).into_iter().collect()
+    }
+}

@@ -1,0 +1,226 @@
+//! [`Failure`]: what a case found wrong, and the comparisons that find it.
+
+use std::fmt;
+
+use memory_tool_core::{InvalidBatch, PathError, StoreError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::case::Need;
+use crate::fixture::FixtureError;
+
+/// The most characters of a reply that a failure keeps.
+const MAX_REPLY_CHARACTERS: usize = 2_000;
+
+/// What a case found wrong.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What is wrong, in a line or two.
+    pub message: String,
+    /// The variables that the case was run with, where it is run for several.
+    pub variant: Option<String>,
+    /// What was being done.
+    pub step: Option<String>,
+    /// The first line that differs, where two texts were compared.
+    pub difference: Option<Difference>,
+    /// What the backend answered, where it did; the end of a long answer is cut off.
+    pub reply: Option<String>,
+}
+
+/// The first line in which two texts differ. A long line is cut to what is around the first difference.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Difference {
+    /// The line's number, from 1.
+    pub line: usize,
+    /// The line as it should be; `None` where there should be none.
+    pub expected: Option<String>,
+    /// The line as it is; `None` where there is none.
+    pub got: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    pub(crate) fn with_reply(mut self, result: &Value) -> Self {
+        let content = &result["content"];
+        let reply = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+        self.reply = Some(reply.chars().take(MAX_REPLY_CHARACTERS).collect());
+        self
+    }
+
+    pub(crate) fn in_step(mut self, step: impl Into<String>) -> Self {
+        self.step.get_or_insert(step.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(variant) = &self.variant {
+            writeln!(f, "with {variant}")?;
+        }
+        if let Some(step) = &self.step {
+            writeln!(f, "{step}")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(Difference { line, expected, got }) = &self.difference {
+            write!(f, "\n@@ line {line} @@")?;
+            for (sign, text) in [('-', expected), ('+', got)] {
+                match text {
+                    Some(text) => write!(f, "\n{sign} {}", visible(text))?,
+                    None => write!(f, "\n{sign} (no such line)")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text with what cannot be seen escaped.
+fn visible(text: &str) -> String {
+    let escape = |character: char| match character {
+        '\t' => "\\t".to_owned(),
+        '\\' | '"' | '\'' => character.to_string(),
+        _ => character.escape_debug().to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// Why a case does not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It found something wrong.
+    Failed(Box<Failure>),
+    /// The backend lacks what it needs.
+    Lacks { need: Need, reason: String },
+}
+
+impl Stop {
+    pub(crate) fn lacks(need: Need, reason: impl Into<String>) -> Self {
+        Self::Lacks { need, reason: reason.into() }
+    }
+
+    /// What a fixture's error means to a case that asked for something optional.
+    pub(crate) fn from_fixture(need: Need, error: FixtureError) -> Self {
+        match error {
+            FixtureError::Lacks { reason } => Self::Lacks { need, reason },
+            error => Failure::new(format!("the fixture failed: {}", causes(&error))).into(),
+        }
+    }
+
+    pub(crate) fn in_step(self, step: impl Into<String>) -> Self {
+        match self {
+            Self::Failed(failure) => (*failure).in_step(step).into(),
+            lacks => lacks,
+        }
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
+impl From<Box<Failure>> for Stop {
+    fn from(failure: Box<Failure>) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Failure::new(format!("the store answers with an error: {}", causes(&error))).into()
+    }
+}
+
+impl From<InvalidBatch> for Stop {
+    fn from(error: InvalidBatch) -> Self {
+        Failure::new(format!("the case is wrong: {error}")).into()
+    }
+}
+
+impl From<PathError> for Stop {
+    fn from(error: PathError) -> Self {
+        Failure::new(format!("the case is wrong: {error}")).into()
+    }
+}
+
+/// The error with all that caused it.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Fails with the message unless the condition holds.
+pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), Box<Failure>> {
+    if holds { Ok(()) } else { Err(Failure::new(message()).into()) }
+}
+
+pub(crate) fn expect_all_of(parts: &[String], text: &str) -> Result<(), Box<Failure>> {
+    match parts.iter().find(|part| !text.contains(*part)) {
+        Some(part) => Err(Failure::new(format!("expected a text with {part:?}, got {:?}", excerpt(text, 0))).into()),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn expect_none_of(parts: &[String], text: &str) -> Result<(), Box<Failure>> {
+    match parts.iter().find(|part| text.contains(*part)) {
+        Some(part) => Err(Failure::new(format!("expected a text without {part:?}, got {:?}", excerpt(text, 0))).into()),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn expect_bytes(expected: &[u8], got: &[u8]) -> Result<(), Box<Failure>> {
+    match (std::str::from_utf8(expected), std::str::from_utf8(got)) {
+        (Ok(expected), Ok(got)) => expect_text(expected, got),
+        _ => expect_text(&expected.escape_ascii().to_string(), &got.escape_ascii().to_string()),
+    }
+}
+
+pub(crate) fn expect_json(expected: &Value, got: &Value) -> Result<(), Box<Failure>> {
+    if expected == got {
+        return Ok(());
+    }
+    expect_text(&format!("{expected:#}"), &format!("{got:#}"))
+}
+
+pub(crate) fn expect_text(expected: &str, got: &str) -> Result<(), Box<Failure>> {
+    if expected == got {
+        return Ok(());
+    }
+    let line = common_length(expected.split('\n'), got.split('\n'));
+    let line_of = |text: &str| text.split('\n').nth(line).map(str::to_owned);
+    let (expected, got) = (line_of(expected), line_of(got));
+    let column = match (&expected, &got) {
+        (Some(expected), Some(got)) => common_length(expected.chars(), got.chars()),
+        _ => 0,
+    };
+    let shown = |text: Option<String>| text.map(|line| excerpt(&line, column));
+    let difference = Difference { line: line + 1, expected: shown(expected), got: shown(got) };
+    Err(Box::new(Failure { difference: Some(difference), ..Failure::new("the texts differ") }))
+}
+
+fn common_length<T: PartialEq>(left: impl Iterator<Item = T>, right: impl Iterator<Item = T>) -> usize {
+    left.zip(right).take_while(|(left, right)| left == right).count()
+}
+
+/// What stands around the given character of a text that may be very long.
+pub(crate) fn excerpt(text: &str, character: usize) -> String {
+    const BEFORE: usize = 80;
+    const LENGTH: usize = 400;
+    let start = character.saturating_sub(BEFORE);
+    let shown: String = text.chars().skip(start).take(LENGTH).collect();
+    let head = if start > 0 { "…" } else { "" };
+    let tail = if text.chars().nth(start + LENGTH).is_some() { "…" } else { "" };
+    format!("{head}{shown}{tail}")
+}

@@ -1,0 +1,29 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+
+mod case;
+mod cases;
+mod clause;
+mod command_door;
+mod failure;
+mod faults;
+mod fixture;
+mod program;
+mod read_back;
+mod report;
+mod serve;
+mod store_door;
+mod subject;
+mod suite;
+mod tool_door;
+mod vectors;
+
+pub use case::{Basis, Case, Need};
+pub use clause::Clause;
+pub use command_door::{CommandLine, InvalidCommandLine};
+pub use failure::{Difference, Failure};
+pub use faults::Fault;
+pub use fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};
+pub use report::{CaseResult, Outcome, Report, Totals};
+pub use serve::serve;
+pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, Progress, Suite};

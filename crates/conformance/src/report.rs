@@ -1,0 +1,186 @@
+//! [`Report`]: what a run of the suite found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::case::Case;
+use crate::clause::Clause;
+use crate::failure::Failure;
+
+/// What a run of the suite found.
+///
+/// Printed with `{}`, it is a table for people: a line for each clause, then each failure with what differs, then what
+/// was ignored and why. Serialized, it holds every case with its outcome; `docs/conformance.md` describes the fields.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The version of the suite, which is the version of this crate.
+    pub suite_version: String,
+    /// How many cases had which outcome.
+    pub totals: Totals,
+    /// How long the run took, in milliseconds.
+    pub milliseconds: u64,
+    /// Each case that was run or ignored, in the order of the table.
+    pub results: Vec<CaseResult>,
+}
+
+/// How many cases had which outcome.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Totals {
+    /// How many passed.
+    pub passed: usize,
+    /// How many failed.
+    pub failed: usize,
+    /// How many were ignored.
+    pub ignored: usize,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CaseResult {
+    /// The case.
+    #[serde(flatten)]
+    pub case: Case,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How long it took, in milliseconds.
+    pub milliseconds: u64,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "a case passes, fails, or is not run: there is no fourth")]
+pub enum Outcome {
+    /// Everything was as it should be.
+    Passed,
+    /// Something was not.
+    Failed {
+        /// What, for each variant of the case that failed; after three, no more are tried.
+        failures: Vec<Failure>,
+    },
+    /// The backend lacks what the case needs.
+    Ignored {
+        /// What it lacks.
+        #[serde(rename = "lack")] // `reason` stands beside it, and is the case's own
+        reason: String,
+    },
+}
+
+impl Report {
+    pub(crate) fn new(results: Vec<CaseResult>, milliseconds: u64) -> Self {
+        let totals = Totals::of(&results);
+        Self { suite_version: env!("CARGO_PKG_VERSION").to_owned(), totals, milliseconds, results }
+    }
+
+    /// Whether cases were run and none of them failed. A run in which everything was ignored is no success.
+    pub fn is_success(&self) -> bool {
+        self.totals.failed == 0 && self.totals.passed > 0
+    }
+
+    /// The cases that failed, each with what it found wrong.
+    pub fn failed(&self) -> impl Iterator<Item = (&Case, &[Failure])> {
+        self.results.iter().filter_map(|result| match &result.outcome {
+            Outcome::Failed { failures } => Some((&result.case, failures.as_slice())),
+            Outcome::Passed | Outcome::Ignored { .. } => None,
+        })
+    }
+
+    /// The cases that were ignored, by the reason.
+    fn ignored(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut ignored: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for result in &self.results {
+            if let Outcome::Ignored { reason } = &result.outcome {
+                ignored.entry(reason.as_str()).or_default().push(result.case.id.as_str());
+            }
+        }
+        ignored
+    }
+
+    fn by_clause(&self) -> BTreeMap<Clause, Totals> {
+        let mut by_clause: BTreeMap<_, Totals> = BTreeMap::new();
+        for result in &self.results {
+            if let Some(clause) = result.case.clause() {
+                by_clause.entry(clause).or_default().add(&result.outcome);
+            }
+        }
+        by_clause
+    }
+}
+
+impl Totals {
+    fn of(results: &[CaseResult]) -> Self {
+        let mut totals = Self::default();
+        results.iter().for_each(|result| totals.add(&result.outcome));
+        totals
+    }
+
+    fn add(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Passed => self.passed += 1,
+            Outcome::Failed { .. } => self.failed += 1,
+            Outcome::Ignored { .. } => self.ignored += 1,
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { passed, failed, ignored } = self;
+        write!(f, "{passed} passed, {failed} failed, {ignored} ignored")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<8}{:<8}{:<44}{:>7}{:>7}{:>8}", "", "clause", "", "passed", "failed", "ignored")?;
+        for (clause, totals) in self.by_clause() {
+            let verdict = match totals {
+                Totals { failed: 1.., .. } => "FAILED",
+                Totals { passed: 0, .. } => "ignored",
+                _ => "ok",
+            };
+            let Totals { passed, failed, ignored } = totals;
+            writeln!(f, "{verdict:<8}{clause:<8}{:<44}{passed:>7}{failed:>7}{ignored:>8}", clause.title())?;
+        }
+        for (case, failures) in self.failed() {
+            writeln!(f, "\nFAILED {} [{}]: {}", case.id, clause_ids(case), case.reason)?;
+            for failure in failures {
+                writeln!(f, "{}", indented(&failure.to_string()))?;
+            }
+        }
+        for (reason, ids) in self.ignored() {
+            writeln!(f, "\nignored: {reason}\n{}", wrapped(&ids))?;
+        }
+        write!(f, "\n{} in {:.1} s", self.totals, self.milliseconds as f64 / 1000.0)
+    }
+}
+
+pub(crate) fn clause_ids(case: &Case) -> String {
+    case.clauses.iter().map(|clause| clause.id()).collect::<Vec<_>>().join(" ")
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Words on lines that fit a terminal.
+fn wrapped(words: &[&str]) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = vec![String::from("   ")];
+    for word in words {
+        if lines.last().is_some_and(|line| line.len() + 1 + word.len() > WIDTH) {
+            lines.push(String::from("   "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}

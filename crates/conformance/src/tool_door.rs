@@ -1,0 +1,69 @@
+//! The way in for tools: [`ToolFixture`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool_core::MemoryTool;
+
+use crate::case::Need;
+use crate::failure::Stop;
+use crate::fixture::{ToolFixture, ToolOptions};
+use crate::program::Program;
+use crate::subject::{Door, InProcess, Session, Subject};
+
+pub(crate) struct ToolDoor<F> {
+    pub(crate) fixture: Arc<F>,
+}
+
+#[async_trait]
+impl<F: ToolFixture> Door for ToolDoor<F> {
+    async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop> {
+        let fresh = self.fixture.fresh(options).await;
+        let (tool, guard) = fresh.map_err(|error| Stop::from_fixture(Need::Options, error))?;
+        Ok(Arc::new(ToolSubject { tool, fixture: Arc::clone(&self.fixture), patience, guard }))
+    }
+
+    fn can_store(&self, path: &str) -> bool {
+        self.fixture.can_store(path)
+    }
+}
+
+// The guard comes last: it is dropped after all that needs it.
+struct ToolSubject<F: ToolFixture> {
+    tool: Arc<dyn MemoryTool>,
+    fixture: Arc<F>,
+    patience: Duration,
+    guard: F::Guard,
+}
+
+#[async_trait]
+impl<F: ToolFixture> Subject for ToolSubject<F> {
+    fn session(&self) -> Arc<dyn Session> {
+        Arc::new(InProcess(Arc::clone(&self.tool)))
+    }
+
+    async fn another_session(&self) -> Result<Arc<dyn Session>, Stop> {
+        let tool = self.fixture.reopen(&self.guard).await;
+        Ok(Arc::new(InProcess(tool.map_err(|error| Stop::from_fixture(Need::Sessions, error))?)))
+    }
+
+    async fn process(&self) -> Result<Arc<dyn Session>, Stop> {
+        let command = self.fixture.program(&self.guard);
+        let command = command.map_err(|error| Stop::from_fixture(Need::Processes, error))?;
+        Ok(Arc::new(Program::start(command, self.patience)?))
+    }
+
+    fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
+        Ok(Arc::clone(&self.tool))
+    }
+
+    fn plain_files(&self) -> Result<PathBuf, Stop> {
+        self.fixture.plain_files(&self.guard).map_err(|error| Stop::from_fixture(Need::PlainFiles, error))
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.fixture.secrets(&self.guard)
+    }
+}

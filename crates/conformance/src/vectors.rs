@@ -1,0 +1,308 @@
+//! The cases that are data: `vectors/*.json`, as `vectors/README.md` describes them.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use memory_tool_core::MemoryPath;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::case::{Basis, Case, Need};
+use crate::clause::Clause;
+use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
+use crate::faults::faults_of;
+use crate::fixture::ToolOptions;
+use crate::subject::{Answer, Door, Subject};
+
+/// The files, each with the cases of a group.
+const FILES: [&str; 9] = [
+    include_str!("../vectors/wire.json"),
+    include_str!("../vectors/paths.json"),
+    include_str!("../vectors/view.json"),
+    include_str!("../vectors/create.json"),
+    include_str!("../vectors/str_replace.json"),
+    include_str!("../vectors/insert.json"),
+    include_str!("../vectors/delete.json"),
+    include_str!("../vectors/rename.json"),
+    include_str!("../vectors/beyond.json"),
+];
+
+/// After how many failed variants a case gives up: where nothing answers, each takes as long as patience lasts.
+const MAX_FAILED_VARIANTS: usize = 3;
+
+/// A case of the data: what is sent to a tool, and what must come back and be stored.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Vector {
+    id: String,
+    clause: OneOrMany,
+    basis: Basis,
+    #[serde(default)]
+    needs: Vec<Need>,
+    #[serde(default)]
+    options: ToolOptions,
+    name: Option<String>,
+    reason: String,
+    #[serde(default)]
+    for_each: Vec<Map<String, Value>>,
+    steps: Vec<Value>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Clause),
+    Many(Vec<Clause>),
+}
+
+/// Every case of the data, in the order of the files.
+#[expect(clippy::expect_used, reason = "the files are a part of the program, and its tests read them")]
+pub(crate) fn all() -> Vec<Vector> {
+    let parsed = FILES.map(|json| serde_json::from_str::<Vec<Vector>>(json).expect("the data keeps to its schema"));
+    parsed.into_iter().flatten().collect()
+}
+
+impl Vector {
+    pub(crate) fn case(&self) -> Case {
+        Case {
+            id: self.id.clone(),
+            clauses: match &self.clause {
+                OneOrMany::One(clause) => vec![*clause],
+                OneOrMany::Many(clauses) => clauses.clone(),
+            },
+            basis: self.basis,
+            reason: self.reason.clone(),
+            needs: self.needs.clone(),
+            faults: faults_of(&self.id),
+        }
+    }
+
+    /// Runs each variant on a fresh subject.
+    pub(crate) async fn run(&self, door: &dyn Door, patience: Duration) -> Result<(), Vec<Stop>> {
+        let plain = [Map::new()];
+        let variants = if self.for_each.is_empty() { plain.as_slice() } else { &self.for_each };
+        let mut stops = Vec::new();
+        for variables in variants {
+            if let Err(stop) = self.run_variant(door, patience, variables).await {
+                stops.push(name_variant(stop, variables));
+            }
+            if stops.len() == MAX_FAILED_VARIANTS {
+                break;
+            }
+        }
+        if stops.is_empty() { Ok(()) } else { Err(stops) }
+    }
+
+    async fn run_variant(
+        &self,
+        door: &dyn Door,
+        patience: Duration,
+        variables: &Map<String, Value>,
+    ) -> Result<(), Stop> {
+        let variables = variables.iter().map(|(name, value)| (name.clone(), resolve(value))).collect();
+        let name = self.name.as_ref().map(|name| substitute_in_text(name, &variables));
+        let subject = door.fresh(&self.options, patience).await?;
+        if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !door.can_store(path)) {
+            return expect_refusal(&*subject, path).await;
+        }
+        for (number, json) in (1..).zip(&self.steps) {
+            let json = substitute(json, &variables);
+            let outcome = async { Step::parse(&json)?.run(&*subject).await }.await;
+            outcome.map_err(|stop| stop.in_step_of_data(number, &json))?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that the backend cannot store is refused, and nothing comes of it.
+async fn expect_refusal(subject: &dyn Subject, path: &str) -> Result<(), Stop> {
+    subject.client().create(path, "text").await?.text(true)?;
+    subject.expect_files(&[]).await
+}
+
+fn name_variant(stop: Stop, variables: &Map<String, Value>) -> Stop {
+    match stop {
+        Stop::Failed(mut failure) if !variables.is_empty() => {
+            let named =
+                variables.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
+            failure.variant = Some(excerpt(&named, 0));
+            Stop::Failed(failure)
+        }
+        stop => stop,
+    }
+}
+
+impl Stop {
+    fn in_step_of_data(self, number: usize, json: &Value) -> Self {
+        match self {
+            Self::Failed(mut failure) => {
+                failure.step = Some(format!("step {number}: {}", excerpt(&json.to_string(), 0)));
+                Self::Failed(failure)
+            }
+            lacks => lacks,
+        }
+    }
+}
+
+/// The value with each `{variable}` in its texts replaced; a text that is nothing but one becomes the variable's value.
+fn substitute(value: &Value, variables: &Map<String, Value>) -> Value {
+    match value {
+        Value::String(text) => substitute_in_text(text, variables),
+        Value::Array(items) => items.iter().map(|item| substitute(item, variables)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.clone(), substitute(field, variables))).collect()
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+fn substitute_in_text(text: &str, variables: &Map<String, Value>) -> Value {
+    let whole = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    if let Some(value) = whole.and_then(|name| variables.get(name)) {
+        return value.clone();
+    }
+    let mut parts = text.split('{');
+    let mut replaced = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('}').and_then(|(name, rest)| Some((variables.get(name)?, rest))) {
+            Some((Value::String(value), rest)) => replaced.extend([value, rest]),
+            Some((value, rest)) => replaced.extend([value.to_string().as_str(), rest]),
+            None => replaced.extend(["{", part]),
+        }
+    }
+    Value::String(replaced)
+}
+
+/// The value with each text template replaced by the text that it stands for.
+fn resolve(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(resolve).collect(),
+        Value::Object(fields) => {
+            let fields: Map<_, _> = fields.iter().map(|(name, field)| (name.clone(), resolve(field))).collect();
+            template_text(&fields).map_or(Value::Object(fields), Value::String)
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+/// What `{"repeat": [text, count]}` or `{"concat": [text, …]}` stands for.
+fn template_text(fields: &Map<String, Value>) -> Option<String> {
+    let (name, arguments) = fields.iter().next().filter(|_| fields.len() == 1)?;
+    match (name.as_str(), arguments.as_array()?.as_slice()) {
+        ("repeat", [Value::String(text), count]) => Some(text.repeat(usize::try_from(count.as_u64()?).ok()?)),
+        ("concat", parts) => parts.iter().map(Value::as_str).collect(),
+        _ => None,
+    }
+}
+
+/// What is done, and for a call what must come of it.
+struct Step {
+    action: Action,
+    checks: Vec<Check>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Content(File),
+    Definition(Value),
+    Files(Vec<MemoryPath>),
+    Input(Value),
+    /// A text as it is, or any other value written as one line.
+    Line(Value),
+    Put(File),
+}
+
+const ACTIONS: [&str; 6] = ["content", "definition", "files", "input", "line", "put"];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Check {
+    Error(String),
+    ErrorContaining(Vec<String>),
+    ErrorLacking(Vec<String>),
+    Image(Image),
+    Reply(String),
+    Result(Value),
+    ToolUseId(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: MemoryPath,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Image {
+    media_type: String,
+    base64: String,
+}
+
+impl Step {
+    fn parse(json: &Value) -> Result<Self, Box<Failure>> {
+        let wrong = |problem: String| Box::new(Failure::new(format!("the case is wrong: {problem}")));
+        let Value::Object(fields) = resolve(json) else { return Err(wrong("a step is an object".to_owned())) };
+        let (action, checks): (Map<_, _>, Map<_, _>) =
+            fields.into_iter().partition(|(name, _)| ACTIONS.contains(&name.as_str()));
+        let action =
+            serde_json::from_value(Value::Object(action)).map_err(|error| wrong(format!("action: {error}")))?;
+        let checks = checks.into_iter().map(|(name, value)| serde_json::from_value(json!({ name: value })));
+        let checks: Vec<_> = checks.collect::<Result<_, _>>().map_err(|error| wrong(format!("check: {error}")))?;
+        if matches!(action, Action::Input(_) | Action::Line(_)) == checks.is_empty() {
+            return Err(wrong("a call, and nothing else, needs a check".to_owned()));
+        }
+        Ok(Self { action, checks })
+    }
+
+    async fn run(&self, subject: &dyn Subject) -> Result<(), Stop> {
+        match &self.action {
+            Action::Content(file) => Ok(expect_bytes(&file.bytes()?, &subject.content(&file.path).await?)?),
+            Action::Definition(definition) => Ok(expect_json(definition, &json!(subject.tool()?.definition()))?),
+            Action::Files(files) => subject.expect_files(files).await,
+            Action::Line(Value::String(line)) => self.check(&subject.client().send_line(line).await?),
+            Action::Input(value) | Action::Line(value) => self.check(&subject.client().send(value.clone()).await?),
+            Action::Put(file) => subject.put(&file.path, file.bytes()?).await,
+        }
+    }
+
+    fn check(&self, answer: &Answer) -> Result<(), Stop> {
+        self.checks.iter().try_for_each(|check| check.verify(answer))
+    }
+}
+
+impl Check {
+    fn verify(&self, answer: &Answer) -> Result<(), Stop> {
+        let Answer { result, .. } = answer;
+        match self {
+            Self::Error(text) => answer.error(text),
+            Self::ErrorContaining(parts) => answer.judge(expect_all_of(parts, answer.text(true)?)),
+            Self::ErrorLacking(parts) => answer.judge(expect_none_of(parts, answer.text(true)?)),
+            Self::Image(image) => answer.judge(expect_json(&image.to_content(), &result["content"])),
+            Self::Reply(text) => answer.reply(text),
+            Self::Result(expected) => answer.judge(expect_json(expected, result)),
+            Self::ToolUseId(id) => answer.judge(expect_json(&json!(id), &result["tool_use_id"])),
+        }
+    }
+}
+
+impl File {
+    fn bytes(&self) -> Result<Vec<u8>, Box<Failure>> {
+        match (&self.text, &self.base64) {
+            (Some(text), None) => Ok(text.clone().into_bytes()),
+            (None, Some(base64)) => BASE64.decode(base64).map_err(|error| Failure::new(error.to_string()).into()),
+            _ => Err(Failure::new("the case is wrong: a file has either `text` or `base64`").into()),
+        }
+    }
+}
+
+impl Image {
+    fn to_content(&self) -> Value {
+        let Self { media_type, base64 } = self;
+        json!([{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": base64}}])
+    }
+}

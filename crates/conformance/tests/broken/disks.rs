@@ -1,0 +1,236 @@
+//! Stores on the local disk, as they should be but for one thing: what only shows with plain files and with processes.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::{Batch, Change, Engine, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version};
+use memory_tool_local::LocalStore;
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::SERVE;
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    AcknowledgesEarly,
+    FollowsLinks,
+    LeavesFilesAround,
+    ListsLinks,
+    MovesFileByFile,
+    OpensSpecialFiles,
+    WidensModes,
+    WritesInPlace,
+}
+
+const FAULTS: [(&str, Fault); 8] = [
+    ("acknowledges-early", Fault::AcknowledgesEarly),
+    ("follows-links", Fault::FollowsLinks),
+    ("leaves-files-around", Fault::LeavesFilesAround),
+    ("lists-links", Fault::ListsLinks),
+    ("moves-file-by-file", Fault::MovesFileByFile),
+    ("opens-special-files", Fault::OpensSpecialFiles),
+    ("widens-modes", Fault::WidensModes),
+    ("writes-in-place", Fault::WritesInPlace),
+];
+
+pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+    let suite =
+        |name, fault| Suite::for_store(Fixture { name, fault: Some(fault) }).case_timeout(Duration::from_secs(10));
+    FAULTS.into_iter().map(|(name, fault)| (name, suite(name, fault))).collect()
+}
+
+pub(crate) fn without_fault() -> Suite {
+    Suite::for_store(Fixture { name: "none", fault: None })
+}
+
+/// The tool that a program of its own serves.
+pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> Engine<DiskStore> {
+    let fault = FAULTS.into_iter().find(|(name, _)| *name == fault).map(|(_, fault)| fault);
+    let mut builder = Engine::builder(DiskStore::open(directory, fault).await.unwrap());
+    let mut options = options.iter().map(String::as_str);
+    while let Some(option) = options.next() {
+        builder = match option {
+            "--create-overwrites" => builder.create_overwrites(true),
+            "--max-view-chars" => builder.max_view_characters(options.next().unwrap().parse().ok()),
+            other => panic!("there is no option {other}"),
+        };
+    }
+    builder.build()
+}
+
+struct Fixture {
+    name: &'static str,
+    fault: Option<Fault>,
+}
+
+#[async_trait]
+impl StoreFixture for Fixture {
+    type Guard = TempDir;
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, TempDir), FixtureError> {
+        let directory = directory()?;
+        Ok((self.reopen(&directory).await?, directory))
+    }
+
+    async fn reopen(&self, directory: &TempDir) -> Result<Arc<dyn Store>, FixtureError> {
+        Ok(Arc::new(DiskStore::open(directory.path(), self.fault).await?))
+    }
+
+    fn program(&self, directory: &TempDir) -> Result<Command, FixtureError> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([SERVE, self.name]).arg(directory.path());
+        Ok(command)
+    }
+
+    fn plain_files(&self, directory: &TempDir) -> Result<PathBuf, FixtureError> {
+        Ok(directory.path().join("memories"))
+    }
+}
+
+/// A new directory, in memory where the machine has such: each write of a case is synced.
+fn directory() -> std::io::Result<TempDir> {
+    let shared_memory = Path::new("/dev/shm");
+    if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }
+}
+
+#[derive(Debug)]
+pub(crate) struct DiskStore {
+    store: LocalStore,
+    base: PathBuf,
+    fault: Option<Fault>,
+    /// What was acknowledged and is not done yet.
+    pending: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl DiskStore {
+    async fn open(directory: &Path, fault: Option<Fault>) -> Result<Self, FixtureError> {
+        let store = LocalStore::open(directory).await.map_err(FixtureError::failed)?;
+        Ok(Self { store, base: directory.to_owned(), fault, pending: Mutex::default() })
+    }
+
+    fn on_disk(&self, path: &MemoryPath) -> PathBuf {
+        self.base.join(path.as_str().trim_start_matches('/'))
+    }
+
+    async fn settle(&self) {
+        for task in self.pending.lock().await.drain(..) {
+            task.await.unwrap();
+        }
+    }
+
+    /// Everything beneath a directory that is not a directory.
+    fn walk(directory: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let found = entries.map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => Self::walk(&entry.path()),
+            _ => vec![entry.path()],
+        });
+        found.flatten().collect()
+    }
+
+    /// Moves one file of a directory after another.
+    async fn move_file_by_file(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+        for entry in self.store.list(from).await? {
+            let moved = entry.path.rebase(from, to)?;
+            self.store.apply(Batch::new().rename(entry.path, moved)?).await?;
+            sleep(Duration::from_micros(300)).await;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for DiskStore {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.settle().await;
+        match self.store.read(path).await {
+            Err(StoreError::SymbolicLink { .. }) if self.fault == Some(Fault::FollowsLinks) => {
+                Ok(match fs::read(self.on_disk(path)) {
+                    Ok(content) => Node::File(StoredFile::new(content, Version::new(Vec::new()))),
+                    Err(_) => Node::Absent,
+                })
+            }
+            Err(StoreError::NotARegularFile { .. }) if self.fault == Some(Fault::OpensSpecialFiles) => {
+                sleep(Duration::from_secs(3600)).await; // as the opening of a pipe that nobody writes to
+                Ok(Node::Absent)
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.settle().await;
+        let mut files = self.store.list(directory).await?;
+        if self.fault == Some(Fault::ListsLinks) {
+            let links = Self::walk(&self.on_disk(directory)).into_iter().filter(|path| path.is_symlink());
+            files.extend(links.filter_map(|link| {
+                let path = format!("/{}", link.strip_prefix(&self.base).ok()?.to_str()?);
+                Some(FileEntry::new(path.parse().ok()?, 0))
+            }));
+        }
+        Ok(files)
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.settle().await;
+        match (self.fault, batch.changes()) {
+            (Some(Fault::AcknowledgesEarly), _) => {
+                // What would be refused is: only the writing itself is left for later.
+                let probe = Batch::new();
+                let probe = batch
+                    .preconditions()
+                    .iter()
+                    .fold(probe, |probe, (path, expected)| probe.require(path.clone(), expected.clone()));
+                self.store.apply(probe).await?;
+                let store = self.store.clone();
+                let later = tokio::spawn(async move {
+                    sleep(Duration::from_millis(20)).await;
+                    let _ = store.apply(batch).await;
+                });
+                self.pending.lock().await.push(later);
+                Ok(())
+            }
+            (Some(Fault::FollowsLinks), [Change::Write { path, content }]) if self.on_disk(path).is_symlink() => {
+                let _ = fs::write(self.on_disk(path), content);
+                Ok(())
+            }
+            (Some(Fault::MovesFileByFile), [Change::Rename { from, to }])
+                if self.store.read(from).await? == Node::Directory && self.store.read(to).await? == Node::Absent =>
+            {
+                self.move_file_by_file(from, to).await
+            }
+            (Some(Fault::WritesInPlace), [Change::Write { path, content }]) if self.on_disk(path).is_file() => {
+                for (path, expected) in batch.preconditions() {
+                    expected.check(path, &self.store.read(path).await?)?;
+                }
+                let _ = fs::write(self.on_disk(path), content);
+                Ok(())
+            }
+            (Some(Fault::LeavesFilesAround), [Change::Write { path, .. }]) => {
+                let beside = self.on_disk(path).with_file_name(".tmp-1");
+                self.store.apply(batch.clone()).await?;
+                let _ = fs::write(beside, "half a file");
+                Ok(())
+            }
+            (Some(Fault::WidensModes), _) => {
+                self.store.apply(batch).await?;
+                for file in Self::walk(&self.base.join("memories")).iter().filter(|file| file.is_file()) {
+                    let _ = fs::set_permissions(file, fs::Permissions::from_mode(0o644));
+                }
+                Ok(())
+            }
+            _ => self.store.apply(batch).await,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Memories with names in one place, kept apart as they should be or not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::{InMemoryStore, Store};
+
+/// What a memory is found by, made of its name. No name is none.
+type Key = fn(&str) -> String;
+
+/// The memories of one place, by their keys.
+type Place = Arc<Mutex<BTreeMap<String, Arc<InMemoryStore>>>>;
+
+const FAULTS: [(&str, Key); 5] = [
+    ("shares-scopes-of-one-prefix", |name| name.chars().take(5).collect()),
+    ("shares-scopes-of-two-cases", |name| name.to_lowercase()),
+    ("shares-scopes-of-odd-names", |name| {
+        name.replace(|letter: char| !"abcdefghijklmnopqrstuvwxyz2-".contains(letter.to_ascii_lowercase()), "_")
+    }),
+    ("shares-the-nameless-scope", |name| format!("memory of {name}")),
+    ("opens-a-scope-anew", |name| match name {
+        "" => String::new(),
+        name => format!("{name} {:?}", std::time::Instant::now()),
+    }),
+];
+
+pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+    FAULTS.into_iter().map(|(fault, key)| (fault, Suite::for_store(Fixture { key }).filter("scopes."))).collect()
+}
+
+pub(crate) fn without_fault() -> Suite {
+    Suite::for_store(Fixture { key: str::to_owned }).filter("scopes.")
+}
+
+struct Fixture {
+    key: Key,
+}
+
+#[async_trait]
+impl StoreFixture for Fixture {
+    type Guard = Place;
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, Place), FixtureError> {
+        let place = Place::default();
+        Ok((self.scope(&place, "first").await?, place))
+    }
+
+    async fn scope(&self, place: &Place, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
+        match (self.key)(name) {
+            key if key.is_empty() => Err(FixtureError::failed("a memory has a name")),
+            key => Ok(Arc::<InMemoryStore>::clone(place.lock().unwrap().entry(key).or_default())),
+        }
+    }
+}

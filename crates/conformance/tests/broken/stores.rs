@@ -1,0 +1,369 @@
+//! Stores that keep their files in a map, as they should but for one thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::{Batch, Change, Expected, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version};
+use tokio::task::yield_now;
+
+/// What is wrong with a store. `docs/conformance.md` and `vectors/faults.json` say each in words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    ApplyStopsHalfWay,
+    CachesReads,
+    ChecksThenActs,
+    CutsAtNul,
+    DecodesNames,
+    DeletesNothing,
+    EmptiesNoEmptyStore,
+    FoldsCase,
+    ForgetsWhenReopened,
+    HidesDotFiles,
+    IgnoresOtherPreconditions,
+    KeepsEmptyDirectories,
+    LetsFilesHaveFilesBeneath,
+    ListsByPattern,
+    ListsByPrefix,
+    ListsOnePage,
+    LosesUpdates,
+    MovesHalfADirectory,
+    RemovesByPattern,
+    RemovesByPrefix,
+    RenameOverwrites,
+    RenamesByPrefix,
+    ReplacesBadBytes,
+    RewritesLineEnds,
+    ShowsHalfABatch,
+    SizesInCharacters,
+    StripsByteOrderMark,
+    TearsWrites,
+    TrimsContent,
+    TrimsNames,
+    VersionByTheClock,
+    VersionIsLength,
+    WritesOverDirectories,
+}
+
+const FAULTS: [(&str, Fault); 33] = [
+    ("apply-stops-half-way", Fault::ApplyStopsHalfWay),
+    ("caches-reads", Fault::CachesReads),
+    ("checks-then-acts", Fault::ChecksThenActs),
+    ("cuts-at-nul", Fault::CutsAtNul),
+    ("decodes-names", Fault::DecodesNames),
+    ("deletes-nothing", Fault::DeletesNothing),
+    ("empties-no-empty-store", Fault::EmptiesNoEmptyStore),
+    ("folds-case", Fault::FoldsCase),
+    ("forgets-when-reopened", Fault::ForgetsWhenReopened),
+    ("hides-dot-files", Fault::HidesDotFiles),
+    ("ignores-other-preconditions", Fault::IgnoresOtherPreconditions),
+    ("keeps-empty-directories", Fault::KeepsEmptyDirectories),
+    ("lets-files-have-files-beneath", Fault::LetsFilesHaveFilesBeneath),
+    ("lists-by-pattern", Fault::ListsByPattern),
+    ("lists-by-prefix", Fault::ListsByPrefix),
+    ("lists-one-page", Fault::ListsOnePage),
+    ("loses-updates", Fault::LosesUpdates),
+    ("moves-half-a-directory", Fault::MovesHalfADirectory),
+    ("removes-by-pattern", Fault::RemovesByPattern),
+    ("removes-by-prefix", Fault::RemovesByPrefix),
+    ("rename-overwrites", Fault::RenameOverwrites),
+    ("renames-by-prefix", Fault::RenamesByPrefix),
+    ("replaces-bad-bytes", Fault::ReplacesBadBytes),
+    ("rewrites-line-ends", Fault::RewritesLineEnds),
+    ("shows-half-a-batch", Fault::ShowsHalfABatch),
+    ("sizes-in-characters", Fault::SizesInCharacters),
+    ("strips-byte-order-mark", Fault::StripsByteOrderMark),
+    ("tears-writes", Fault::TearsWrites),
+    ("trims-content", Fault::TrimsContent),
+    ("trims-names", Fault::TrimsNames),
+    ("version-by-the-clock", Fault::VersionByTheClock),
+    ("version-is-length", Fault::VersionIsLength),
+    ("writes-over-directories", Fault::WritesOverDirectories),
+];
+
+pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+    FAULTS.into_iter().map(|(name, fault)| (name, Suite::for_store(Fixture { fault: Some(fault) }))).collect()
+}
+
+pub(crate) fn without_fault() -> Suite {
+    Suite::for_store(Fixture { fault: None })
+}
+
+struct Fixture {
+    fault: Option<Fault>,
+}
+
+#[async_trait]
+impl StoreFixture for Fixture {
+    type Guard = Arc<Mutex<Files>>;
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {
+        let files = Arc::<Mutex<Files>>::default();
+        Ok((Arc::new(MapStore::new(Arc::clone(&files), self.fault)), files))
+    }
+
+    async fn reopen(&self, files: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        let forgets = self.fault == Some(Fault::ForgetsWhenReopened);
+        let files = if forgets { Arc::default() } else { Arc::clone(files) };
+        Ok(Arc::new(MapStore::new(files, self.fault)))
+    }
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Default)]
+struct Files {
+    files: BTreeMap<MemoryPath, (Vec<u8>, u64)>,
+    /// How many writes there were, for versions.
+    writes: u64,
+    /// Directories that were not removed with their last file.
+    leftover: BTreeSet<MemoryPath>,
+}
+
+#[derive(Debug)]
+struct MapStore {
+    files: Arc<Mutex<Files>>,
+    fault: Option<Fault>,
+    cache: Mutex<BTreeMap<MemoryPath, Node>>,
+}
+
+impl MapStore {
+    fn new(files: Arc<Mutex<Files>>, fault: Option<Fault>) -> Self {
+        Self { files, fault, cache: Mutex::default() }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap()
+    }
+
+    /// The path that a file is kept under.
+    fn key(&self, path: &MemoryPath) -> MemoryPath {
+        let segments = path.segments().map(|segment| match self.fault {
+            Some(Fault::FoldsCase) => segment.to_lowercase(),
+            Some(Fault::TrimsNames) => segment.trim_end_matches([' ', '.']).to_owned(),
+            Some(Fault::DecodesNames) => segment.replace("%20", " ").replace("%41", "A").replace("%25", "%"),
+            _ => segment.to_owned(),
+        });
+        let key = segments.fold("/memories".to_owned(), |key, segment| format!("{key}/{segment}"));
+        key.parse().unwrap_or_else(|_| path.clone())
+    }
+
+    fn kept(&self, content: Vec<u8>) -> Vec<u8> {
+        let text = String::from_utf8(content.clone());
+        match (self.fault, text) {
+            (Some(Fault::CutsAtNul), _) => content.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
+            (Some(Fault::ReplacesBadBytes), Err(_)) => String::from_utf8_lossy(&content).into_owned().into_bytes(),
+            (Some(Fault::RewritesLineEnds), Ok(text)) => text.replace("\r\n", "\n").into_bytes(),
+            (Some(Fault::StripsByteOrderMark), Ok(text)) => text.trim_start_matches('\u{feff}').into(),
+            (Some(Fault::TrimsContent), Ok(text)) => text.trim_end_matches([' ', '\t']).into(),
+            _ => content,
+        }
+    }
+
+    fn version(&self, content: &[u8], write: u64) -> Version {
+        match self.fault {
+            Some(Fault::VersionIsLength) => Version::new((content.len() as u64).to_be_bytes()),
+            Some(Fault::VersionByTheClock) => Version::new(0_u64.to_be_bytes()), // all of a case is within one tick
+            _ => Version::new(write.to_be_bytes()),
+        }
+    }
+
+    fn node(&self, files: &Files, path: &MemoryPath) -> Node {
+        match files.files.get(path) {
+            Some((content, write)) => Node::File(StoredFile::new(content.clone(), self.version(content, *write))),
+            None if path.is_root() || files.files.keys().any(|file| file.is_beneath(path)) => Node::Directory,
+            None if files.leftover.contains(path) => Node::Directory,
+            None => Node::Absent,
+        }
+    }
+
+    fn check(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
+        let changed = |path: &MemoryPath| {
+            batch.changes().is_empty()
+                || batch.changes().iter().any(|change| match change {
+                    Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed == path,
+                    Change::Rename { from, to } => from == path || to == path,
+                })
+        };
+        for (path, expected) in batch.preconditions() {
+            let is_ignored = match expected {
+                Expected::Version(_) if self.has(Fault::LosesUpdates) => true,
+                _ => self.has(Fault::IgnoresOtherPreconditions) && !changed(path),
+            };
+            if !is_ignored {
+                expected.check(path, &self.node(files, &self.key(path)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&self, files: &mut Files, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::Write { path, content } => self.write(files, self.key(&path), content),
+            Change::Remove { path } => self.remove(files, &self.key(&path)),
+            Change::Rename { from, to } => self.rename(files, &self.key(&from), &self.key(&to)),
+        }
+    }
+
+    fn write(&self, files: &mut Files, path: MemoryPath, content: Vec<u8>) -> Result<(), StoreError> {
+        self.refuse_file_above(files, &path)?;
+        if self.node(files, &path) == Node::Directory && !self.has(Fault::WritesOverDirectories) {
+            return Err(StoreError::AlreadyExists { path });
+        }
+        files.writes += 1;
+        files.leftover.remove(&path);
+        files.files.insert(path, (self.kept(content), files.writes));
+        Ok(())
+    }
+
+    fn remove(&self, files: &mut Files, path: &MemoryPath) -> Result<(), StoreError> {
+        let is_meant = |file: &MemoryPath| match self.fault {
+            Some(Fault::RemovesByPrefix) => file.as_str().starts_with(path.as_str()),
+            Some(Fault::RemovesByPattern) => file == path || is_like(file.as_str(), &format!("{path}/%")),
+            _ => file == path || file.is_beneath(path),
+        };
+        let doomed: Vec<_> = files.files.keys().filter(|file| is_meant(file)).cloned().collect();
+        let is_needless = path.is_root() && !self.has(Fault::EmptiesNoEmptyStore);
+        if doomed.is_empty() && !is_needless && !self.has(Fault::DeletesNothing) {
+            return Err(StoreError::NotFound { path: path.clone() });
+        }
+        for file in doomed {
+            files.files.remove(&file);
+            if self.has(Fault::KeepsEmptyDirectories) && file == *path {
+                files.leftover.extend(file.parents().filter(|parent| !parent.is_root()));
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, files: &mut Files, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+        if self.node(files, from) == Node::Absent {
+            return Err(StoreError::NotFound { path: from.clone() });
+        }
+        self.refuse_file_above(files, to)?;
+        if self.node(files, to) != Node::Absent && !self.has(Fault::RenameOverwrites) {
+            return Err(StoreError::AlreadyExists { path: to.clone() });
+        }
+        let before = std::mem::take(&mut files.files);
+        for (path, file) in &before {
+            let moved = match path.as_str().strip_prefix(from.as_str()) {
+                Some(rest) if self.has(Fault::RenamesByPrefix) => format!("{to}{rest}").parse(),
+                _ => path.rebase(from, to),
+            };
+            match moved {
+                Ok(moved) => {
+                    files.files.insert(moved, file.clone());
+                }
+                Err(_) if self.has(Fault::MovesHalfADirectory) => {
+                    files.files.insert(path.clone(), file.clone());
+                }
+                Err(error) => {
+                    files.files = before;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_file_above(&self, files: &Files, path: &MemoryPath) -> Result<(), StoreError> {
+        match path.parents().find(|above| files.files.contains_key(above)) {
+            Some(path) if !self.has(Fault::LetsFilesHaveFilesBeneath) => Err(StoreError::NotADirectory { path }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies one change after another in the sight of everybody.
+    async fn apply_in_steps(&self, batch: Batch) -> Result<(), StoreError> {
+        self.apply_to(&mut self.files().clone(), batch.clone())?; // what would fail is not begun
+        for change in batch.into_changes() {
+            if let (Fault::TearsWrites, Change::Write { path, content }) = (self.fault.unwrap(), &change) {
+                let half = Change::Write { path: path.clone(), content: content[..content.len() / 2].to_vec() };
+                self.change(&mut self.files(), half)?;
+                yield_now().await;
+            }
+            self.change(&mut self.files(), change)?;
+            if self.has(Fault::ShowsHalfABatch) {
+                yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_to(&self, files: &mut Files, batch: Batch) -> Result<(), StoreError> {
+        self.check(files, &batch)?;
+        batch.into_changes().into_iter().try_for_each(|change| self.change(files, change))
+    }
+}
+
+#[async_trait]
+impl Store for MapStore {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        yield_now().await; // as whatever waits for a disk or a network does
+        let node = self.node(&self.files(), &self.key(path));
+        if self.has(Fault::CachesReads) {
+            return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
+        }
+        Ok(node)
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        let directory = self.key(directory);
+        let is_beneath = |file: &MemoryPath| match self.fault {
+            Some(Fault::ListsByPrefix) => *file != directory && file.as_str().starts_with(directory.as_str()),
+            Some(Fault::ListsByPattern) => is_like(file.as_str(), &format!("{directory}/%")),
+            Some(Fault::HidesDotFiles) => {
+                file.is_beneath(&directory) && !file.name().is_some_and(|name| name.starts_with('.'))
+            }
+            _ => file.is_beneath(&directory),
+        };
+        let size = |content: &[u8]| match self.fault {
+            Some(Fault::SizesInCharacters) => String::from_utf8_lossy(content).chars().count() as u64,
+            _ => content.len() as u64,
+        };
+        let files = self.files();
+        let beneath = files.files.iter().filter(|(file, _)| is_beneath(file));
+        let entries = beneath.map(|(file, (content, _))| FileEntry::new(file.clone(), size(content)));
+        Ok(entries.take(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX }).collect())
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.cache.lock().unwrap().clear();
+        match self.fault {
+            Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
+            Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,
+            Some(Fault::ChecksThenActs) => {
+                let mut changed = self.files().clone();
+                self.apply_to(&mut changed, batch)?;
+                yield_now().await;
+                *self.files() = changed;
+                Ok(())
+            }
+            _ => {
+                let mut files = self.files();
+                let mut changed = files.clone();
+                self.apply_to(&mut changed, batch)?;
+                *files = changed; // all of it at once, or none
+                Ok(())
+            }
+        }
+    }
+}
+
+/// SQL's `LIKE`: `%` is any text, `_` any character, and letters of either case are the same.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let mut rest = pattern.chars();
+    match rest.next() {
+        None => text.is_empty(),
+        Some('%') => {
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| is_like(&text[at..], rest.as_str()))
+        }
+        Some(wanted) => text.chars().next().is_some_and(|found| {
+            (wanted == '_' || wanted.eq_ignore_ascii_case(&found)) && is_like(&text[found.len_utf8()..], rest.as_str())
+        }),
+    }
+}

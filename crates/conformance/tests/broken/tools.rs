@@ -1,0 +1,920 @@
+//! Tools that do as the engine does but for one thing.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool_conformance::{FixtureError, Suite, ToolFixture, ToolOptions};
+use memory_tool_core::{
+    Batch, Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem,
+    DirectoryView, Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, MemoryPath,
+    MemoryTool, Node, PathError, RenameCommand, Reply, Snippet, Store, StrReplaceCommand, ToolDefinition, ViewCommand,
+    ViewCut,
+};
+use memory_tool_local::LocalStore;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+macro_rules! faults {
+    ($($name:literal $fault:ident,)*) => {
+        /// What is wrong with a tool. `docs/conformance.md` and `vectors/faults.json` say each in words.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        enum Fault {
+            $($fault,)*
+        }
+
+        const FAULTS: &[(&str, Fault)] = &[$(($name, Fault::$fault),)*];
+    };
+}
+
+faults! {
+    "absolute-paths-within" AbsolutePathsWithin,
+    "adds-the-word-error" AddsTheWordError,
+    "adds-to-the-definition" AddsToTheDefinition,
+    "alias-wins" AliasWins,
+    "allows-dot-dot" AllowsDotDot,
+    "ascii-separators-end-lines" AsciiSeparatorsEndLines,
+    "backslash-in-names" BackslashInNames,
+    "backslash-is-a-slash" BackslashIsASlash,
+    "blank-line-after-insert" BlankLineAfterInsert,
+    "cap-in-bytes" CapInBytes,
+    "cap-in-utf16-units" CapInUtf16Units,
+    "carriage-return-line-ends" CarriageReturnLineEnds,
+    "clamps-dot-dot" ClampsDotDot,
+    "clamps-insert-line" ClampsInsertLine,
+    "clear-does-nothing" ClearDoesNothing,
+    "coerces-types" CoercesTypes,
+    "collapses-slashes" CollapsesSlashes,
+    "command-in-any-case" CommandInAnyCase,
+    "counts-hidden-files" CountsHiddenFiles,
+    "counts-lines-differently" CountsLinesDifferently,
+    "cuts-long-names" CutsLongNames,
+    "cuts-long-paths" CutsLongPaths,
+    "cuts-within-lines" CutsWithinLines,
+    "decimal-sizes" DecimalSizes,
+    "decodes-percent" DecodesPercent,
+    "deletes-root" DeletesRoot,
+    "destination-asked-first" DestinationAskedFirst,
+    "directory-named-as-one" DirectoryNamedAsOne,
+    "drops-control-characters" DropsControlCharacters,
+    "drops-decimal-zero" DropsDecimalZero,
+    "drops-dot-segments" DropsDotSegments,
+    "drops-invisible-characters" DropsInvisibleCharacters,
+    "echoes-any-length" EchoesAnyLength,
+    "empty-file-shows-nothing" EmptyFileShowsNothing,
+    "empty-new-str-refused" EmptyNewStrRefused,
+    "empty-old-str" EmptyOldStr,
+    "empty-path-is-the-root" EmptyPathIsTheRoot,
+    "empty-store-is-missing" EmptyStoreIsMissing,
+    "error-without-flag" ErrorWithoutFlag,
+    "expands-replacement-patterns" ExpandsReplacementPatterns,
+    "final-newline-added" FinalNewlineAdded,
+    "final-newlines-collapsed" FinalNewlinesCollapsed,
+    "fixed-cap" FixedCap,
+    "fixed-padding" FixedPadding,
+    "folds-normalization" FoldsNormalization,
+    "fraction-refused" FractionRefused,
+    "guesses-at-no-object" GuessesAtNoObject,
+    "guesses-encoding" GuessesEncoding,
+    "guesses-the-command" GuessesTheCommand,
+    "hides-byte-order-mark" HidesByteOrderMark,
+    "hides-control-characters" HidesControlCharacters,
+    "hides-last-empty-line" HidesLastEmptyLine,
+    "host-path-in-errors" HostPathInErrors,
+    "ignores-odd-ranges" IgnoresOddRanges,
+    "image-type-by-name" ImageTypeByName,
+    "images-by-name" ImagesByName,
+    "insert-makes-files" InsertMakesFiles,
+    "lenient-ranges" LenientRanges,
+    "line-0-is-line-1" Line0IsLine1,
+    "line-asked-first" LineAskedFirst,
+    "line-limit-off-by-one" LineLimitOffByOne,
+    "listing-cap-in-bytes" ListingCapInBytes,
+    "lists-three-levels" ListsThreeLevels,
+    "lock-left-behind" LockLeftBehind,
+    "loose-line-endings" LooseLineEndings,
+    "lost-update-above-the-store" LostUpdateAboveTheStore,
+    "misses-capital-encoding" MissesCapitalEncoding,
+    "misses-double-encoding" MissesDoubleEncoding,
+    "misses-encoding" MissesEncoding,
+    "more-aliases" MoreAliases,
+    "names-no-field" NamesNoField,
+    "negative-line-from-the-end" NegativeLineFromTheEnd,
+    "never-overwrites" NeverOverwrites,
+    "new-str-required" NewStrRequired,
+    "no-aliases" NoAliases,
+    "no-line-limit" NoLineLimit,
+    "no-view-cap" NoViewCap,
+    "null-refused" NullRefused,
+    "numbers-of-32-bits" NumbersOf32Bits,
+    "occurrences-by-line" OccurrencesByLine,
+    "offset-in-characters" OffsetInCharacters,
+    "old-mac-line-ends" OldMacLineEnds,
+    "overlapping-occurrences" OverlappingOccurrences,
+    "overwrites-on-create" OverwritesOnCreate,
+    "overwrites-text-only" OverwritesTextOnly,
+    "overwriting-reaches-rename" OverwritingReachesRename,
+    "panics-on-unknown-command" PanicsOnUnknownCommand,
+    "range-from-zero" RangeFromZero,
+    "range-of-directory-refused" RangeOfDirectoryRefused,
+    "raw-os-errors" RawOsErrors,
+    "raw-paths-in-errors" RawPathsInErrors,
+    "regex-old-str" RegexOldStr,
+    "relative-paths" RelativePaths,
+    "rename-makes-one-parent" RenameMakesOneParent,
+    "renames-into-itself" RenamesIntoItself,
+    "renames-onto-itself" RenamesOntoItself,
+    "renames-root" RenamesRoot,
+    "replaces-directories" ReplacesDirectories,
+    "replaces-first" ReplacesFirst,
+    "resolves-escapes" ResolvesEscapes,
+    "reversed-ranges-swapped" ReversedRangesSwapped,
+    "same-text-refused" SameTextRefused,
+    "same-words-for-nothing-there" SameWordsForNothingThere,
+    "shallow-sizes" ShallowSizes,
+    "short-snippet" ShortSnippet,
+    "shows-hidden" ShowsHidden,
+    "sibling-prefix" SiblingPrefix,
+    "silent-truncation" SilentTruncation,
+    "snippet-from-one" SnippetFromOne,
+    "snippet-of-whole-change" SnippetOfWholeChange,
+    "sorts-by-utf16" SortsByUtf16,
+    "sorts-whole-paths" SortsWholePaths,
+    "sorts-without-case" SortsWithoutCase,
+    "strips-insert-text" StripsInsertText,
+    "text-images" TextImages,
+    "text-mode-edits" TextModeEdits,
+    "tidies-text" TidiesText,
+    "trailing-slash-refused" TrailingSlashRefused,
+    "trims-old-str" TrimsOldStr,
+    "trims-paths" TrimsPaths,
+    "unicode-line-ends" UnicodeLineEnds,
+    "unknown-fields-refused" UnknownFieldsRefused,
+    "wrong-numbers" WrongNumbers,
+}
+
+pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+    FAULTS.iter().map(|&(name, fault)| (name, Suite::for_tool(Fixture { fault: Some(fault) }))).collect()
+}
+
+pub(crate) fn without_fault() -> Suite {
+    Suite::for_tool(Fixture { fault: None })
+}
+
+/// The directory that the files of a tool with [`Fault::HostPathInErrors`] seem to be kept in.
+const HOST_DIRECTORY: &str = "/srv/agent-7";
+
+struct Fixture {
+    fault: Option<Fault>,
+}
+
+/// Where a memory is kept.
+struct Place {
+    store: Arc<dyn Store>,
+    /// Its directory, where it has one.
+    directory: Option<TempDir>,
+}
+
+impl Place {
+    async fn new(fault: Option<Fault>) -> Result<Self, FixtureError> {
+        // These faults show in files that no command makes.
+        use Fault::{GuessesEncoding, ImageTypeByName, OverwritesTextOnly, TextImages};
+        if !matches!(fault, Some(GuessesEncoding | ImageTypeByName | OverwritesTextOnly | TextImages)) {
+            return Ok(Self { store: Arc::new(InMemoryStore::new()), directory: None });
+        }
+        // In memory, where the machine has such: every write is synced.
+        let shared_memory = Path::new("/dev/shm");
+        let directory = if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }?;
+        let store = LocalStore::open(directory.path()).await.map_err(FixtureError::failed)?;
+        Ok(Self { store: Arc::new(store), directory: Some(directory) })
+    }
+
+    fn tool(&self, options: &ToolOptions, fault: Option<Fault>) -> Arc<dyn MemoryTool> {
+        let overwrites = match fault {
+            Some(Fault::NeverOverwrites) => false,
+            Some(Fault::OverwritesOnCreate) => true,
+            _ => options.create_overwrites,
+        };
+        let cap = match fault {
+            Some(Fault::FixedCap) => Some(DEFAULT_MAX_VIEW_CHARACTERS),
+            Some(Fault::NoViewCap) => None,
+            _ => options.max_view_characters,
+        };
+        let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites).max_view_characters(cap);
+        let store = Arc::clone(&self.store);
+        Arc::new(BrokenTool {
+            engine: engine.build(),
+            store,
+            overwrites,
+            cap,
+            is_locked: AtomicBool::new(false),
+            fault,
+        })
+    }
+}
+
+#[async_trait]
+impl ToolFixture for Fixture {
+    type Guard = Place;
+
+    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Place), FixtureError> {
+        let place = Place::new(self.fault).await?;
+        Ok((place.tool(options, self.fault), place))
+    }
+
+    async fn reopen(&self, place: &Place) -> Result<Arc<dyn MemoryTool>, FixtureError> {
+        Ok(place.tool(&ToolOptions::default(), self.fault))
+    }
+
+    fn plain_files(&self, place: &Place) -> Result<PathBuf, FixtureError> {
+        let directory = place.directory.as_ref().ok_or_else(|| FixtureError::lacks("the files are kept in memory"))?;
+        Ok(directory.path().join("memories"))
+    }
+
+    fn secrets(&self, _: &Place) -> Vec<String> {
+        vec![HOST_DIRECTORY.to_owned()]
+    }
+}
+
+#[derive(Debug)]
+struct BrokenTool {
+    engine: Engine<Arc<dyn Store>>,
+    store: Arc<dyn Store>,
+    overwrites: bool,
+    cap: Option<NonZeroUsize>,
+    /// Whether somebody edits, for [`Fault::LockLeftBehind`].
+    is_locked: AtomicBool,
+    fault: Option<Fault>,
+}
+
+#[async_trait]
+impl MemoryTool for BrokenTool {
+    async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
+        let ViewCommand { path, view_range, .. } = command;
+        let outcome = match self.fault {
+            Some(Fault::CapInBytes) => self.view_capped(command, char::len_utf8).await,
+            Some(Fault::CapInUtf16Units) => self.view_capped(command, char::len_utf16).await,
+            _ => self.engine.view(command).await,
+        };
+        match (self.fault, outcome) {
+            (Some(Fault::GuessesEncoding), Err(Error::NotText { .. })) => {
+                let text = String::from_utf8_lossy(&content(&*self.store, path).await.unwrap()).into_owned();
+                Ok(Reply::File(FileView::new(path.clone(), text, 1, 1)))
+            }
+            (Some(Fault::ImageTypeByName), Ok(Reply::Image(mut image))) => {
+                image.media_type = if path.as_str().ends_with(".png") { "image/png" } else { "image/jpeg" };
+                Ok(Reply::Image(image))
+            }
+            (Some(Fault::LenientRanges), Err(Error::InvalidViewRange { view_range, .. }))
+                if view_range.resolve(usize::MAX).is_some() =>
+            {
+                Ok(Reply::Text(format!("Here's the content of {path} with line numbers:\n")))
+            }
+            (Some(Fault::NoLineLimit), Err(Error::TooManyLines { .. })) => {
+                Ok(Reply::File(FileView::new(path.clone(), "", 1, 1_000_000)))
+            }
+            (Some(Fault::RangeOfDirectoryRefused), Ok(Reply::Directory(_))) if view_range.is_some() => {
+                Err(Error::other("Error: The `view_range` parameter is not allowed for a directory"))
+            }
+            (Some(Fault::TextImages), Ok(Reply::Image(_))) => {
+                Err(Error::NotText { command: CommandName::View, path: path.clone() })
+            }
+            (Some(fault), Ok(Reply::File(view))) => self.show_file(fault, view, view_range.is_some()).await,
+            (Some(fault), Ok(Reply::Directory(view))) => self.show_directory(fault, view).await,
+            (_, outcome) => outcome,
+        }
+    }
+
+    async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
+        let mut command = command.clone();
+        let CreateCommand { path, file_text, .. } = &mut command;
+        match self.fault {
+            Some(Fault::OverwritesTextOnly) => {
+                let before = content(&*self.store, path).await.unwrap_or_default();
+                if str::from_utf8(&before).is_err() {
+                    return Err(Error::NotText { command: CommandName::Create, path: path.clone() });
+                }
+            }
+            Some(Fault::ReplacesDirectories) if !path.is_root() && self.node(path).await == Node::Directory => {
+                self.engine.delete(&DeleteCommand::new(path.clone())).await?;
+            }
+            Some(Fault::ResolvesEscapes) => *file_text = file_text.replace("\\n", "\n"),
+            Some(Fault::TidiesText) => {
+                let lines = file_text.split('\n').map(|line| line.trim_end_matches([' ', '\t']));
+                *file_text = lines.collect::<Vec<_>>().join("\n");
+            }
+            _ => {}
+        }
+        self.engine.create(&command).await
+    }
+
+    async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
+        let StrReplaceCommand { path, old_str, new_str, .. } = command;
+        if self.fault == Some(Fault::DirectoryNamedAsOne) {
+            self.refuse_directory(path).await?;
+        }
+        let Some(before) = self.text(path).await else { return self.engine.str_replace(command).await };
+        let mut command = command.clone();
+        match self.fault {
+            Some(Fault::ExpandsReplacementPatterns) => {
+                command.new_str = new_str.replace("$$", "$").replace("$&", old_str).replace("\\1", "");
+            }
+            Some(Fault::LooseLineEndings) if !before.contains(old_str) => {
+                let loose = old_str.replace('\n', "\r\n");
+                command.old_str = if before.contains(&loose) { loose } else { command.old_str };
+            }
+            Some(Fault::LostUpdateAboveTheStore) => {
+                return self.edit_aside(path, &before, Command::StrReplace(command)).await;
+            }
+            Some(Fault::OverlappingOccurrences) if !old_str.is_empty() => {
+                let starts = before.char_indices().map(|(start, _)| start);
+                let starts = starts.filter(|&start| before[start..].starts_with(old_str));
+                let lines: Vec<_> = starts.map(|start| line_at(&before, start)).collect();
+                if lines.len() > 1 {
+                    return Err(Error::MultipleMatches { old_str: old_str.clone(), lines });
+                }
+            }
+            Some(Fault::RegexOldStr) => {
+                command.old_str = first_match(&before, old_str).unwrap_or(old_str).to_owned();
+            }
+            Some(Fault::SameTextRefused) if old_str == new_str => {
+                return Err(Error::other("Error: Parameters `old_str` and `new_str` are the same"));
+            }
+            Some(Fault::TrimsOldStr) => command.old_str = old_str.trim_end_matches(' ').to_owned(),
+            _ => {}
+        }
+        match (self.fault, self.engine.str_replace(&command).await) {
+            (Some(Fault::EmptyOldStr), Err(Error::EmptyOldStr { .. }))
+            | (Some(Fault::ReplacesFirst), Err(Error::MultipleMatches { .. })) => {
+                let after = before.replacen(old_str, new_str, 1);
+                self.overwrite(path, after.clone()).await;
+                Ok(Reply::Replaced { path: path.clone(), snippet: Snippet::new(1, after) })
+            }
+            (Some(Fault::OccurrencesByLine), Err(Error::MultipleMatches { old_str, mut lines })) => {
+                lines.dedup();
+                Err(Error::MultipleMatches { old_str, lines })
+            }
+            (Some(fault), Ok(Reply::Replaced { path, mut snippet })) => {
+                let after = self.text(&path).await.unwrap_or_default();
+                let start = before.find(old_str).unwrap_or_default();
+                let line = line_at(&before, start);
+                match fault {
+                    Fault::FinalNewlinesCollapsed if after.ends_with("\n\n") => {
+                        self.overwrite(&path, format!("{}\n", after.trim_end_matches('\n'))).await;
+                    }
+                    Fault::OffsetInCharacters if !before.is_ascii() => {
+                        let start = before.floor_char_boundary(before[..start].chars().count());
+                        let end = before.floor_char_boundary(start + old_str.len());
+                        self.overwrite(&path, [&before[..start], new_str, &before[end..]].concat()).await;
+                    }
+                    Fault::ShortSnippet => snippet = lines_around(&after, line, 1, 2),
+                    Fault::SnippetFromOne => snippet.first_line = 1,
+                    Fault::SnippetOfWholeChange => {
+                        snippet = lines_around(&after, line, 2, 2 + new_str.matches('\n').count());
+                    }
+                    Fault::TextModeEdits if after.contains("\r\n") => {
+                        self.overwrite(&path, after.replace("\r\n", "\n")).await;
+                    }
+                    _ => {}
+                }
+                Ok(Reply::Replaced { path, snippet })
+            }
+            (_, outcome) => outcome,
+        }
+    }
+
+    async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
+        match self.fault {
+            Some(Fault::DirectoryNamedAsOne) => self.refuse_directory(&command.path).await?,
+            Some(Fault::LockLeftBehind) => return self.insert_under_lock(command).await,
+            _ => {}
+        }
+        let Some(before) = self.text(&command.path).await else { return self.insert_into_nothing(command).await };
+        let mut command = command.clone();
+        let InsertCommand { path, insert_line, insert_text, .. } = &mut command;
+        match self.fault {
+            Some(Fault::BlankLineAfterInsert) if insert_text.ends_with('\n') => insert_text.push('\n'),
+            Some(Fault::ClampsInsertLine) => *insert_line = (*insert_line).min(before.split('\n').count() as i128),
+            Some(Fault::CountsLinesDifferently) => {
+                let total_lines = before.lines().count();
+                if *insert_line > total_lines as i128 {
+                    return Err(Error::InvalidInsertLine { insert_line: *insert_line, total_lines });
+                }
+            }
+            Some(Fault::Line0IsLine1) => *insert_line += i128::from(*insert_line == 0),
+            Some(Fault::LostUpdateAboveTheStore) => {
+                return self.edit_aside(&path.clone(), &before, Command::Insert(command)).await;
+            }
+            Some(Fault::NegativeLineFromTheEnd) if *insert_line < 0 => {
+                *insert_line = (*insert_line + before.split('\n').count() as i128).max(0);
+            }
+            Some(Fault::NumbersOf32Bits) => *insert_line = i128::from(*insert_line as i32),
+            Some(Fault::StripsInsertText) => *insert_text = insert_text.trim_end_matches('\n').to_owned(),
+            _ => {}
+        }
+        let reply = self.engine.insert(&command).await?;
+        let after = self.text(&command.path).await.unwrap_or_default();
+        match self.fault {
+            Some(Fault::FinalNewlineAdded) if !after.ends_with('\n') => {
+                self.overwrite(&command.path, format!("{after}\n")).await;
+            }
+            Some(Fault::TextModeEdits) if after.contains("\r\n") => {
+                self.overwrite(&command.path, after.replace("\r\n", "\n")).await;
+            }
+            _ => {}
+        }
+        Ok(reply)
+    }
+
+    async fn delete(&self, command: &DeleteCommand) -> Result<Reply, Error> {
+        let path = &command.path;
+        if self.fault == Some(Fault::DeletesRoot) && path.is_root() {
+            self.engine.clear_all_memory().await?;
+            return Ok(Reply::Deleted { path: path.clone() });
+        }
+        self.engine.delete(command).await
+    }
+
+    async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error> {
+        let RenameCommand { old_path, new_path, .. } = command;
+        let renamed = Reply::Renamed { old_path: old_path.clone(), new_path: new_path.clone() };
+        if self.fault == Some(Fault::RenameMakesOneParent)
+            && self.node(old_path).await != Node::Absent
+            && !new_path.is_beneath(old_path)
+            && let Some(above) = new_path.parents().nth(1)
+            && self.node(&above).await == Node::Absent
+        {
+            return Err(Error::NotFound { command: CommandName::Rename, path: above });
+        }
+        match (self.fault, self.engine.rename(command).await) {
+            (Some(Fault::DestinationAskedFirst), Err(Error::NotFound { .. }))
+                if self.node(new_path).await != Node::Absent =>
+            {
+                Err(Error::DestinationExists { path: new_path.clone() })
+            }
+            (Some(Fault::OverwritingReachesRename), Err(Error::DestinationExists { .. })) if self.overwrites => {
+                self.engine.delete(&DeleteCommand::new(new_path.clone())).await?;
+                self.engine.rename(command).await
+            }
+            (Some(Fault::RenamesIntoItself), Err(Error::RenameIntoItself { .. })) => {
+                self.engine.delete(&DeleteCommand::new(old_path.clone())).await?; // moved to where nothing leads
+                Ok(renamed)
+            }
+            (Some(Fault::RenamesOntoItself), Err(Error::DestinationExists { .. })) if old_path == new_path => {
+                Ok(renamed)
+            }
+            (Some(Fault::RenamesRoot), Err(Error::RootIsFixed { .. })) if !new_path.is_root() => {
+                for file in self.store.list(old_path).await.unwrap() {
+                    let moved = file.path.rebase(old_path, new_path)?;
+                    self.engine.rename(&RenameCommand::new(file.path, moved)).await?;
+                }
+                Ok(renamed)
+            }
+            (_, outcome) => outcome,
+        }
+    }
+
+    async fn clear_all_memory(&self) -> Result<Reply, Error> {
+        if self.fault == Some(Fault::ClearDoesNothing) {
+            Ok(Reply::Cleared)
+        } else {
+            self.engine.clear_all_memory().await
+        }
+    }
+
+    async fn call(&self, mut input: Value) -> Result<Reply, Error> {
+        let Some(fault) = self.fault else { return self.execute(&Command::parse(input)?).await };
+        match &mut input {
+            Value::Object(fields) => misread_fields(fault, fields)?,
+            _ if fault == Fault::GuessesAtNoObject => input = json!({"command": "view", "path": "/memories"}),
+            _ => {}
+        }
+        let outcome = match Command::parse(input) {
+            Ok(command) => self.execute(&command).await,
+            Err(error) => Err(error),
+        };
+        misreport(fault, outcome)
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        let definition = self.engine.definition();
+        if self.fault == Some(Fault::AddsToTheDefinition) { definition.with_strict(true) } else { definition }
+    }
+}
+
+impl BrokenTool {
+    async fn text(&self, path: &MemoryPath) -> Option<String> {
+        String::from_utf8(content(&*self.store, path).await?).ok()
+    }
+
+    async fn node(&self, path: &MemoryPath) -> Node {
+        self.store.read(path).await.unwrap()
+    }
+
+    async fn refuse_directory(&self, path: &MemoryPath) -> Result<(), Error> {
+        match self.node(path).await {
+            Node::Directory => Err(Error::other(format!("Error: The path {path} is a directory"))),
+            Node::Absent | Node::File(_) => Ok(()),
+        }
+    }
+
+    async fn insert_into_nothing(&self, command: &InsertCommand) -> Result<Reply, Error> {
+        let InsertCommand { path, insert_line, insert_text, .. } = command;
+        match (self.fault, self.engine.insert(command).await) {
+            (Some(Fault::InsertMakesFiles), Err(Error::NotFound { .. })) if self.node(path).await == Node::Absent => {
+                self.engine.create(&CreateCommand::new(path.clone(), insert_text)).await?;
+                Ok(Reply::Inserted { path: path.clone() })
+            }
+            (Some(Fault::LineAskedFirst), Err(Error::NotFound { .. })) if *insert_line < 0 => {
+                Err(Error::InvalidInsertLine { insert_line: *insert_line, total_lines: 0 })
+            }
+            (_, outcome) => outcome,
+        }
+    }
+
+    /// Takes its turn. Where the future is dropped, nobody gets one any more.
+    async fn insert_under_lock(&self, command: &InsertCommand) -> Result<Reply, Error> {
+        for _ in 0..1_000 {
+            if !self.is_locked.swap(true, Ordering::SeqCst) {
+                sleep(Duration::from_millis(3)).await;
+                let outcome = self.engine.insert(command).await;
+                self.is_locked.store(false, Ordering::SeqCst);
+                return outcome;
+            }
+            sleep(Duration::from_millis(3)).await;
+        }
+        Err(Error::Conflict { path: command.path.clone() })
+    }
+
+    /// Writes without a word of what was there before.
+    async fn overwrite(&self, path: &MemoryPath, text: impl Into<Vec<u8>>) {
+        self.store.apply(Batch::new().write(path.clone(), text.into()).unwrap()).await.unwrap();
+    }
+
+    /// Edits the text in another place and brings it back, whatever happened to the file in the meantime.
+    async fn edit_aside(&self, path: &MemoryPath, text: &str, edit: Command) -> Result<Reply, Error> {
+        let aside = Engine::new(InMemoryStore::new());
+        aside.create(&CreateCommand::new(path.clone(), text)).await?;
+        let reply = aside.execute(&edit).await?;
+        sleep(Duration::from_millis(1)).await;
+        self.overwrite(path, content(aside.store(), path).await.unwrap()).await;
+        Ok(reply)
+    }
+
+    /// Shows as many characters as have the width of the cap in other units.
+    async fn view_capped(&self, command: &ViewCommand, width: fn(char) -> usize) -> Result<Reply, Error> {
+        let engine = Engine::builder(Arc::clone(&self.store));
+        let whole = engine.clone().max_view_characters(None).build().view(command).await;
+        let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
+        let widths = whole.text.chars().scan(0, |sum, character| {
+            *sum += width(character);
+            Some(*sum)
+        });
+        let fitting = widths.take_while(|&sum| sum <= cap.get()).count();
+        engine.max_view_characters(NonZeroUsize::new(fitting)).build().view(command).await
+    }
+
+    async fn show_file(&self, fault: Fault, mut view: FileView, is_range: bool) -> Result<Reply, Error> {
+        match fault {
+            Fault::AsciiSeparatorsEndLines => {
+                view.text = view.text.replace(['\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}'], "\n");
+            }
+            Fault::CarriageReturnLineEnds => view.text = view.text.replace("\r\n", "\n"),
+            Fault::CutsWithinLines => {
+                if let (Some(cap), Some(ViewCut::Lines)) = (self.cap, &view.cut) {
+                    let whole = self.text(&view.path).await.unwrap();
+                    let lines: Vec<_> = whole.split('\n').skip(view.first_line - 1).collect();
+                    view.text = lines.join("\n").chars().take(cap.get()).collect();
+                }
+            }
+            Fault::EmptyFileShowsNothing if view.total_lines == 1 && view.text.is_empty() => {
+                return Ok(Reply::Text(format!("Here's the content of {} with line numbers:", view.path)));
+            }
+            Fault::FixedPadding => return Ok(Reply::Text(with_fixed_padding(&view.to_string()))),
+            Fault::HidesByteOrderMark => view.text = view.text.trim_start_matches('\u{feff}').to_owned(),
+            Fault::HidesControlCharacters => view.text = view.text.replace(['\0', '\u{1b}'], ""),
+            Fault::HidesLastEmptyLine if is_range => {
+                view.text = view.text.strip_suffix('\n').unwrap_or(&view.text).to_owned();
+            }
+            Fault::ImagesByName if view.path.as_str().ends_with(".png") => {
+                return Ok(Reply::Image(ImageView::new(view.path, "image/png", view.text.into_bytes())));
+            }
+            Fault::LineLimitOffByOne if view.total_lines == 999_999 => {
+                return Err(Error::TooManyLines { path: view.path });
+            }
+            Fault::OldMacLineEnds => {
+                let texts = view.text.split("\r\n").map(|text| text.replace('\r', "\n"));
+                view.text = texts.collect::<Vec<_>>().join("\r\n");
+            }
+            Fault::SilentTruncation => view.cut = None,
+            Fault::UnicodeLineEnds => view.text = view.text.replace(['\u{85}', '\u{2028}'], "\n"),
+            Fault::WrongNumbers if is_range => view.first_line = 1,
+            _ => {}
+        }
+        Ok(Reply::File(view))
+    }
+
+    async fn show_directory(&self, fault: Fault, mut view: DirectoryView) -> Result<Reply, Error> {
+        match fault {
+            Fault::CountsHiddenFiles => {
+                view.size = self.store.list(&view.path).await.unwrap().iter().map(|file| file.size).sum();
+            }
+            Fault::DecimalSizes => {
+                view.size = to_decimal(view.size);
+                view.items.iter_mut().for_each(|item| item.size = to_decimal(item.size));
+            }
+            Fault::DropsDecimalZero => return Ok(Reply::Text(view.to_string().replace(".0K\t", "K\t"))),
+            Fault::EmptyStoreIsMissing if view.path.is_root() && view.items.is_empty() => {
+                return Err(Error::NotFound { command: CommandName::View, path: view.path });
+            }
+            Fault::ListingCapInBytes
+                if view.omitted == 0 && self.cap.is_some_and(|cap| view.to_string().len() > cap.get()) =>
+            {
+                view.items.pop();
+                view.omitted = 1;
+            }
+            Fault::ListsThreeLevels => {
+                let is_hidden = |name: &&str| name.starts_with('.') || *name == "node_modules";
+                self.add_items(&mut view, |names| names.len() == 3 && !names.iter().any(is_hidden)).await;
+            }
+            Fault::ShallowSizes => {
+                view.size = view.items.iter().filter(|item| !item.is_directory).map(|item| item.size).sum();
+            }
+            Fault::ShowsHidden => {
+                self.add_items(&mut view, |names| names.len() == 1 && names[0].starts_with('.')).await;
+            }
+            Fault::SilentTruncation => view.omitted = 0,
+            Fault::SortsByUtf16 => {
+                view.items.sort_by_key(|item| item.path.segments().map(utf16_units).collect::<Vec<_>>());
+            }
+            Fault::SortsWholePaths => view.items.sort_by(|one, other| one.path.as_str().cmp(other.path.as_str())),
+            Fault::SortsWithoutCase => {
+                view.items.sort_by_key(|item| item.path.segments().map(str::to_lowercase).collect::<Vec<_>>());
+            }
+            _ => {}
+        }
+        Ok(Reply::Directory(view))
+    }
+
+    /// Adds the files that are meant, going by their names beneath the directory.
+    async fn add_items(&self, view: &mut DirectoryView, is_meant: impl Fn(&[&str]) -> bool) {
+        for file in self.store.list(&view.path).await.unwrap() {
+            let names: Vec<_> = file.path.segments().skip(view.path.segments().count()).collect();
+            if is_meant(&names) {
+                view.items.push(DirectoryItem::new(file.path.clone(), file.size, false));
+            }
+        }
+        view.items.sort_by(|one, other| one.path.cmp(&other.path));
+    }
+}
+
+async fn content(store: &dyn Store, path: &MemoryPath) -> Option<Vec<u8>> {
+    match store.read(path).await.ok()? {
+        Node::File(file) => Some(file.content),
+        Node::Absent | Node::Directory => None,
+    }
+}
+
+fn utf16_units(text: &str) -> Vec<u16> {
+    text.encode_utf16().collect()
+}
+
+/// The 1-based number of the line that the offset is in.
+fn line_at(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
+}
+
+fn lines_around(text: &str, line: usize, above: usize, below: usize) -> Snippet {
+    let first = line.saturating_sub(above).max(1);
+    let lines: Vec<_> = text.split('\n').skip(first - 1).take(line + below + 1 - first).collect();
+    Snippet::new(first, lines.join("\n"))
+}
+
+/// What a pattern finds first in which `.` stands for any character.
+fn first_match<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
+    text.char_indices().find_map(|(start, _)| {
+        let rest = &text[start..];
+        let mut found = rest.chars();
+        let matches = pattern.chars().all(|wanted| found.next().is_some_and(|found| wanted == '.' || wanted == found));
+        matches.then(|| &rest[..rest.len() - found.as_str().len()])
+    })
+}
+
+/// A number of bytes that is shown in units of 1,024 as this one would be in units of 1,000.
+fn to_decimal(size: u64) -> u64 {
+    match size {
+        0..1_000 => size,
+        1_000..1_000_000 => size * 1_024 / 1_000,
+        _ => size * 1_024 / 1_000 * 1_024 / 1_000,
+    }
+}
+
+/// The view of a file with five blanks before each number, however long it is.
+fn with_fixed_padding(view: &str) -> String {
+    let pad = |line: &str| match line.trim_start().split_once('\t') {
+        Some((number, text)) if number.parse::<usize>().is_ok() => format!("     {number}\t{text}"),
+        _ => line.to_owned(),
+    };
+    view.split('\n').map(pad).collect::<Vec<_>>().join("\n")
+}
+
+/// Takes the fields of the input for something else, or refuses them.
+fn misread_fields(fault: Fault, fields: &mut Map<String, Value>) -> Result<(), Error> {
+    for field in ["path", "old_path", "new_path"] {
+        if let Some(Value::String(path)) = fields.get_mut(field) {
+            *path = misread_path(fault, path)?;
+        }
+    }
+    let command = fields.get("command").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match (fault, command.as_str()) {
+        (Fault::AliasWins, "insert") => take_for(fields, "new_str", "insert_text"),
+        (Fault::AliasWins, "rename") => take_for(fields, "path", "old_path"),
+        (Fault::CoercesTypes, "create") => {
+            if let Some(text @ Value::Number(_)) = fields.get_mut("file_text") {
+                *text = Value::String(text.to_string());
+            }
+        }
+        (Fault::CommandInAnyCase, command) => {
+            if let Ok(command) = command.to_lowercase().parse::<CommandName>() {
+                fields.insert("command".to_owned(), command.as_str().into());
+            }
+        }
+        (Fault::EmptyNewStrRefused, "str_replace") if fields.get("new_str") == Some(&json!("")) => {
+            return Err(missing(CommandName::StrReplace, "new_str"));
+        }
+        (Fault::FractionRefused, _) if fields.get("insert_line").is_some_and(Value::is_f64) => {
+            return Err(Error::other("Error: Field `insert_line` must be an integer"));
+        }
+        (Fault::GuessesTheCommand, "") if fields.contains_key("path") => {
+            fields.insert("command".to_owned(), json!("view"));
+        }
+        (Fault::IgnoresOddRanges, "view") => {
+            let is_pair = |range: &Value| range.as_array().is_some_and(|lines| lines.len() == 2);
+            fields.retain(|field, value| field != "view_range" || is_pair(value));
+        }
+        (Fault::MoreAliases, "create") => take_for(fields, "new_str", "file_text"),
+        (Fault::NewStrRequired, "str_replace") if !fields.contains_key("new_str") => {
+            Command::parse(Value::Object(fields.clone()))?;
+            return Err(missing(CommandName::StrReplace, "new_str"));
+        }
+        (Fault::NoAliases, "insert") => _ = fields.remove("new_str"),
+        (Fault::NoAliases, "rename") => _ = fields.remove("path"),
+        (Fault::NullRefused, _) => {
+            let optional = ["view_range", "new_str"];
+            if let Some(field) = optional.into_iter().find(|&field| fields.get(field).is_some_and(Value::is_null)) {
+                return Err(Error::other(format!("Error: Field `{field}` must not be null")));
+            }
+        }
+        (Fault::RangeFromZero, "view") => {
+            if let Some(first) = fields.get_mut("view_range").and_then(|range| range.get_mut(0))
+                && *first == json!(0)
+            {
+                *first = json!(1);
+            }
+        }
+        (Fault::ReversedRangesSwapped, "view") => {
+            if let Some(range) = fields.get_mut("view_range").and_then(Value::as_array_mut)
+                && range.iter().all(|line| line.as_u64().is_some_and(|line| line > 0))
+            {
+                range.sort_by_key(Value::as_u64);
+            }
+        }
+        (Fault::UnknownFieldsRefused, _) => {
+            let known = Command::parse(Value::Object(fields.clone())).map(serde_json::to_value);
+            let is_known = |field: &str, known: &Value| {
+                known.get(field).is_some() || ["path", "new_str", "view_range"].contains(&field)
+            };
+            if let Ok(Ok(known)) = known
+                && let Some(unknown) = fields.keys().find(|field| !is_known(field, &known))
+            {
+                return Err(Error::other(format!("Error: Unknown field `{unknown}`")));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn missing(command: CommandName, field: &'static str) -> Error {
+    InputError::MissingField { command: Some(command), field }.into()
+}
+
+/// Takes the value of one field for that of another.
+fn take_for(fields: &mut Map<String, Value>, taken: &str, field: &str) {
+    if let Some(value) = fields.remove(taken) {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
+/// Takes the path for another one, or refuses it.
+fn misread_path(fault: Fault, path: &str) -> Result<String, Error> {
+    match path.strip_prefix("/memories/") {
+        Some(beneath) => Ok(format!("/memories/{}", misread_names(fault, path, beneath)?)),
+        None => misread_outside(fault, path),
+    }
+}
+
+fn misread_outside(fault: Fault, path: &str) -> Result<String, Error> {
+    Ok(match fault {
+        Fault::AbsolutePathsWithin if path.starts_with('/') && path != "/memories" => format!("/memories{path}"),
+        Fault::EchoesAnyLength if path.len() > 1_024 => {
+            return Err(Error::other(format!("Error: Path must start with /memories, got: {path}")));
+        }
+        Fault::EmptyPathIsTheRoot if path.is_empty() => "/memories".to_owned(),
+        Fault::RelativePaths if !path.is_empty() && !path.starts_with('/') => format!("/memories/{path}"),
+        Fault::SiblingPrefix if path != "/memories" => path.replacen("/memories", "/memories/", 1),
+        Fault::TrimsPaths => path.trim().to_owned(),
+        _ => path.to_owned(),
+    })
+}
+
+fn misread_names(fault: Fault, path: &str, beneath: &str) -> Result<String, Error> {
+    let is_traversal = || matches!(MemoryPath::parse(path), Err(PathError::Traversal { .. }));
+    let names = || beneath.split('/');
+    let joined = |names: Vec<&str>| names.join("/");
+    Ok(match fault {
+        Fault::AllowsDotDot => resolved(beneath, false).unwrap_or_else(|| beneath.to_owned()),
+        Fault::BackslashInNames => beneath.replace('\\', "_"),
+        Fault::BackslashIsASlash => beneath.replace('\\', "/"),
+        Fault::ClampsDotDot => resolved(beneath, true).unwrap_or_default(),
+        Fault::CollapsesSlashes => joined(names().filter(|name| !name.is_empty()).collect()),
+        Fault::CutsLongNames => joined(names().map(|name| &name[..name.floor_char_boundary(255)]).collect()),
+        Fault::CutsLongPaths => beneath[..beneath.floor_char_boundary(1_014)].to_owned(),
+        Fault::DecodesPercent => percent_decoded(beneath),
+        Fault::DropsControlCharacters => beneath.replace(char::is_control, ""),
+        Fault::DropsDotSegments => joined(names().filter(|&name| name != ".").collect()),
+        Fault::DropsInvisibleCharacters => beneath.replace(['\u{ad}', '\u{200b}', '\u{200d}', '\u{feff}'], ""),
+        Fault::FoldsNormalization => beneath.replace("e\u{301}", "é"),
+        Fault::MissesCapitalEncoding if is_traversal() => beneath.replace("%2E", "_").replace("%2F", "_"),
+        Fault::MissesDoubleEncoding if is_traversal() => beneath.replace("%25", "_"),
+        Fault::MissesEncoding if is_traversal() => beneath.replace('%', "_"),
+        Fault::RawPathsInErrors if beneath.contains(char::is_control) => {
+            return Err(Error::other(format!("Error: Path {path} contains a control character")));
+        }
+        Fault::TrailingSlashRefused if beneath.ends_with('/') => {
+            return Err(PathError::EmptySegment { path: path.to_owned() }.into());
+        }
+        Fault::TrimsPaths => beneath.trim().to_owned(),
+        _ => beneath.to_owned(),
+    })
+}
+
+/// The path without `..`. Where it leads out of the memory it stays at the root, or there is none.
+fn resolved(beneath: &str, stays: bool) -> Option<String> {
+    let mut names = Vec::new();
+    for name in beneath.split('/') {
+        if name != ".." {
+            names.push(name);
+        } else if names.pop().is_none() && !stays {
+            return None;
+        }
+    }
+    Some(names.join("/"))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut decoded = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => decoded.extend([&[byte], &part.as_bytes()[2..]].concat()),
+            None => decoded.extend([b"%", part.as_bytes()].concat()),
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+/// Says something else of what came of a command.
+fn misreport(fault: Fault, outcome: Result<Reply, Error>) -> Result<Reply, Error> {
+    let error = match outcome {
+        Ok(reply) => return Ok(reply),
+        Err(error) => error,
+    };
+    match (fault, &error) {
+        (
+            Fault::AddsTheWordError,
+            Error::MultipleMatches { .. } | Error::NoMatch { .. } | Error::TooManyLines { .. },
+        ) => Err(Error::other(format!("Error: {error}"))),
+        (Fault::ErrorWithoutFlag, Error::NoMatch { .. } | Error::MultipleMatches { .. }) => {
+            Ok(Reply::Text(error.to_string()))
+        }
+        (Fault::HostPathInErrors, Error::ParentIsFile { parent, .. }) => {
+            Err(Error::other(format!("{error} ({HOST_DIRECTORY}{parent})")))
+        }
+        (Fault::NamesNoField, Error::Input(InputError::MissingField { .. } | InputError::WrongType { .. })) => {
+            Err(Error::other("Error: The input is not valid"))
+        }
+        (Fault::PanicsOnUnknownCommand, Error::Input(InputError::UnknownCommand { .. })) => unreachable!("{error}"),
+        (Fault::RawOsErrors, Error::Path(PathError::SegmentTooLong { .. })) => {
+            Err(Error::other("Error: File name too long (os error 36)"))
+        }
+        (Fault::SameWordsForNothingThere, Error::NotFound { command: CommandName::StrReplace, path }) => {
+            Err(Error::NotFound { command: CommandName::Insert, path: path.clone() })
+        }
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,79 @@
+//! The suite tested itself: backends that each have one fault, and must fail exactly the cases that name it.
+
+#![allow(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and serves by printing"
+)]
+
+mod broken;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use memory_tool_conformance::{Report, Suite};
+use tokio::runtime::Runtime;
+
+fn main() -> ExitCode {
+    if let Some(status) = broken::serve_when_asked() {
+        return status;
+    }
+    let subjects = broken::all();
+    let mut trials = vec![trial_of_names(&subjects.iter().map(|(fault, _)| *fault).collect())];
+    trials.extend(
+        broken::without_fault().into_iter().map(|(name, suite)| Trial::test(name, || expect_no_failure(suite))),
+    );
+    trials.extend(subjects.into_iter().map(|(fault, suite)| Trial::test(fault, || expect_failures(fault, suite))));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn run(suite: &Suite) -> Report {
+    Runtime::new().unwrap().block_on(suite.run())
+}
+
+/// Each fault that is described is one that a backend here has, and the cases that it names exist.
+fn trial_of_names(built: &BTreeSet<&'static str>) -> Trial {
+    let built: BTreeSet<_> = built.iter().map(|&fault| fault.to_owned()).collect();
+    Trial::test("every-fault-is-described-and-built", move || {
+        let described: BTreeSet<_> = Suite::faults().into_iter().map(|fault| fault.name).collect();
+        expect_same("described", &described, "built", &built)?;
+        let ids: BTreeSet<_> = Suite::all_cases().into_iter().map(|case| case.id).collect();
+        let named: BTreeSet<_> = Suite::faults().into_iter().flat_map(|fault| fault.cases).collect();
+        let unknown: Vec<_> = named.difference(&ids).collect();
+        if unknown.is_empty() { Ok(()) } else { Err(format!("there are no cases {unknown:?}").into()) }
+    })
+}
+
+/// The right backend that the broken ones are made of passes everything, so that their faults alone make them fail.
+fn expect_no_failure(suite: Suite) -> Result<(), Failed> {
+    let report = run(&suite);
+    if report.is_success() { Ok(()) } else { Err(report.to_string().into()) }
+}
+
+fn expect_failures(fault: &str, suite: Suite) -> Result<(), Failed> {
+    let report = run(&suite);
+    let failed: BTreeSet<_> = report.failed().map(|(case, _)| case.id.clone()).collect();
+    let faults = Suite::faults();
+    let named = faults.into_iter().find(|known| known.name == fault).map(|fault| fault.cases).unwrap_or_default();
+    if named.is_empty() {
+        return Err(format!("it names no case, and fails {failed:?}").into());
+    }
+    expect_same("failed", &failed, "named", &named.into_iter().collect())
+}
+
+fn expect_same(
+    left_name: &str,
+    left: &BTreeSet<String>,
+    right_name: &str,
+    right: &BTreeSet<String>,
+) -> Result<(), Failed> {
+    if left == right {
+        return Ok(());
+    }
+    let only = |of: &BTreeSet<String>, other: &BTreeSet<String>| of.difference(other).cloned().collect::<Vec<_>>();
+    let (only_left, only_right) = (only(left, right), only(right, left));
+    Err(format!("{left_name} but not {right_name}: {only_left:?}\n{right_name} but not {left_name}: {only_right:?}")
+        .into())
+}

@@ -1,0 +1,27 @@
+//! The conformance suite on the store of `examples/custom_store.rs`.
+
+#[path = "../examples/custom_store.rs"]
+mod custom_store;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use custom_store::MapStore;
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::Store;
+
+struct Fixture;
+
+#[async_trait]
+impl StoreFixture for Fixture {
+    type Guard = ();
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, ()), FixtureError> {
+        Ok((Arc::new(MapStore::default()), ()))
+    }
+}
+
+fn main() -> ExitCode {
+    Suite::for_store(Fixture).test()
+}
