@@ -126,14 +126,14 @@ impl dyn Subject + '_ {
 
     /// What another program does: a file is there, whatever was before.
     pub(crate) async fn put(&self, path: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
+        if let Ok(directory) = self.plain_files() {
+            return put_plain_file(directory, path, content).await;
+        }
         if let Ok(store) = self.store() {
             let batch = Batch::new().write(path.clone(), content).map_err(|error| Failure::new(error.to_string()))?;
             return store.apply(batch).await.map_err(|error| {
                 Failure::new(format!("the store refuses to write {path}: {}", causes(&error))).into()
             });
-        }
-        if let Ok(directory) = self.plain_files() {
-            return put_plain_file(directory, path, content).await;
         }
         let text = String::from_utf8(content).map_err(|_| {
             Stop::lacks(Need::ForeignFiles, "no other program can put a file there, and no command makes such a file")

@@ -215,6 +215,10 @@ impl Suite {
     /// What the backend lacks: what was declared, and what the fixture says when it is asked.
     async fn find_lacks(&self) -> BTreeMap<Need, String> {
         let mut lacks = self.declared_lacks.clone();
+        if cfg!(not(unix)) {
+            let reason = "links and special files are only known how to be made on Unix";
+            lacks.entry(Need::PlainFiles).or_insert(reason.to_owned());
+        }
         let probing = async {
             let mut found = Vec::new();
             let subject = self.door.fresh(&ToolOptions::default(), self.answer_timeout).await?;

@@ -42,34 +42,6 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
 }
 
 #[tokio::test]
-async fn p5_a_directory_without_files_does_not_exist_and_is_not_in_the_way() {
-    let memory = Memory::new().await;
-    fs::create_dir_all(memory.on_disk("/memories/empty/deeper")).unwrap();
-    assert!(memory.view("/memories").await.ends_with("\n0B\t/memories"));
-    let missing = "The path /memories/empty does not exist. Please provide a valid path.";
-    assert_eq!(memory.view("/memories/empty").await, missing);
-    assert_eq!(memory.delete("/memories/empty").await, "Error: The path /memories/empty does not exist");
-    assert_eq!(memory.rename("/memories/empty", "/memories/x").await, "Error: The path /memories/empty does not exist");
-    assert_eq!(memory.create("/memories/empty", "now a file").await, "File created successfully at: /memories/empty");
-    fs::create_dir_all(memory.on_disk("/memories/target")).unwrap();
-    let renamed = memory.rename("/memories/empty", "/memories/target").await;
-    assert_eq!(renamed, "Successfully renamed /memories/empty to /memories/target");
-}
-
-#[tokio::test]
-async fn p5_removing_the_last_file_removes_the_directories_above_it() {
-    let memory = Memory::new().await;
-    memory.create("/memories/a/b/c/d.txt", "x").await;
-    memory.create("/memories/a/e.txt", "x").await;
-    memory.delete("/memories/a/b/c/d.txt").await;
-    assert!(!memory.on_disk("/memories/a/b").exists());
-    memory.rename("/memories/a/e.txt", "/memories/f/g/h.txt").await;
-    assert!(!memory.on_disk("/memories/a").exists());
-    assert_eq!(memory.rename("/memories/none", "/memories/p/q").await, "Error: The path /memories/none does not exist");
-    assert!(!memory.on_disk("/memories/p").exists());
-}
-
-#[tokio::test]
 async fn names_that_are_not_legal_break_no_listing() {
     let memory = Memory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
@@ -112,16 +84,6 @@ async fn names_like_our_own_are_ordinary_names() {
         assert_eq!(memory.create(&path, name).await, format!("File created successfully at: {path}"));
         assert!(memory.view(&path).await.ends_with(name));
     }
-}
-
-#[tokio::test]
-async fn an_edit_leaves_other_names_of_the_file_alone() {
-    let memory = Memory::new().await;
-    let outside = memory.outside().join("original.txt");
-    fs::write(&outside, "original").unwrap();
-    fs::hard_link(&outside, memory.on_disk("/memories/linked.txt")).unwrap();
-    memory.insert("/memories/linked.txt", "edit").await;
-    assert_eq!(fs::read_to_string(outside).unwrap(), "original");
 }
 
 #[tokio::test]

@@ -255,7 +255,7 @@ impl Contenders {
 
 /// The client of a program that is not still starting, so that nobody has a lead.
 async fn ready(client: Client) -> Result<Client, Stop> {
-    client.view("/memories").await?.text(false)?;
+    client.view("/memories").await?;
     Ok(client)
 }
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{join, join_all};
 use memory_tool_core::{
     Batch, Change, Expected, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, Store, StoreError, Version,
 };
+use tokio::task::yield_now;
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
@@ -656,21 +658,27 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
         Ok::<_, Stop>(batch.write(path("/memories/z/last")?, vec![b'x'; size])?)
     };
     store.apply(of_size(0)?).await?;
+    let is_over = AtomicBool::new(false);
     let writing = async {
-        for round in 1..ROUNDS * 4 {
-            store.apply(of_size(round % 100)?).await?;
-            tokio::task::yield_now().await;
-        }
-        Ok::<_, Stop>(())
+        let written = async {
+            for round in 1..ROUNDS * 4 {
+                store.apply(of_size(round % 100)?).await?;
+                yield_now().await;
+            }
+            Ok::<_, Stop>(())
+        };
+        let written = written.await;
+        is_over.store(true, Ordering::Relaxed);
+        written
     };
     let reading = async {
-        for _ in 1..ROUNDS * 4 {
+        while !is_over.load(Ordering::Relaxed) {
             let listed = store.list(&MemoryPath::root()).await?;
             let sizes: BTreeSet<_> = listed.iter().map(|file| file.size).collect();
             check(listed.len() == 2 && sizes.len() == 1, || {
                 format!("one batch wrote both, and a listing shows {listed:?}")
             })?;
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
         Ok::<_, Stop>(())
     };

@@ -2,11 +2,12 @@
 
 #![cfg(unix)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +15,6 @@ use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{Batch, Change, Engine, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version};
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::SERVE;
@@ -23,7 +22,7 @@ use super::SERVE;
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
-    AcknowledgesEarly,
+    CachesFiles,
     FollowsLinks,
     LeavesFilesAround,
     ListsLinks,
@@ -34,7 +33,7 @@ enum Fault {
 }
 
 const FAULTS: [(&str, Fault); 8] = [
-    ("acknowledges-early", Fault::AcknowledgesEarly),
+    ("caches-files", Fault::CachesFiles),
     ("follows-links", Fault::FollowsLinks),
     ("leaves-files-around", Fault::LeavesFilesAround),
     ("lists-links", Fault::ListsLinks),
@@ -109,24 +108,18 @@ pub(crate) struct DiskStore {
     store: LocalStore,
     base: PathBuf,
     fault: Option<Fault>,
-    /// What was acknowledged and is not done yet.
-    pending: Mutex<Vec<JoinHandle<()>>>,
+    /// What was read once.
+    cache: Mutex<BTreeMap<MemoryPath, Node>>,
 }
 
 impl DiskStore {
     async fn open(directory: &Path, fault: Option<Fault>) -> Result<Self, FixtureError> {
         let store = LocalStore::open(directory).await.map_err(FixtureError::failed)?;
-        Ok(Self { store, base: directory.to_owned(), fault, pending: Mutex::default() })
+        Ok(Self { store, base: directory.to_owned(), fault, cache: Mutex::default() })
     }
 
     fn on_disk(&self, path: &MemoryPath) -> PathBuf {
         self.base.join(path.as_str().trim_start_matches('/'))
-    }
-
-    async fn settle(&self) {
-        for task in self.pending.lock().await.drain(..) {
-            task.await.unwrap();
-        }
     }
 
     /// Everything beneath a directory that is not a directory.
@@ -153,8 +146,16 @@ impl DiskStore {
 #[async_trait]
 impl Store for DiskStore {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.settle().await;
+        if self.fault == Some(Fault::CachesFiles)
+            && let Some(node) = self.cache.lock().unwrap().get(path)
+        {
+            return Ok(node.clone());
+        }
         match self.store.read(path).await {
+            Ok(node @ Node::File(_)) => {
+                self.cache.lock().unwrap().insert(path.clone(), node.clone());
+                Ok(node)
+            }
             Err(StoreError::SymbolicLink { .. }) if self.fault == Some(Fault::FollowsLinks) => {
                 Ok(match fs::read(self.on_disk(path)) {
                     Ok(content) => Node::File(StoredFile::new(content, Version::new(Vec::new()))),
@@ -170,7 +171,6 @@ impl Store for DiskStore {
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.settle().await;
         let mut files = self.store.list(directory).await?;
         if self.fault == Some(Fault::ListsLinks) {
             let links = Self::walk(&self.on_disk(directory)).into_iter().filter(|path| path.is_symlink());
@@ -183,24 +183,8 @@ impl Store for DiskStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.settle().await;
+        self.cache.lock().unwrap().clear();
         match (self.fault, batch.changes()) {
-            (Some(Fault::AcknowledgesEarly), _) => {
-                // What would be refused is: only the writing itself is left for later.
-                let probe = Batch::new();
-                let probe = batch
-                    .preconditions()
-                    .iter()
-                    .fold(probe, |probe, (path, expected)| probe.require(path.clone(), expected.clone()));
-                self.store.apply(probe).await?;
-                let store = self.store.clone();
-                let later = tokio::spawn(async move {
-                    sleep(Duration::from_millis(20)).await;
-                    let _ = store.apply(batch).await;
-                });
-                self.pending.lock().await.push(later);
-                Ok(())
-            }
             (Some(Fault::FollowsLinks), [Change::Write { path, content }]) if self.on_disk(path).is_symlink() => {
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())
@@ -214,13 +198,14 @@ impl Store for DiskStore {
                 for (path, expected) in batch.preconditions() {
                     expected.check(path, &self.store.read(path).await?)?;
                 }
+                let _ = fs::write(self.on_disk(path), &content[..content.len() / 2]);
+                sleep(Duration::from_millis(1)).await; // as a slower disk would take
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())
             }
-            (Some(Fault::LeavesFilesAround), [Change::Write { path, .. }]) => {
-                let beside = self.on_disk(path).with_file_name(".tmp-1");
-                self.store.apply(batch.clone()).await?;
-                let _ = fs::write(beside, "half a file");
+            (Some(Fault::LeavesFilesAround), [Change::Write { path, .. }]) if self.on_disk(path).is_file() => {
+                self.store.apply(batch).await?;
+                let _ = fs::write(self.base.join("memories/.tmp-1"), "half a file");
                 Ok(())
             }
             (Some(Fault::WidensModes), _) => {

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use memory_tool_conformance::{CommandLine, Suite};
-use memory_tool_core::{MemoryTool, ToolResult, ToolUse};
+use memory_tool_core::{
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, ToolUse,
+};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -32,8 +34,15 @@ const FAULTS: [(&str, Answer); 4] = [
     }),
 ];
 
+/// The fault of a program that keeps everything to itself until it ends.
+const SAVES_AT_EXIT: &str = "saves-at-exit";
+
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    FAULTS.into_iter().map(|(fault, _)| (fault, suite(fault).answer_timeout(Duration::from_secs(2)))).collect()
+    let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(2));
+    let mut suites: Vec<_> = FAULTS.into_iter().map(|(fault, _)| (fault, patient(fault))).collect();
+    // It sees no file that others put there while it runs: that the fault is not about.
+    suites.push((SAVES_AT_EXIT, Suite::for_command(command_line(SAVES_AT_EXIT))));
+    suites
 }
 
 pub(crate) fn without_fault() -> Suite {
@@ -41,15 +50,25 @@ pub(crate) fn without_fault() -> Suite {
 }
 
 fn suite(fault: &str) -> Suite {
+    Suite::for_command(command_line(fault).plain_files("{dir}/memories"))
+}
+
+fn command_line(fault: &str) -> CommandLine {
     let program = std::env::current_exe().unwrap();
     let line = format!("'{}' {SERVE} {fault} {{dir}} {{options}}", program.display());
-    Suite::for_command(CommandLine::parse(&line).unwrap().plain_files("{dir}/memories"))
+    CommandLine::parse(&line).unwrap()
 }
 
 /// Serves the memory in a directory with the fault of that name, be it the program's or the store's.
 pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCode {
     let runtime = Runtime::new().unwrap();
-    let tool = runtime.block_on(disks::tool(fault, directory, options));
+    let on_disk = runtime.block_on(disks::tool(fault, directory, options));
+    let in_memory = Engine::new(InMemoryStore::new());
+    let saves_at_exit = fault == SAVES_AT_EXIT && options.is_empty();
+    if saves_at_exit {
+        runtime.block_on(copy(on_disk.store(), in_memory.store())).unwrap();
+    }
+    let tool: &dyn MemoryTool = if saves_at_exit { &in_memory } else { &on_disk };
     let plainly: Answer = |result, _| result.to_string();
     let answer = FAULTS.into_iter().find(|(name, _)| *name == fault).map_or(plainly, |(_, answer)| answer);
     for line in stdin().lock().split(b'\n') {
@@ -59,5 +78,18 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
         };
         println!("{}", answer(json!(result), is_command));
     }
+    if saves_at_exit {
+        runtime.block_on(copy(in_memory.store(), on_disk.store())).unwrap();
+    }
     ExitCode::SUCCESS
+}
+
+async fn copy(from: &dyn Store, to: &dyn Store) -> Result<(), StoreError> {
+    to.apply(Batch::new().remove(MemoryPath::root())?).await?;
+    for entry in from.list(&MemoryPath::root()).await? {
+        if let Node::File(file) = from.read(&entry.path).await? {
+            to.apply(Batch::new().write(entry.path, file.content)?).await?;
+        }
+    }
+    Ok(())
 }

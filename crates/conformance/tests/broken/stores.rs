@@ -2,23 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{Batch, Change, Expected, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version};
-use tokio::task::yield_now;
+use tokio::time::sleep;
+
+/// How long others have their turn in the middle of what should be one step: so long that in every race somebody does.
+const WINDOW: Duration = Duration::from_millis(1);
 
 /// What is wrong with a store. `docs/conformance.md` and `vectors/faults.json` say each in words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
+    AppliesOneChange,
     ApplyStopsHalfWay,
     CachesReads,
+    ChangesComeFirst,
     ChecksThenActs,
     CutsAtNul,
     DecodesNames,
     DeletesNothing,
+    DirectoriesByPrefix,
     EmptiesNoEmptyStore,
     FoldsCase,
+    FoldsLigatures,
     ForgetsWhenReopened,
     HidesDotFiles,
     IgnoresOtherPreconditions,
@@ -27,12 +35,17 @@ enum Fault {
     ListsByPattern,
     ListsByPrefix,
     ListsOnePage,
+    LastPreconditionFirst,
     LosesUpdates,
     MovesHalfADirectory,
     RemovesByPattern,
     RemovesByPrefix,
+    RemovesOneLevel,
+    RemovesWhatIsVisible,
     RenameOverwrites,
     RenamesByPrefix,
+    RenamesOneLevel,
+    RenamesWhatIsVisible,
     ReplacesBadBytes,
     RewritesLineEnds,
     ShowsHalfABatch,
@@ -46,15 +59,19 @@ enum Fault {
     WritesOverDirectories,
 }
 
-const FAULTS: [(&str, Fault); 33] = [
+const FAULTS: [(&str, Fault); 42] = [
+    ("applies-one-change", Fault::AppliesOneChange),
     ("apply-stops-half-way", Fault::ApplyStopsHalfWay),
     ("caches-reads", Fault::CachesReads),
+    ("changes-come-first", Fault::ChangesComeFirst),
     ("checks-then-acts", Fault::ChecksThenActs),
     ("cuts-at-nul", Fault::CutsAtNul),
     ("decodes-names", Fault::DecodesNames),
     ("deletes-nothing", Fault::DeletesNothing),
+    ("directories-by-prefix", Fault::DirectoriesByPrefix),
     ("empties-no-empty-store", Fault::EmptiesNoEmptyStore),
     ("folds-case", Fault::FoldsCase),
+    ("folds-ligatures", Fault::FoldsLigatures),
     ("forgets-when-reopened", Fault::ForgetsWhenReopened),
     ("hides-dot-files", Fault::HidesDotFiles),
     ("ignores-other-preconditions", Fault::IgnoresOtherPreconditions),
@@ -63,12 +80,17 @@ const FAULTS: [(&str, Fault); 33] = [
     ("lists-by-pattern", Fault::ListsByPattern),
     ("lists-by-prefix", Fault::ListsByPrefix),
     ("lists-one-page", Fault::ListsOnePage),
+    ("last-precondition-first", Fault::LastPreconditionFirst),
     ("loses-updates", Fault::LosesUpdates),
     ("moves-half-a-directory", Fault::MovesHalfADirectory),
     ("removes-by-pattern", Fault::RemovesByPattern),
     ("removes-by-prefix", Fault::RemovesByPrefix),
+    ("removes-one-level", Fault::RemovesOneLevel),
+    ("removes-what-is-visible", Fault::RemovesWhatIsVisible),
     ("rename-overwrites", Fault::RenameOverwrites),
     ("renames-by-prefix", Fault::RenamesByPrefix),
+    ("renames-one-level", Fault::RenamesOneLevel),
+    ("renames-what-is-visible", Fault::RenamesWhatIsVisible),
     ("replaces-bad-bytes", Fault::ReplacesBadBytes),
     ("rewrites-line-ends", Fault::RewritesLineEnds),
     ("shows-half-a-batch", Fault::ShowsHalfABatch),
@@ -144,6 +166,7 @@ impl MapStore {
     fn key(&self, path: &MemoryPath) -> MemoryPath {
         let segments = path.segments().map(|segment| match self.fault {
             Some(Fault::FoldsCase) => segment.to_lowercase(),
+            Some(Fault::FoldsLigatures) => segment.replace('ﬁ', "fi").replace('ß', "ss"),
             Some(Fault::TrimsNames) => segment.trim_end_matches([' ', '.']).to_owned(),
             Some(Fault::DecodesNames) => segment.replace("%20", " ").replace("%41", "A").replace("%25", "%"),
             _ => segment.to_owned(),
@@ -177,6 +200,11 @@ impl MapStore {
             Some((content, write)) => Node::File(StoredFile::new(content.clone(), self.version(content, *write))),
             None if path.is_root() || files.files.keys().any(|file| file.is_beneath(path)) => Node::Directory,
             None if files.leftover.contains(path) => Node::Directory,
+            None if self.has(Fault::DirectoriesByPrefix)
+                && files.files.keys().any(|file| file.as_str().starts_with(path.as_str())) =>
+            {
+                Node::Directory
+            }
             None => Node::Absent,
         }
     }
@@ -189,7 +217,11 @@ impl MapStore {
                     Change::Rename { from, to } => from == path || to == path,
                 })
         };
-        for (path, expected) in batch.preconditions() {
+        let mut preconditions: Vec<_> = batch.preconditions().iter().collect();
+        if self.has(Fault::LastPreconditionFirst) {
+            preconditions.reverse();
+        }
+        for (path, expected) in preconditions {
             let is_ignored = match expected {
                 Expected::Version(_) if self.has(Fault::LosesUpdates) => true,
                 _ => self.has(Fault::IgnoresOtherPreconditions) && !changed(path),
@@ -224,6 +256,8 @@ impl MapStore {
         let is_meant = |file: &MemoryPath| match self.fault {
             Some(Fault::RemovesByPrefix) => file.as_str().starts_with(path.as_str()),
             Some(Fault::RemovesByPattern) => file == path || is_like(file.as_str(), &format!("{path}/%")),
+            Some(Fault::RemovesOneLevel) => file == path || file.parent().as_ref() == Some(path),
+            Some(Fault::RemovesWhatIsVisible) => file == path || file.is_beneath(path) && !is_hidden(file),
             _ => file == path || file.is_beneath(path),
         };
         let doomed: Vec<_> = files.files.keys().filter(|file| is_meant(file)).cloned().collect();
@@ -252,6 +286,8 @@ impl MapStore {
         for (path, file) in &before {
             let moved = match path.as_str().strip_prefix(from.as_str()) {
                 Some(rest) if self.has(Fault::RenamesByPrefix) => format!("{to}{rest}").parse(),
+                Some(rest) if self.has(Fault::RenamesOneLevel) && rest.matches('/').count() > 1 => Ok(path.clone()),
+                Some(rest) if self.has(Fault::RenamesWhatIsVisible) && rest.contains("/.") => Ok(path.clone()),
                 _ => path.rebase(from, to),
             };
             match moved {
@@ -277,33 +313,45 @@ impl MapStore {
         }
     }
 
-    /// Applies one change after another in the sight of everybody.
+    /// Applies one change after another in the sight of everybody, the first of them together with the check.
     async fn apply_in_steps(&self, batch: Batch) -> Result<(), StoreError> {
-        self.apply_to(&mut self.files().clone(), batch.clone())?; // what would fail is not begun
-        for change in batch.into_changes() {
-            if let (Fault::TearsWrites, Change::Write { path, content }) = (self.fault.unwrap(), &change) {
-                let half = Change::Write { path: path.clone(), content: content[..content.len() / 2].to_vec() };
-                self.change(&mut self.files(), half)?;
-                yield_now().await;
+        let mut steps = Vec::new();
+        for change in batch.changes() {
+            if let (Some(Fault::TearsWrites), Change::Write { path, content }) = (self.fault, change) {
+                steps.push(Change::Write { path: path.clone(), content: content[..content.len() / 2].to_vec() });
             }
-            self.change(&mut self.files(), change)?;
-            if self.has(Fault::ShowsHalfABatch) {
-                yield_now().await;
-            }
+            steps.push(change.clone());
+        }
+        let mut steps = steps.into_iter();
+        {
+            let mut files = self.files();
+            self.apply_to(&mut files.clone(), batch)?; // what would fail is not begun
+            steps.next().map_or(Ok(()), |step| self.change(&mut files, step))?;
+        }
+        for step in steps {
+            sleep(WINDOW).await;
+            self.change(&mut self.files(), step)?;
         }
         Ok(())
     }
 
     fn apply_to(&self, files: &mut Files, batch: Batch) -> Result<(), StoreError> {
-        self.check(files, &batch)?;
-        batch.into_changes().into_iter().try_for_each(|change| self.change(files, change))
+        if !self.has(Fault::ChangesComeFirst) {
+            self.check(files, &batch)?;
+        }
+        let before = files.clone();
+        let count = if self.has(Fault::AppliesOneChange) { 1 } else { usize::MAX };
+        batch.changes().iter().take(count).try_for_each(|change| self.change(files, change.clone()))?;
+        if self.has(Fault::ChangesComeFirst) { self.check(&before, &batch) } else { Ok(()) }
     }
 }
 
 #[async_trait]
 impl Store for MapStore {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        yield_now().await; // as whatever waits for a disk or a network does
+        if let Some(Fault::LosesUpdates | Fault::VersionByTheClock | Fault::VersionIsLength) = self.fault {
+            sleep(WINDOW).await; // between the reading of a file and the writing that is based on it
+        }
         let node = self.node(&self.files(), &self.key(path));
         if self.has(Fault::CachesReads) {
             return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
@@ -339,7 +387,7 @@ impl Store for MapStore {
             Some(Fault::ChecksThenActs) => {
                 let mut changed = self.files().clone();
                 self.apply_to(&mut changed, batch)?;
-                yield_now().await;
+                sleep(WINDOW).await;
                 *self.files() = changed;
                 Ok(())
             }
@@ -352,6 +400,10 @@ impl Store for MapStore {
             }
         }
     }
+}
+
+fn is_hidden(file: &MemoryPath) -> bool {
+    file.segments().any(|segment| segment.starts_with('.'))
 }
 
 /// SQL's `LIKE`: `%` is any text, `_` any character, and letters of either case are the same.
