@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -19,34 +19,21 @@ use tokio::time::sleep;
 
 use super::SERVE;
 
-/// What is wrong with a store.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fault {
-    CachesFiles,
-    FollowsLinks,
-    LeavesFilesAround,
-    ListsLinks,
-    MovesFileByFile,
-    OpensSpecialFiles,
-    WidensModes,
-    WritesInPlace,
+faults! {
+    "caches-files" CachesFiles,
+    "follows-links" FollowsLinks,
+    "leaves-files-around" LeavesFilesAround,
+    "lists-links" ListsLinks,
+    "moves-file-by-file" MovesFileByFile,
+    "opens-special-files" OpensSpecialFiles,
+    "widens-modes" WidensModes,
+    "writes-through-hard-links" WritesThroughHardLinks,
 }
-
-const FAULTS: [(&str, Fault); 8] = [
-    ("caches-files", Fault::CachesFiles),
-    ("follows-links", Fault::FollowsLinks),
-    ("leaves-files-around", Fault::LeavesFilesAround),
-    ("lists-links", Fault::ListsLinks),
-    ("moves-file-by-file", Fault::MovesFileByFile),
-    ("opens-special-files", Fault::OpensSpecialFiles),
-    ("widens-modes", Fault::WidensModes),
-    ("writes-in-place", Fault::WritesInPlace),
-];
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let suite =
         |name, fault| Suite::for_store(Fixture { name, fault: Some(fault) }).case_timeout(Duration::from_secs(10));
-    FAULTS.into_iter().map(|(name, fault)| (name, suite(name, fault))).collect()
+    FAULTS.iter().copied().map(|(name, fault)| (name, suite(name, fault))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {
@@ -55,7 +42,7 @@ pub(crate) fn without_fault() -> Suite {
 
 /// The tool that a program of its own serves.
 pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> Engine<DiskStore> {
-    let fault = FAULTS.into_iter().find(|(name, _)| *name == fault).map(|(_, fault)| fault);
+    let fault = FAULTS.iter().copied().find(|(name, _)| *name == fault).map(|(_, fault)| fault);
     let mut builder = Engine::builder(DiskStore::open(directory, fault).await.unwrap());
     let mut options = options.iter().map(String::as_str);
     while let Some(option) = options.next() {
@@ -120,6 +107,10 @@ impl DiskStore {
 
     fn on_disk(&self, path: &MemoryPath) -> PathBuf {
         self.base.join(path.as_str().trim_start_matches('/'))
+    }
+
+    fn has_other_names(&self, path: &MemoryPath) -> bool {
+        fs::symlink_metadata(self.on_disk(path)).is_ok_and(|file| file.is_file() && file.nlink() > 1)
     }
 
     /// Everything beneath a directory that is not a directory.
@@ -194,12 +185,7 @@ impl Store for DiskStore {
             {
                 self.move_file_by_file(from, to).await
             }
-            (Some(Fault::WritesInPlace), [Change::Write { path, content }]) if self.on_disk(path).is_file() => {
-                for (path, expected) in batch.preconditions() {
-                    expected.check(path, &self.store.read(path).await?)?;
-                }
-                let _ = fs::write(self.on_disk(path), &content[..content.len() / 2]);
-                sleep(Duration::from_millis(1)).await; // as a slower disk would take
+            (Some(Fault::WritesThroughHardLinks), [Change::Write { path, content }]) if self.has_other_names(path) => {
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())
             }

@@ -1,5 +1,18 @@
 //! Backends with one fault each.
 
+/// Names what can be wrong with the backends of a module; `vectors/faults.json` says each in words.
+macro_rules! faults {
+    ($($name:literal $fault:ident,)*) => {
+        /// What is wrong with a backend.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        enum Fault {
+            $($fault,)*
+        }
+
+        const FAULTS: &[(&str, Fault)] = &[$(($name, Fault::$fault),)*];
+    };
+}
+
 #[cfg(unix)]
 mod disks;
 #[cfg(unix)]

@@ -14,33 +14,20 @@ use tokio::sync::Mutex;
 
 const NONCE_BYTES: usize = 12;
 
-/// What is wrong with the encryption.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fault {
-    AnswersWithTheWrongKey,
-    BindsNoPlace,
-    BreaksAllForOne,
-    KeepsNames,
-    PassesPlaintext,
-    RepeatsNonces,
-    SkipsAuthentication,
-    StoresPlaintext,
+faults! {
+    "answers-with-the-wrong-key" AnswersWithTheWrongKey,
+    "binds-ciphertext-to-no-place" BindsNoPlace,
+    "breaks-all-for-one-damaged-file" BreaksAllForOne,
+    "keeps-names-in-the-clear" KeepsNames,
+    "passes-plaintext-through" PassesPlaintext,
+    "repeats-nonces" RepeatsNonces,
+    "skips-authentication" SkipsAuthentication,
+    "stores-plaintext" StoresPlaintext,
 }
-
-const FAULTS: [(&str, Fault); 8] = [
-    ("answers-with-the-wrong-key", Fault::AnswersWithTheWrongKey),
-    ("binds-ciphertext-to-no-place", Fault::BindsNoPlace),
-    ("breaks-all-for-one-damaged-file", Fault::BreaksAllForOne),
-    ("keeps-names-in-the-clear", Fault::KeepsNames),
-    ("passes-plaintext-through", Fault::PassesPlaintext),
-    ("repeats-nonces", Fault::RepeatsNonces),
-    ("skips-authentication", Fault::SkipsAuthentication),
-    ("stores-plaintext", Fault::StoresPlaintext),
-];
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let suite = |fault| Suite::for_store(Fixture { fault: Some(fault) }).filter("sealed.");
-    FAULTS.into_iter().map(|(name, fault)| (name, suite(fault))).collect()
+    FAULTS.iter().copied().map(|(name, fault)| (name, suite(fault))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {

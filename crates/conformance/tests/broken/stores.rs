@@ -12,100 +12,53 @@ use tokio::time::sleep;
 /// How long others have their turn in the middle of what should be one step: so long that in every race somebody does.
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// What is wrong with a store. `docs/conformance.md` and `vectors/faults.json` say each in words.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fault {
-    AppliesOneChange,
-    ApplyStopsHalfWay,
-    CachesReads,
-    ChangesComeFirst,
-    ChecksThenActs,
-    CutsAtNul,
-    DecodesNames,
-    DeletesNothing,
-    DirectoriesByPrefix,
-    EmptiesNoEmptyStore,
-    FoldsCase,
-    FoldsLigatures,
-    ForgetsWhenReopened,
-    HidesDotFiles,
-    IgnoresOtherPreconditions,
-    KeepsEmptyDirectories,
-    LetsFilesHaveFilesBeneath,
-    ListsByPattern,
-    ListsByPrefix,
-    ListsOnePage,
-    LastPreconditionFirst,
-    LosesUpdates,
-    MovesHalfADirectory,
-    RemovesByPattern,
-    RemovesByPrefix,
-    RemovesOneLevel,
-    RemovesWhatIsVisible,
-    RenameOverwrites,
-    RenamesByPrefix,
-    RenamesOneLevel,
-    RenamesWhatIsVisible,
-    ReplacesBadBytes,
-    RewritesLineEnds,
-    ShowsHalfABatch,
-    SizesInCharacters,
-    StripsByteOrderMark,
-    TearsWrites,
-    TrimsContent,
-    TrimsNames,
-    VersionByTheClock,
-    VersionIsLength,
-    WritesOverDirectories,
+faults! {
+    "applies-one-change" AppliesOneChange,
+    "apply-stops-half-way" ApplyStopsHalfWay,
+    "caches-reads" CachesReads,
+    "changes-come-first" ChangesComeFirst,
+    "checks-then-acts" ChecksThenActs,
+    "cuts-at-nul" CutsAtNul,
+    "decodes-names" DecodesNames,
+    "deletes-nothing" DeletesNothing,
+    "directories-by-prefix" DirectoriesByPrefix,
+    "empties-no-empty-store" EmptiesNoEmptyStore,
+    "folds-case" FoldsCase,
+    "folds-ligatures" FoldsLigatures,
+    "forgets-when-reopened" ForgetsWhenReopened,
+    "hides-dot-files" HidesDotFiles,
+    "ignores-other-preconditions" IgnoresOtherPreconditions,
+    "keeps-empty-directories" KeepsEmptyDirectories,
+    "lets-files-have-files-beneath" LetsFilesHaveFilesBeneath,
+    "lists-by-pattern" ListsByPattern,
+    "lists-by-prefix" ListsByPrefix,
+    "lists-one-page" ListsOnePage,
+    "last-precondition-first" LastPreconditionFirst,
+    "loses-updates" LosesUpdates,
+    "moves-half-a-directory" MovesHalfADirectory,
+    "removes-by-pattern" RemovesByPattern,
+    "removes-by-prefix" RemovesByPrefix,
+    "removes-one-level" RemovesOneLevel,
+    "removes-what-is-visible" RemovesWhatIsVisible,
+    "rename-overwrites" RenameOverwrites,
+    "renames-by-prefix" RenamesByPrefix,
+    "renames-one-level" RenamesOneLevel,
+    "renames-what-is-visible" RenamesWhatIsVisible,
+    "replaces-bad-bytes" ReplacesBadBytes,
+    "rewrites-line-ends" RewritesLineEnds,
+    "shows-half-a-batch" ShowsHalfABatch,
+    "sizes-in-characters" SizesInCharacters,
+    "strips-byte-order-mark" StripsByteOrderMark,
+    "tears-writes" TearsWrites,
+    "trims-content" TrimsContent,
+    "trims-names" TrimsNames,
+    "version-by-the-clock" VersionByTheClock,
+    "version-is-length" VersionIsLength,
+    "writes-over-directories" WritesOverDirectories,
 }
 
-const FAULTS: [(&str, Fault); 42] = [
-    ("applies-one-change", Fault::AppliesOneChange),
-    ("apply-stops-half-way", Fault::ApplyStopsHalfWay),
-    ("caches-reads", Fault::CachesReads),
-    ("changes-come-first", Fault::ChangesComeFirst),
-    ("checks-then-acts", Fault::ChecksThenActs),
-    ("cuts-at-nul", Fault::CutsAtNul),
-    ("decodes-names", Fault::DecodesNames),
-    ("deletes-nothing", Fault::DeletesNothing),
-    ("directories-by-prefix", Fault::DirectoriesByPrefix),
-    ("empties-no-empty-store", Fault::EmptiesNoEmptyStore),
-    ("folds-case", Fault::FoldsCase),
-    ("folds-ligatures", Fault::FoldsLigatures),
-    ("forgets-when-reopened", Fault::ForgetsWhenReopened),
-    ("hides-dot-files", Fault::HidesDotFiles),
-    ("ignores-other-preconditions", Fault::IgnoresOtherPreconditions),
-    ("keeps-empty-directories", Fault::KeepsEmptyDirectories),
-    ("lets-files-have-files-beneath", Fault::LetsFilesHaveFilesBeneath),
-    ("lists-by-pattern", Fault::ListsByPattern),
-    ("lists-by-prefix", Fault::ListsByPrefix),
-    ("lists-one-page", Fault::ListsOnePage),
-    ("last-precondition-first", Fault::LastPreconditionFirst),
-    ("loses-updates", Fault::LosesUpdates),
-    ("moves-half-a-directory", Fault::MovesHalfADirectory),
-    ("removes-by-pattern", Fault::RemovesByPattern),
-    ("removes-by-prefix", Fault::RemovesByPrefix),
-    ("removes-one-level", Fault::RemovesOneLevel),
-    ("removes-what-is-visible", Fault::RemovesWhatIsVisible),
-    ("rename-overwrites", Fault::RenameOverwrites),
-    ("renames-by-prefix", Fault::RenamesByPrefix),
-    ("renames-one-level", Fault::RenamesOneLevel),
-    ("renames-what-is-visible", Fault::RenamesWhatIsVisible),
-    ("replaces-bad-bytes", Fault::ReplacesBadBytes),
-    ("rewrites-line-ends", Fault::RewritesLineEnds),
-    ("shows-half-a-batch", Fault::ShowsHalfABatch),
-    ("sizes-in-characters", Fault::SizesInCharacters),
-    ("strips-byte-order-mark", Fault::StripsByteOrderMark),
-    ("tears-writes", Fault::TearsWrites),
-    ("trims-content", Fault::TrimsContent),
-    ("trims-names", Fault::TrimsNames),
-    ("version-by-the-clock", Fault::VersionByTheClock),
-    ("version-is-length", Fault::VersionIsLength),
-    ("writes-over-directories", Fault::WritesOverDirectories),
-];
-
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    FAULTS.into_iter().map(|(name, fault)| (name, Suite::for_store(Fixture { fault: Some(fault) }))).collect()
+    FAULTS.iter().copied().map(|(name, fault)| (name, Suite::for_store(Fixture { fault: Some(fault) }))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {
@@ -200,11 +153,6 @@ impl MapStore {
             Some((content, write)) => Node::File(StoredFile::new(content.clone(), self.version(content, *write))),
             None if path.is_root() || files.files.keys().any(|file| file.is_beneath(path)) => Node::Directory,
             None if files.leftover.contains(path) => Node::Directory,
-            None if self.has(Fault::DirectoriesByPrefix)
-                && files.files.keys().any(|file| file.as_str().starts_with(path.as_str())) =>
-            {
-                Node::Directory
-            }
             None => Node::Absent,
         }
     }
@@ -349,10 +297,16 @@ impl MapStore {
 #[async_trait]
 impl Store for MapStore {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        let node = self.node(&self.files(), &self.key(path));
         if let Some(Fault::LosesUpdates | Fault::VersionByTheClock | Fault::VersionIsLength) = self.fault {
             sleep(WINDOW).await; // between the reading of a file and the writing that is based on it
         }
-        let node = self.node(&self.files(), &self.key(path));
+        if self.has(Fault::DirectoriesByPrefix)
+            && node == Node::Absent
+            && self.files().files.keys().any(|file| file.as_str().starts_with(path.as_str()))
+        {
+            return Ok(Node::Directory);
+        }
         if self.has(Fault::CachesReads) {
             return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
         }

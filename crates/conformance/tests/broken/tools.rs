@@ -19,18 +19,6 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-macro_rules! faults {
-    ($($name:literal $fault:ident,)*) => {
-        /// What is wrong with a tool. `docs/conformance.md` and `vectors/faults.json` say each in words.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        enum Fault {
-            $($fault,)*
-        }
-
-        const FAULTS: &[(&str, Fault)] = &[$(($name, Fault::$fault),)*];
-    };
-}
-
 faults! {
     "absolute-paths-within" AbsolutePathsWithin,
     "adds-the-word-error" AddsTheWordError,
