@@ -23,7 +23,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "plain_files.link-to-a-file-outside",
         clauses: &["P4", "W5"],
-        basis: Basis::Documentation,
+        basis: Basis::Project,
         needs: &[Need::PlainFiles],
         reason: "a link to a file outside the memory is read, written through, replaced, moved or deleted",
         run: |subject| Box::pin(link_to_a_file_outside(subject)),
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "plain_files.link-to-a-directory-outside",
         clauses: &["P4", "W5"],
-        basis: Basis::Documentation,
+        basis: Basis::Project,
         needs: &[Need::PlainFiles],
         reason: "a path through a link to a directory outside the memory reaches what is there",
         run: |subject| Box::pin(link_to_a_directory_outside(subject)),
@@ -39,7 +39,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "plain_files.dangling-links",
         clauses: &["P4", "W5"],
-        basis: Basis::Documentation,
+        basis: Basis::Project,
         needs: &[Need::PlainFiles],
         reason: "a link to something that does not exist yet lets a command make it outside the memory",
         run: |subject| Box::pin(dangling_links(subject)),
@@ -95,7 +95,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "plain_files.swapped-parent",
         clauses: &["P4"],
-        basis: Basis::Documentation,
+        basis: Basis::Project,
         needs: &[Need::PlainFiles],
         reason: "a directory that is swapped for a link between check and use leads out of the memory",
         run: |subject| Box::pin(swapped_parent(subject)),
@@ -103,7 +103,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "plain_files.root-becomes-a-link",
         clauses: &["P4"],
-        basis: Basis::Documentation,
+        basis: Basis::Project,
         needs: &[Need::PlainFiles],
         reason: "where a link takes the place of the memory's directory, commands reach what it leads to",
         run: |subject| Box::pin(root_becomes_a_link(subject)),
