@@ -27,11 +27,11 @@ const FAULTS: [(&str, Key); 5] = [
 ];
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    FAULTS.into_iter().map(|(fault, key)| (fault, Suite::for_store(Fixture { key }).filter("scopes."))).collect()
+    FAULTS.into_iter().map(|(fault, key)| (fault, Suite::for_store(Fixture { key }))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {
-    Suite::for_store(Fixture { key: str::to_owned }).filter("scopes.")
+    Suite::for_store(Fixture { key: str::to_owned })
 }
 
 struct Fixture {
