@@ -38,8 +38,8 @@ struct Running {
     output: BufReader<ChildStdout>,
     /// Ends with its standard error.
     listening: JoinHandle<()>,
-    /// Whether a command was sent whose answer nobody waited for.
-    owes_answer: bool,
+    /// Why it can be sent no more, if it cannot.
+    failure: Option<Failure>,
 }
 
 impl Program {
@@ -58,8 +58,28 @@ impl Program {
         };
         let kept = Arc::new(StdMutex::new(Vec::new()));
         let listening = tokio::spawn(keep_end(errors, Arc::clone(&kept)));
-        let running = Running { child, input, output: BufReader::new(output), listening, owes_answer: false };
+        let running = Running { child, input, output: BufReader::new(output), listening, failure: None };
         Ok(Self { running: Mutex::new(running), errors: kept, patience })
+    }
+
+    async fn answer(&self, running: &mut Running, line: &str) -> Result<Value, Box<Failure>> {
+        let mut answer = Vec::new();
+        let problem = match timeout(self.patience, running.exchange(line, &mut answer)).await {
+            Ok(Ok(())) if answer.pop() == Some(b'\n') => {
+                return serde_json::from_slice(&answer).map_err(|error| {
+                    let got = excerpt(&String::from_utf8_lossy(&answer), 0);
+                    Failure::new(format!("the program's answer is not JSON: {error}: {got}")).into()
+                });
+            }
+            Ok(Ok(())) => "did not answer with a line".to_owned(),
+            Ok(Err(error)) => format!("cannot be talked to: {error}"),
+            Err(_) => {
+                kill(&mut running.child).await;
+                let seconds = self.patience.as_secs_f64();
+                return Err(Failure::new(format!("the program did not answer within {seconds} s")).into());
+            }
+        };
+        Err(self.post_mortem(running, &problem).await.into())
     }
 
     /// What is wrong with a program that does not answer.
@@ -86,31 +106,14 @@ impl Program {
 impl Session for Program {
     async fn call(&self, line: &str) -> Result<Value, Stop> {
         let mut running = self.running.lock().await;
-        if std::mem::replace(&mut running.owes_answer, true) {
-            return Err(Failure::new("the case is wrong: it sends to a program that still owes an answer").into());
+        if let Some(failure) = &running.failure {
+            return Err(Failure::clone(failure).into());
         }
-        let mut answer = Vec::new();
-        let exchanged = timeout(self.patience, running.exchange(line, &mut answer)).await;
-        let problem = match exchanged {
-            Ok(Ok(())) if answer.pop() == Some(b'\n') => match serde_json::from_slice(&answer) {
-                Ok(result) => {
-                    running.owes_answer = false;
-                    return Ok(result);
-                }
-                Err(error) => {
-                    let got = excerpt(&String::from_utf8_lossy(&answer), 0);
-                    return Err(Failure::new(format!("the program's answer is not JSON: {error}: {got}")).into());
-                }
-            },
-            Ok(Ok(())) => "did not answer with a line".to_owned(),
-            Ok(Err(error)) => format!("cannot be talked to: {error}"),
-            Err(_) => {
-                kill(&mut running.child).await;
-                let seconds = self.patience.as_secs_f64();
-                return Err(Failure::new(format!("the program did not answer within {seconds} s")).into());
-            }
-        };
-        Err(self.post_mortem(&mut running, &problem).await.into())
+        // This stays where the future is dropped before the answer is there.
+        running.failure = Some(Failure::new("the case is wrong: it sends to a program that still owes an answer"));
+        let answer = self.answer(&mut running, line).await;
+        running.failure = answer.as_ref().err().map(|failure| Failure::clone(failure));
+        Ok(answer?)
     }
 
     async fn kill(&self) -> Result<(), Stop> {

@@ -298,6 +298,9 @@ async fn race(clients: &[Client], command: impl Fn(usize, usize) -> Value, error
 
 fn winner(answers: impl Iterator<Item = Answer>, error: &str) -> Result<usize, Stop> {
     let (losers, mut winners): (Vec<_>, Vec<_>) = answers.enumerate().partition(|(_, answer)| answer.is_error());
+    for (_, winner) in &winners {
+        winner.text(false)?;
+    }
     let winner = winners.pop();
     if let Some((_, other)) = winners.pop() {
         return Err(other.wrong("several of those that raced were told that they succeeded"));
