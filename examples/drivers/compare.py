@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import sys
 
 BASES = {
@@ -16,9 +17,15 @@ MAX_REPLY = 160
 
 def cell(text):
     """The text as it can stand in a cell: on one line, in code, its end cut off."""
+    text = without_directory(text)
     shown = text if len(text) <= MAX_REPLY else text[:MAX_REPLY] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return "`` " + escaped.replace("|", "\\|") + " ``"
+
+
+def without_directory(text):
+    """The directory of a case has another name in each run."""
+    return re.sub(r"/[\w/.-]*memory-tool-check-\w+", "{dir}", text)
 
 
 def verdict(result):
@@ -29,7 +36,7 @@ def verdict(result):
     failure = result["failures"][0]
     if failure.get("reply") is not None:
         return cell(failure["reply"])
-    return failure["message"].splitlines()[0].replace("|", "\\|")
+    return without_directory(failure["message"].splitlines()[0]).replace("|", "\\|")
 
 
 def variant(*results):
