@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
-use memory_tool_core::{Batch, Change, Expected, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version};
+use memory_tool_core::{
+    Batch, Change, Expected, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+};
 use tokio::time::sleep;
 
 /// How long others have their turn in the middle of what should be one step: so long that in every race somebody does.
 const WINDOW: Duration = Duration::from_millis(1);
 
 faults! {
+    "absence-means-no-file" AbsenceMeansNoFile,
     "applies-one-change" AppliesOneChange,
     "apply-stops-half-way" ApplyStopsHalfWay,
     "caches-reads" CachesReads,
@@ -36,6 +39,8 @@ faults! {
     "last-precondition-first" LastPreconditionFirst,
     "loses-updates" LosesUpdates,
     "moves-half-a-directory" MovesHalfADirectory,
+    "refuses-an-empty-batch" RefusesAnEmptyBatch,
+    "refuses-renames-close-by" RefusesRenamesCloseBy,
     "removes-by-pattern" RemovesByPattern,
     "removes-by-prefix" RemovesByPrefix,
     "removes-one-level" RemovesOneLevel,
@@ -44,6 +49,7 @@ faults! {
     "renames-by-prefix" RenamesByPrefix,
     "renames-one-level" RenamesOneLevel,
     "renames-what-is-visible" RenamesWhatIsVisible,
+    "renames-nothing" RenamesNothing,
     "replaces-bad-bytes" ReplacesBadBytes,
     "rewrites-line-ends" RewritesLineEnds,
     "shows-half-a-batch" ShowsHalfABatch,
@@ -172,6 +178,7 @@ impl MapStore {
         for (path, expected) in preconditions {
             let is_ignored = match expected {
                 Expected::Version(_) if self.has(Fault::LosesUpdates) => true,
+                Expected::Absent if self.has(Fault::AbsenceMeansNoFile) => !files.files.contains_key(&self.key(path)),
                 _ => self.has(Fault::IgnoresOtherPreconditions) && !changed(path),
             };
             if !is_ignored {
@@ -224,7 +231,14 @@ impl MapStore {
 
     fn rename(&self, files: &mut Files, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         if self.node(files, from) == Node::Absent {
-            return Err(StoreError::NotFound { path: from.clone() });
+            return if self.has(Fault::RenamesNothing) {
+                Ok(())
+            } else {
+                Err(StoreError::NotFound { path: from.clone() })
+            };
+        }
+        if self.has(Fault::RefusesRenamesCloseBy) && to.as_str().starts_with(from.as_str()) {
+            return Err(StoreError::AlreadyExists { path: to.clone() });
         }
         self.refuse_file_above(files, to)?;
         if self.node(files, to) != Node::Absent && !self.has(Fault::RenameOverwrites) {
@@ -336,6 +350,9 @@ impl Store for MapStore {
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
         match self.fault {
+            Some(Fault::RefusesAnEmptyBatch) if batch == Batch::new() => {
+                Err(StoreError::failure(FailureKind::Other, "applying a batch", "there is nothing to do"))
+            }
             Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
             Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,
             Some(Fault::ChecksThenActs) => {
