@@ -17,6 +17,7 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 faults! {
@@ -163,6 +164,8 @@ struct Fixture {
 /// Where a memory is kept.
 struct Place {
     store: Arc<dyn Store>,
+    /// Whose turn it is, among all tools on it.
+    turn: Arc<Mutex<()>>,
     /// Its directory, where it has one.
     directory: Option<TempDir>,
 }
@@ -172,13 +175,13 @@ impl Place {
         // These faults show in files that no command makes.
         use Fault::{GuessesEncoding, ImageTypeByName, OverwritesTextOnly, TextImages};
         if !matches!(fault, Some(GuessesEncoding | ImageTypeByName | OverwritesTextOnly | TextImages)) {
-            return Ok(Self { store: Arc::new(InMemoryStore::new()), directory: None });
+            return Ok(Self { store: Arc::new(InMemoryStore::new()), turn: Arc::default(), directory: None });
         }
         // In memory, where the machine has such: every write is synced.
         let shared_memory = Path::new("/dev/shm");
         let directory = if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }?;
         let store = LocalStore::open(directory.path()).await.map_err(FixtureError::failed)?;
-        Ok(Self { store: Arc::new(store), directory: Some(directory) })
+        Ok(Self { store: Arc::new(store), turn: Arc::default(), directory: Some(directory) })
     }
 
     fn tool(&self, options: &ToolOptions, fault: Option<Fault>) -> Arc<dyn MemoryTool> {
@@ -197,6 +200,7 @@ impl Place {
         Arc::new(BrokenTool {
             engine: engine.build(),
             store,
+            turn: Arc::clone(&self.turn),
             overwrites,
             cap,
             is_locked: AtomicBool::new(false),
@@ -232,6 +236,7 @@ impl ToolFixture for Fixture {
 struct BrokenTool {
     engine: Engine<Arc<dyn Store>>,
     store: Arc<dyn Store>,
+    turn: Arc<Mutex<()>>,
     overwrites: bool,
     cap: Option<NonZeroUsize>,
     /// Whether somebody edits, for [`Fault::LockLeftBehind`].
@@ -476,6 +481,9 @@ impl MemoryTool for BrokenTool {
 
     async fn call(&self, mut input: Value) -> Result<Reply, Error> {
         let Some(fault) = self.fault else { return self.execute(&Command::parse(input)?).await };
+        // A fault may take several steps where the engine takes one. Only of some is it the fault that others come between.
+        let is_alone = !matches!(fault, Fault::LockLeftBehind | Fault::LostUpdateAboveTheStore);
+        let _turn = if is_alone { Some(self.turn.lock().await) } else { None };
         match &mut input {
             Value::Object(fields) => misread_fields(fault, fields)?,
             _ if fault == Fault::GuessesAtNoObject => input = json!({"command": "view", "path": "/memories"}),
