@@ -45,7 +45,9 @@ pub enum InvalidCommandLine {
 /// ```
 /// use memory_tool_conformance::{CommandLine, InvalidCommandLine};
 ///
-/// let command = CommandLine::parse("python3 my_driver.py '{dir}' {options}")?.plain_files("{dir}/memories");
+/// let command_line = CommandLine::parse("python3 my_driver.py '{dir}' {options}")?;
+/// let suite = memory_tool_conformance::Suite::for_command(command_line.plain_files("{dir}/memories"));
+/// assert!(!suite.cases().is_empty());
 /// assert_eq!(CommandLine::parse("python3 my_driver.py").unwrap_err(), InvalidCommandLine::NoDirectory);
 /// # Ok::<(), InvalidCommandLine>(())
 /// ```
