@@ -80,6 +80,12 @@ pub enum Need {
     Processes,
     /// The files of the memory are plain files of the same names beneath a directory.
     PlainFiles,
+    /// All that is stored lies beneath a directory.
+    Directory,
+    /// This machine mounts a file system for a program alone, so that its disk can be full or read-only.
+    Mounts,
+    /// This machine makes calls of a program to the system fail, as those of a broken disk do.
+    Tracing,
     /// Several memories, each with a name, share one place.
     Scopes,
     /// The memory is encrypted, and the store beneath the encryption can be reached.
@@ -87,7 +93,7 @@ pub enum Need {
 }
 
 impl Need {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Tool,
         Self::Options,
         Self::ForeignFiles,
@@ -96,6 +102,9 @@ impl Need {
         Self::Sessions,
         Self::Processes,
         Self::PlainFiles,
+        Self::Directory,
+        Self::Mounts,
+        Self::Tracing,
         Self::Scopes,
         Self::Sealed,
     ];
@@ -112,6 +121,9 @@ impl fmt::Display for Need {
             Self::Sessions => "sessions",
             Self::Processes => "processes",
             Self::PlainFiles => "plain_files",
+            Self::Directory => "directory",
+            Self::Mounts => "mounts",
+            Self::Tracing => "tracing",
             Self::Scopes => "scopes",
             Self::Sealed => "sealed",
         })

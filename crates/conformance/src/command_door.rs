@@ -123,8 +123,8 @@ impl Door for CommandDoor {
     async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop> {
         let directory = directory_for_a_case().map_err(|error| Failure::new(format!("no directory: {error}")))?;
         let command_line = self.command_line.clone();
-        let start = |options| start(&command_line, directory.path(), options, patience);
-        let session = start(options)?;
+        let command = command_line.command(&directory.path().to_string_lossy(), options)?;
+        let session = Arc::new(Program::start(command, patience)?);
         Ok(Arc::new(CommandSubject { session, command_line, patience, directory }))
     }
 
@@ -139,16 +139,6 @@ fn directory_for_a_case() -> std::io::Result<TempDir> {
     builder.prefix("memory-tool-check-");
     let shared_memory = Path::new("/dev/shm");
     if shared_memory.is_dir() { builder.tempdir_in(shared_memory) } else { builder.tempdir() }
-}
-
-fn start(
-    command_line: &CommandLine,
-    directory: &Path,
-    options: &ToolOptions,
-    patience: Duration,
-) -> Result<Arc<dyn Session>, Stop> {
-    let command = command_line.command(&directory.to_string_lossy(), options)?;
-    Ok(Arc::new(Program::start(command, patience)?))
 }
 
 // The directory comes last: it is removed after the program is gone.
@@ -166,11 +156,15 @@ impl Subject for CommandSubject {
     }
 
     async fn another_session(&self) -> Result<Arc<dyn Session>, Stop> {
-        self.process().await
+        Ok(Arc::new(Program::start(self.program()?, self.patience)?))
     }
 
-    async fn process(&self) -> Result<Arc<dyn Session>, Stop> {
-        start(&self.command_line, self.directory.path(), &ToolOptions::default(), self.patience)
+    fn program(&self) -> Result<Command, Stop> {
+        self.command_line.command(&self.directory.path().to_string_lossy(), &ToolOptions::default())
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
@@ -182,6 +176,13 @@ impl Subject for CommandSubject {
         match &self.command_line.plain_files {
             Some(plain) => Ok(plain.replace(DIRECTORY, &directory).into()),
             None => Err(Stop::lacks(Need::PlainFiles, "it is not said where the program keeps plain files")),
+        }
+    }
+
+    fn directory(&self) -> Result<PathBuf, Stop> {
+        match &self.command_line.plain_files {
+            Some(plain) if plain.contains(DIRECTORY) => Ok(self.directory.path().to_owned()),
+            _ => Err(Stop::lacks(Need::Directory, "it is not said that the program keeps its files in {dir}")),
         }
     }
 

@@ -167,6 +167,19 @@ pub trait StoreFixture: Send + Sync + 'static {
         Err(FixtureError::lacks("the backend keeps no plain files"))
     }
 
+    /// The directory beneath which all that is stored lies, in whatever form.
+    ///
+    /// # Behavior
+    /// 1. It is empty before a store is made. The program that [`program`](Self::program) names starts there, too, where it is
+    ///    empty again or cannot be changed, as it is where a disk is full or read-only.
+    ///
+    /// # Errors
+    /// [`FixtureError::Lacks`] by default: the cases of disks that are full or read-only are ignored.
+    fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
+        let _ = guard;
+        Err(FixtureError::not_provided())
+    }
+
     /// Opens the memory of a name in the place of this store.
     ///
     /// # Behavior
@@ -199,6 +212,18 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// [`FixtureError::Failed`] where the wrong key is told at once, which is as good as later; [`FixtureError::Lacks`] by
     /// default.
     async fn reopen_with_wrong_key(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        let _ = guard;
+        Err(FixtureError::lacks("the backend does not encrypt"))
+    }
+
+    /// Makes another memory with the key of this one; the store beneath its encryption comes second.
+    ///
+    /// # Behavior
+    /// 1. It is new and empty, and what is beneath it is not what is beneath this one.
+    ///
+    /// # Errors
+    /// [`FixtureError::Lacks`] by default: the cases of ciphertexts from another memory are ignored.
+    async fn another_of_the_key(&self, guard: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         let _ = guard;
         Err(FixtureError::lacks("the backend does not encrypt"))
     }
@@ -265,6 +290,15 @@ pub trait ToolFixture: Send + Sync + 'static {
     fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
         Err(FixtureError::lacks("the backend keeps no plain files"))
+    }
+
+    /// The directory beneath which all that is stored lies, see [`StoreFixture::directory`].
+    ///
+    /// # Errors
+    /// [`FixtureError::Lacks`] by default.
+    fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
+        let _ = guard;
+        Err(FixtureError::not_provided())
     }
 
     /// Texts that no reply may hold, see [`StoreFixture::secrets`].

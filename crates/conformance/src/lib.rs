@@ -3,6 +3,7 @@
 
 mod case;
 mod cases;
+mod circumstances;
 mod clause;
 mod command_door;
 mod failure;

@@ -1,6 +1,7 @@
 //! The way in for stores: [`StoreFixture`].
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use memory_tool_core::{Engine, MemoryTool, Store};
 use crate::case::Need;
 use crate::failure::Stop;
 use crate::fixture::{FixtureError, StoreFixture, ToolOptions};
-use crate::program::Program;
 use crate::subject::{Door, InProcess, Session, Subject};
 
 pub(crate) struct StoreDoor<F> {
@@ -56,10 +56,12 @@ impl<F: StoreFixture> Subject for StoreSubject<F> {
         Ok(Arc::new(InProcess(tool_over(store, &ToolOptions::default()))))
     }
 
-    async fn process(&self) -> Result<Arc<dyn Session>, Stop> {
-        let command = self.fixture.program(&self.guard);
-        let command = command.map_err(|error| Stop::from_fixture(Need::Processes, error))?;
-        Ok(Arc::new(Program::start(command, self.patience)?))
+    fn program(&self) -> Result<Command, Stop> {
+        self.fixture.program(&self.guard).map_err(|error| Stop::from_fixture(Need::Processes, error))
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
@@ -78,12 +80,21 @@ impl<F: StoreFixture> Subject for StoreSubject<F> {
         self.fixture.plain_files(&self.guard).map_err(|error| Stop::from_fixture(Need::PlainFiles, error))
     }
 
+    fn directory(&self) -> Result<PathBuf, Stop> {
+        self.fixture.directory(&self.guard).map_err(|error| Stop::from_fixture(Need::Directory, error))
+    }
+
     async fn scope(&self, name: &str) -> Result<Option<Arc<dyn Store>>, Stop> {
         unless_refused(Need::Scopes, self.fixture.scope(&self.guard, name).await)
     }
 
     async fn beneath(&self) -> Result<Arc<dyn Store>, Stop> {
         self.fixture.beneath(&self.guard).await.map_err(|error| Stop::from_fixture(Need::Sealed, error))
+    }
+
+    async fn another_of_the_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), Stop> {
+        let another = self.fixture.another_of_the_key(&self.guard).await;
+        another.map_err(|error| Stop::from_fixture(Need::Sealed, error))
     }
 
     async fn with_wrong_key(&self) -> Result<Option<Arc<dyn Store>>, Stop> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use memory_tool_core::{Batch, MemoryPath, MemoryTool, Node, Store, ToolResult, T
 use serde_json::{Value, json};
 
 use crate::case::Need;
+use crate::circumstances::{self, Circumstances};
 use crate::failure::{Failure, Stop, causes, ensure, excerpt, expect_all_of, expect_none_of, expect_text};
 use crate::fixture::ToolOptions;
+use crate::program::Program;
 use crate::read_back;
 
 /// Texts that stand for an operating system's own words (`[W5]`).
@@ -39,8 +42,11 @@ pub(crate) trait Subject: Send + Sync {
     /// Another session on the same memory.
     async fn another_session(&self) -> Result<Arc<dyn Session>, Stop>;
 
-    /// A program of its own on the same memory, that can be killed.
-    async fn process(&self) -> Result<Arc<dyn Session>, Stop>;
+    /// How to start a program of its own on the same memory.
+    fn program(&self) -> Result<Command, Stop>;
+
+    /// How long a program may take to answer.
+    fn patience(&self) -> Duration;
 
     /// The tool, within this program.
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop>;
@@ -58,6 +64,9 @@ pub(crate) trait Subject: Send + Sync {
     /// The directory that stands for `/memories`.
     fn plain_files(&self) -> Result<PathBuf, Stop>;
 
+    /// The directory beneath which all that is stored lies.
+    fn directory(&self) -> Result<PathBuf, Stop>;
+
     /// Another memory in the same place. Being refused is not a failure.
     async fn scope(&self, _name: &str) -> Result<Option<Arc<dyn Store>>, Stop> {
         Err(Stop::lacks(Need::Scopes, NO_STORE))
@@ -65,6 +74,11 @@ pub(crate) trait Subject: Send + Sync {
 
     /// The store beneath the encryption.
     async fn beneath(&self) -> Result<Arc<dyn Store>, Stop> {
+        Err(Stop::lacks(Need::Sealed, NO_STORE))
+    }
+
+    /// Another memory with the same key, and the store beneath its encryption.
+    async fn another_of_the_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), Stop> {
         Err(Stop::lacks(Need::Sealed, NO_STORE))
     }
 
@@ -116,8 +130,17 @@ impl dyn Subject + '_ {
     }
 
     /// A client of a program of its own on the same memory.
-    pub(crate) async fn process_client(&self) -> Result<Client, Stop> {
-        Ok(self.client_of(self.process().await?))
+    pub(crate) fn process_client(&self) -> Result<Client, Stop> {
+        self.client_of_program(self.program()?)
+    }
+
+    /// A client of a program of its own on the same memory, which runs under these circumstances.
+    pub(crate) fn process_client_under(&self, circumstances: &Circumstances) -> Result<Client, Stop> {
+        self.client_of_program(circumstances.around(&self.program()?))
+    }
+
+    fn client_of_program(&self, command: Command) -> Result<Client, Stop> {
+        Ok(self.client_of(Arc::new(Program::start(command, self.patience())?)))
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {
@@ -175,8 +198,11 @@ impl dyn Subject + '_ {
             },
             Need::Store => self.store().map(drop),
             Need::Sessions => self.another_session().await.map(drop),
-            Need::Processes => self.process().await.map(drop),
+            Need::Processes => self.program().map(drop),
             Need::PlainFiles => self.plain_files().map(drop),
+            Need::Directory => self.directory().map(drop),
+            Need::Mounts => circumstances::expect_mounts().await,
+            Need::Tracing => circumstances::expect_tracing().await,
             Need::Scopes => self.scope("probe").await.map(drop),
             Need::Sealed => self.beneath().await.map(drop),
         };
@@ -215,9 +241,21 @@ impl Client {
     /// Sends a line of JSON.
     pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, Stop> {
         let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
+        self.answer(line, result)
+    }
+
+    fn answer(&self, line: &str, result: Value) -> Result<Answer, Stop> {
         let answer = Answer { line: line.to_owned(), result };
         answer.expect_no_secret(&self.secrets)?;
         Ok(answer)
+    }
+
+    /// Sends a bare command to a program that may end instead of answering.
+    pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, Stop> {
+        match self.session.call(&input.to_string()).await {
+            Ok(result) => self.answer(&input.to_string(), result).map(Some),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Sends a bare command.

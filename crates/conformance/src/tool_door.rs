@@ -1,6 +1,7 @@
 //! The way in for tools: [`ToolFixture`].
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use memory_tool_core::MemoryTool;
 use crate::case::Need;
 use crate::failure::Stop;
 use crate::fixture::{ToolFixture, ToolOptions};
-use crate::program::Program;
 use crate::subject::{Door, InProcess, Session, Subject};
 
 pub(crate) struct ToolDoor<F> {
@@ -49,10 +49,12 @@ impl<F: ToolFixture> Subject for ToolSubject<F> {
         Ok(Arc::new(InProcess(tool.map_err(|error| Stop::from_fixture(Need::Sessions, error))?)))
     }
 
-    async fn process(&self) -> Result<Arc<dyn Session>, Stop> {
-        let command = self.fixture.program(&self.guard);
-        let command = command.map_err(|error| Stop::from_fixture(Need::Processes, error))?;
-        Ok(Arc::new(Program::start(command, self.patience)?))
+    fn program(&self) -> Result<Command, Stop> {
+        self.fixture.program(&self.guard).map_err(|error| Stop::from_fixture(Need::Processes, error))
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
@@ -61,6 +63,10 @@ impl<F: ToolFixture> Subject for ToolSubject<F> {
 
     fn plain_files(&self) -> Result<PathBuf, Stop> {
         self.fixture.plain_files(&self.guard).map_err(|error| Stop::from_fixture(Need::PlainFiles, error))
+    }
+
+    fn directory(&self) -> Result<PathBuf, Stop> {
+        self.fixture.directory(&self.guard).map_err(|error| Stop::from_fixture(Need::Directory, error))
     }
 
     fn secrets(&self) -> Vec<String> {

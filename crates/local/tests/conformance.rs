@@ -64,6 +64,10 @@ impl StoreFixture for Fixture {
         Ok(base_in(directory).join("memories"))
     }
 
+    fn directory(&self, directory: &TempDir) -> Result<PathBuf, FixtureError> {
+        Ok(directory.path().to_owned())
+    }
+
     fn secrets(&self, directory: &TempDir) -> Vec<String> {
         directory.path().file_name().and_then(OsStr::to_str).map(str::to_owned).into_iter().collect()
     }

@@ -121,6 +121,10 @@ impl StoreFixture for CaseStores {
         Ok(directory.join("memories"))
     }
 
+    fn directory(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
+        Ok(case.directory.path().to_owned())
+    }
+
     fn secrets(&self, case: &CaseStore) -> Vec<String> {
         let name = case.directory.path().file_name();
         name.map(|name| name.to_string_lossy().into_owned()).into_iter().collect()

@@ -12,6 +12,8 @@ use crate::subject::Subject;
 
 mod bytes;
 mod cancellation;
+mod disk;
+mod interruption;
 mod place;
 mod plain_files;
 mod races;
@@ -42,6 +44,7 @@ pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
         races::CASES,
         restarts::CASES,
         plain_files::CASES,
+        disk::CASES,
         cancellation::CASES,
         store::CASES,
         tool::CASES,

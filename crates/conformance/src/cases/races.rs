@@ -245,7 +245,7 @@ impl Contenders {
             }
             Self::Processes(count) => {
                 while clients.len() < count {
-                    clients.push(ready(subject.process_client().await?).await?);
+                    clients.push(ready(subject.process_client()?).await?);
                 }
             }
         }

@@ -11,7 +11,8 @@ use tokio::task::{spawn_blocking, yield_now};
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
-use crate::failure::{Failure, Stop, ensure, excerpt, expect_text};
+use crate::cases::interruption::{Interruption, States, create, delete, insert, rename};
+use crate::failure::{Failure, Stop, ensure, expect_text};
 use crate::read_back;
 use crate::subject::{Client, Subject, check};
 
@@ -81,7 +82,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[Need::Processes],
         reason: "a program that is killed while it creates a large file leaves a part of it",
-        run: |subject| Box::pin(async move { killed_while_creating(&*subject).await }),
+        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::creating()).await }),
     },
     CodeCase {
         id: "restarts.killed-while-editing",
@@ -89,7 +90,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[Need::Processes],
         reason: "a program that is killed while it edits a large file leaves a part of it, or nothing",
-        run: |subject| Box::pin(async move { killed_while_editing(&*subject).await }),
+        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::editing()).await }),
     },
     CodeCase {
         id: "restarts.killed-while-renaming",
@@ -97,7 +98,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[Need::Processes],
         reason: "a program that is killed while it renames a directory leaves a part of it at each place",
-        run: |subject| Box::pin(async move { killed_while_renaming(&*subject).await }),
+        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::renaming()).await }),
     },
     CodeCase {
         id: "restarts.killed-while-deleting",
@@ -105,7 +106,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[Need::Processes],
         reason: "a program that is killed while it deletes a directory leaves a part of it",
-        run: |subject| Box::pin(async move { killed_while_deleting(&*subject).await }),
+        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::deleting()).await }),
     },
     CodeCase {
         id: "restarts.others-go-on",
@@ -127,12 +128,12 @@ pub(crate) const CASES: &[CodeCase] = &[
 
 /// Has a program run the commands, kills it as soon as the last is acknowledged, and starts the next.
 async fn run_and_kill(subject: &dyn Subject, commands: &[Value]) -> Result<Client, Stop> {
-    let client = subject.process_client().await?;
+    let client = subject.process_client()?;
     for command in commands {
         client.send(command.clone()).await?.text(false)?;
     }
     client.kill().await?;
-    subject.process_client().await
+    subject.process_client()
 }
 
 /// Checks that these are all the files, with their texts.
@@ -143,26 +144,6 @@ async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), 
         expect_text(text, &client.text(path).await?)?;
     }
     Ok(())
-}
-
-fn create(path: &str, text: &str) -> Value {
-    json!({"command": "create", "path": path, "file_text": text})
-}
-
-fn insert(path: &str, text: &str) -> Value {
-    json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text})
-}
-
-fn rename(from: &str, to: &str) -> Value {
-    json!({"command": "rename", "old_path": from, "new_path": to})
-}
-
-fn delete(path: &str) -> Value {
-    json!({"command": "delete", "path": path})
-}
-
-fn view(path: &str) -> Value {
-    json!({"command": "view", "path": path})
 }
 
 async fn create_survives(subject: &dyn Subject) -> Result<(), Stop> {
@@ -213,148 +194,31 @@ async fn rename_of_a_directory_survives(subject: &dyn Subject) -> Result<(), Sto
     expect_files(&client, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
 }
 
-/// About a megabyte, in lines so long that few views show all of it.
-fn large_text() -> String {
-    (0..LARGE_LINES).map(|number| format!("{number:03}").repeat(1_700) + "\n").collect()
-}
-
-const LARGE_LINES: usize = 200;
-
-/// Views of a large file: of its place, of the beginning at least, and of the end, where something is missing or left over
-/// unless all of it was written.
-fn views_of_large(path: &str) -> Vec<Value> {
-    let end = json!({"command": "view", "path": path, "view_range": [LARGE_LINES - 1, -1]});
-    vec![view("/memories"), view(path), end]
-}
-
-/// Makes a directory of twenty files of different sizes.
-fn create_twenty(directory: &str) -> Vec<Value> {
-    (10..30).map(|number| create(&format!("{directory}/{number}.txt"), &"x".repeat(number))).collect()
-}
-
-async fn killed_while_creating(subject: &dyn Subject) -> Result<(), Stop> {
-    let path = "/memories/d/large.txt";
-    let interruption = Interruption {
-        prepare: vec![],
-        command: create(path, &large_text()),
-        views: views_of_large(path),
-        clear: vec!["/memories/d"],
-    };
-    interruption.run(subject).await
-}
-
-async fn killed_while_editing(subject: &dyn Subject) -> Result<(), Stop> {
-    let path = "/memories/large.txt";
-    let interruption = Interruption {
-        prepare: vec![create(path, &large_text())],
-        command: insert(path, "at the beginning, so that all the rest moves on"),
-        views: views_of_large(path),
-        clear: vec![path],
-    };
-    interruption.run(subject).await
-}
-
-async fn killed_while_renaming(subject: &dyn Subject) -> Result<(), Stop> {
-    let (from, to) = ("/memories/from", "/memories/to/there");
-    let interruption = Interruption {
-        prepare: create_twenty(from),
-        command: rename(from, to),
-        views: vec![view("/memories"), view(from), view(to), view(&format!("{to}/29.txt"))],
-        clear: vec![from, "/memories/to"],
-    };
-    interruption.run(subject).await
-}
-
-async fn killed_while_deleting(subject: &dyn Subject) -> Result<(), Stop> {
-    let directory = "/memories/d";
-    let interruption = Interruption {
-        prepare: create_twenty(directory),
-        command: delete(directory),
-        views: vec![view("/memories"), view(directory), view("/memories/d/29.txt")],
-        clear: vec![directory],
-    };
-    interruption.run(subject).await
-}
-
-/// A command in the middle of which a program is killed.
-struct Interruption {
-    /// What leads from an empty memory to the state before.
-    prepare: Vec<Value>,
-    command: Value,
-    /// What tells the state before from the state after, and both from all between.
-    views: Vec<Value>,
-    /// What is deleted to have an empty memory again.
-    clear: Vec<&'static str>,
-}
-
-impl Interruption {
-    async fn run(&self, subject: &dyn Subject) -> Result<(), Stop> {
-        let mut client = subject.process_client().await?;
-        self.prepare(&client).await?;
-        let before = self.look(&client).await?;
-        let start = Instant::now();
-        client.send(self.command.clone()).await?.text(false)?;
-        let course = start.elapsed();
-        let after = self.look(&client).await?;
-        for kill in 0..KILLS {
-            self.clear(&client).await?;
-            self.prepare(&client).await?;
-            let moment = match self.views.first() {
-                Some(view) if kill.is_multiple_of(2) => {
-                    Moment::FirstSign { onlooker: subject.client(), view: view.clone() }
-                }
-                _ => Moment::After(course * kill / KILLS),
-            };
-            let is_acknowledged = send_and_kill(&client, &self.command, moment).await?;
-            client = subject.process_client().await?;
-            let found = self.look(&client).await?;
-            if found != after && (is_acknowledged || found != before) {
-                return Err(self.explain(is_acknowledged, &before, &after, &found).into());
+/// Kills a program at many moments of a command.
+async fn kill_in_the_middle(subject: &dyn Subject, interruption: &Interruption) -> Result<(), Stop> {
+    let mut client = subject.process_client()?;
+    interruption.prepare(&client).await?;
+    let before = interruption.look(&client).await?;
+    let start = Instant::now();
+    client.send(interruption.command.clone()).await?.text(false)?;
+    let course = start.elapsed();
+    let after = interruption.look(&client).await?;
+    for kill in 0..KILLS {
+        interruption.clear(&client).await?;
+        interruption.prepare(&client).await?;
+        let moment = match interruption.views.first() {
+            Some(view) if kill.is_multiple_of(2) => {
+                Moment::FirstSign { onlooker: subject.client(), view: view.clone() }
             }
-        }
-        Ok(())
+            _ => Moment::After(course * kill / KILLS),
+        };
+        let is_acknowledged = send_and_kill(&client, &interruption.command, moment).await?;
+        client = subject.process_client()?;
+        let found = interruption.look(&client).await?;
+        let states = States { before: &before, after: &after, found: &found };
+        interruption.judge("killed in the middle of it", is_acknowledged, &states)?;
     }
-
-    async fn prepare(&self, client: &Client) -> Result<(), Stop> {
-        for command in &self.prepare {
-            client.send(command.clone()).await?.text(false)?;
-        }
-        Ok(())
-    }
-
-    async fn look(&self, client: &Client) -> Result<Vec<Value>, Stop> {
-        let mut seen = Vec::new();
-        for view in &self.views {
-            seen.push(client.send(view.clone()).await?.result);
-        }
-        Ok(seen)
-    }
-
-    async fn clear(&self, client: &Client) -> Result<(), Stop> {
-        for path in &self.clear {
-            let answer = client.delete(path).await?;
-            if answer.is_error() {
-                answer.error_with("does not exist")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn explain(&self, is_acknowledged: bool, before: &[Value], after: &[Value], found: &[Value]) -> Failure {
-        let command = excerpt(&self.command.to_string(), 0);
-        if is_acknowledged {
-            return Failure::new("the command was acknowledged, and is undone after the kill").in_step(command);
-        }
-        let states = before.iter().zip(after).zip(found).zip(&self.views);
-        let mut odd = states.filter(|(((before, after), found), _)| found != before && found != after);
-        let message =
-            "killed in the middle of the command, the program leaves neither the state before nor the one after";
-        match odd.next() {
-            Some(((_, found), view)) => Failure::new(format!("{message}; {view} shows a third")).with_reply(found),
-            None => Failure::new(format!("{message}, but a part of each")),
-        }
-        .in_step(command)
-    }
+    Ok(())
 }
 
 /// When a program is killed that was sent a command.
@@ -412,7 +276,7 @@ async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
     survivor.must_create(path, "0\n".to_owned() + &"x".repeat(100_000)).await?;
     let mut edits = 0;
     for kill in 0..KILLS {
-        let program = subject.process_client().await?;
+        let program = subject.process_client()?;
         program.view("/memories").await?.text(false)?;
         let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
@@ -452,7 +316,7 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
 }
 
 async fn bad_lines(subject: &dyn Subject) -> Result<(), Stop> {
-    let client = subject.process_client().await?;
+    let client = subject.process_client()?;
     client.must_create("/memories/a.txt", "text").await?;
     let long = "x".repeat(5_000_000);
     for line in [

@@ -48,6 +48,16 @@ pub(crate) const CASES: &[CodeCase] = &[
     sealed_case!("sealed.swapped", "two files whose ciphertexts were swapped never read as each other", swapped),
     sealed_case!("sealed.moved", "a ciphertext that was copied to another's place never reads there", moved),
     sealed_case!(
+        "sealed.from-another-memory",
+        "a ciphertext of another memory with the same key never reads in this one",
+        from_another_memory
+    ),
+    sealed_case!(
+        "sealed.older-put-back",
+        "an older ciphertext that was put back is noticed or reads as what it was, and is no version that was read since",
+        older_put_back
+    ),
+    sealed_case!(
         "sealed.plaintext-among-ciphertexts",
         "a file that nobody encrypted is never shown as memory",
         plaintext_among_ciphertexts
@@ -216,6 +226,52 @@ async fn moved(subject: &dyn Subject) -> Result<(), Stop> {
         }
     }
     expect_intact(&*store).await
+}
+
+async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
+    let (store, beneath) = two_files(subject).await?;
+    let (other_store, other_beneath) = subject.another_of_the_key().await?;
+    for (file, _) in files()? {
+        other_store.apply(Batch::new().write(file, b"what another customer said".to_vec())?).await?;
+    }
+    let own = sealed_files(&*beneath).await?;
+    for (other_place, foreign) in sealed_files(&*other_beneath).await? {
+        for (place, content) in &own {
+            tamper(&*beneath, place, foreign.clone()).await?;
+            expect_nothing_else(&*store, "a ciphertext came from another memory").await?;
+            tamper(&*beneath, place, content.clone()).await?;
+        }
+        if own.iter().all(|(place, _)| *place != other_place) {
+            tamper(&*beneath, &other_place, foreign).await?;
+            expect_intact(&*store).await?;
+            beneath.apply(Batch::new().remove(other_place)?).await?;
+        }
+    }
+    expect_intact(&*store).await
+}
+
+async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
+    const NEWER: &str = "what was written since";
+    let (store, beneath) = two_files(subject).await?;
+    let older = sealed_files(&*beneath).await?;
+    let [(first, first_content), (second, second_content)] = files()?;
+    store.apply(Batch::new().write(first.clone(), NEWER.into())?).await?;
+    let Node::File(newer) = store.read(&first).await? else {
+        return Err(Failure::new(format!("{first} is gone")).into());
+    };
+    for (place, content) in older {
+        tamper(&*beneath, &place, content).await?;
+        let found = store.read(&first).await;
+        if let Ok(Node::File(found)) = &found {
+            let is_known = found.content == first_content.as_bytes() || found.content == NEWER.as_bytes();
+            check(is_known, || format!("{first} reads as {:?}", String::from_utf8_lossy(&found.content)))?;
+            check(found.content == NEWER.as_bytes() || found.version != newer.version, || {
+                format!("{first} is another text of the same version")
+            })?;
+        }
+        expect_file(&*store, &second, second_content).await?;
+    }
+    Ok(())
 }
 
 async fn plaintext_among_ciphertexts(subject: &dyn Subject) -> Result<(), Stop> {

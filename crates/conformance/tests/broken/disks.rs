@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
-use memory_tool_core::{Batch, Change, Engine, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version};
+use memory_tool_core::{
+    Batch, Change, Engine, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+};
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -22,10 +24,15 @@ use super::SERVE;
 faults! {
     "caches-files" CachesFiles,
     "follows-links" FollowsLinks,
+    "leaves-a-part-on-a-full-disk" LeavesAPartOnAFullDisk,
     "leaves-files-around" LeavesFilesAround,
     "lists-links" ListsLinks,
+    "logs-for-everybody" LogsForEverybody,
+    "loses-files-to-a-failing-disk" LosesFilesToAFailingDisk,
     "moves-file-by-file" MovesFileByFile,
     "opens-special-files" OpensSpecialFiles,
+    "says-done-on-a-failing-disk" SaysDoneOnAFailingDisk,
+    "says-done-on-a-read-only-disk" SaysDoneOnAReadOnlyDisk,
     "widens-modes" WidensModes,
     "writes-through-hard-links" WritesThroughHardLinks,
 }
@@ -82,6 +89,10 @@ impl StoreFixture for Fixture {
     fn plain_files(&self, directory: &TempDir) -> Result<PathBuf, FixtureError> {
         Ok(directory.path().join("memories"))
     }
+
+    fn directory(&self, directory: &TempDir) -> Result<PathBuf, FixtureError> {
+        Ok(directory.path().to_owned())
+    }
 }
 
 /// A new directory, in memory where the machine has such: each write of a case is synced.
@@ -121,6 +132,19 @@ impl DiskStore {
             _ => vec![entry.path()],
         });
         found.flatten().collect()
+    }
+
+    /// What becomes of a failure of the disk, and of the file that was being written.
+    fn after_failure(&self, outcome: Result<(), StoreError>, spoil: impl FnOnce()) -> Result<(), StoreError> {
+        let Err(StoreError::Failure { kind, .. }) = &outcome else { return outcome };
+        match (self.fault, kind) {
+            (Some(Fault::SaysDoneOnAReadOnlyDisk), FailureKind::AccessDenied)
+            | (Some(Fault::SaysDoneOnAFailingDisk), FailureKind::Other) => return Ok(()),
+            (Some(Fault::LeavesAPartOnAFullDisk), FailureKind::Full)
+            | (Some(Fault::LosesFilesToAFailingDisk), FailureKind::Other) => spoil(),
+            _ => {}
+        }
+        outcome
     }
 
     /// Moves one file of a directory after another.
@@ -201,7 +225,19 @@ impl Store for DiskStore {
                 }
                 Ok(())
             }
-            _ => self.store.apply(batch).await,
+            (Some(Fault::LogsForEverybody), _) => {
+                let _ = fs::write(self.base.join("log"), format!("{batch:?}"));
+                self.store.apply(batch).await
+            }
+            (_, [Change::Write { path, content }]) => {
+                let (path, part) = (self.on_disk(path), content[..content.len() / 4].to_vec());
+                self.after_failure(self.store.apply(batch).await, || match self.fault {
+                    Some(Fault::LeavesAPartOnAFullDisk) => drop(fs::write(&path, &part)),
+                    _ if self.base.join("memories").is_symlink() => {}
+                    _ => drop(fs::remove_file(&path)),
+                })
+            }
+            _ => self.after_failure(self.store.apply(batch).await, || ()),
         }
     }
 }

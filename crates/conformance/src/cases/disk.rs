@@ -1,0 +1,218 @@
+//! A disk that is full, read-only, broken or open to everybody: each a clear error, and nothing is lost or in part.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
+use crate::cases::place::{Item, on_disk, system, tree_of};
+use crate::circumstances::{Call, Circumstances, Trace};
+use crate::failure::{Failure, Stop, expect_text};
+use crate::subject::{Client, Subject, check};
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "disk.umask",
+        clauses: &["C1", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory],
+        reason: "under a umask of 000 other users of the machine may read or change what is stored",
+        run: |subject| Box::pin(async move { umask(&*subject).await }),
+    },
+    CodeCase {
+        id: "disk.file-size-limit",
+        clauses: &["X1", "W5"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory],
+        reason: "a file that may not become as large as it has to leaves a part of it, or ends the program",
+        run: |subject| Box::pin(async move { file_size_limit(&*subject).await }),
+    },
+    CodeCase {
+        id: "disk.full",
+        clauses: &["X1", "W5"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory, Need::Mounts],
+        reason: "on a full disk a file is left in part, what was there is lost, or the program ends",
+        run: |subject| Box::pin(async move { full(&*subject).await }),
+    },
+    CodeCase {
+        id: "disk.read-only",
+        clauses: &["X2", "W5"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory, Need::Mounts],
+        reason: "a memory that became read-only cannot be viewed, or says of a change that it was made",
+        run: |subject| Box::pin(async move { read_only(&*subject).await }),
+    },
+    CodeCase {
+        id: "disk.fails-while-creating",
+        clauses: &["X1", "X2", "C1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        reason: "a disk that fails while a file is created leaves a part of it, or nothing of what was acknowledged",
+        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::creating()).await }),
+    },
+    CodeCase {
+        id: "disk.fails-while-editing",
+        clauses: &["X1", "X2", "I1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        reason: "a disk that fails while a file is edited leaves a part of it, or nothing",
+        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::editing()).await }),
+    },
+    CodeCase {
+        id: "disk.fails-while-renaming",
+        clauses: &["X1", "X2", "R1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        reason: "a disk that fails while a directory is renamed leaves a part of it at each place",
+        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::renaming()).await }),
+    },
+    CodeCase {
+        id: "disk.fails-while-deleting",
+        clauses: &["X1", "X2", "D1"],
+        basis: Basis::Project,
+        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        reason: "a disk that fails while a directory is deleted leaves a part of it",
+        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::deleting()).await }),
+    },
+];
+
+async fn umask(subject: &dyn Subject) -> Result<(), Stop> {
+    let client = subject.process_client_under(&Circumstances::OpenUmask)?;
+    client.must_create("/memories/a/b/c.txt", "text").await?;
+    client.insert("/memories/a/b/c.txt", 0, "line").await?.text(false)?;
+    client.rename("/memories/a/b/c.txt", "/memories/d/e/f.txt").await?.text(false)?;
+    client.must_create("/memories/g/h.txt", "text").await?;
+    let directory = subject.directory()?;
+    let stored = on_disk("look at what is stored", move || {
+        let items =
+            tree_of(&directory)?.into_iter().filter(|(_, item)| matches!(item, Item::Directory | Item::File(_)));
+        items.map(|(path, _)| Ok((system::mode(&directory.join(&path))?, path))).collect::<Result<Vec<_>, _>>()
+    });
+    let stored = stored.await?;
+    check(!stored.is_empty(), || "nothing is stored in the directory".to_owned())?;
+    let open_to_others = stored.iter().find(|(mode, _)| mode & 0o077 != 0);
+    match open_to_others {
+        Some((mode, path)) => Err(Failure::new(format!("{} has the mode {mode:03o}", path.display())).into()),
+        None => Ok(()),
+    }
+}
+
+async fn file_size_limit(subject: &dyn Subject) -> Result<(), Stop> {
+    let client = subject.process_client_under(&Circumstances::SmallFiles)?;
+    client.must_create("/memories/a.txt", "text\n").await?;
+    let large = large_text();
+    client.create("/memories/large.txt", &large).await?.text(true)?;
+    client.insert("/memories/a.txt", 1, large).await?.text(true)?;
+    client.must_create("/memories/b.txt", "text").await?;
+    expect_texts(&client, &[("/memories/a.txt", "text\n"), ("/memories/b.txt", "text")]).await?;
+    expect_absent(&client, "/memories/large.txt").await
+}
+
+async fn expect_texts(client: &Client, files: &[(&str, &str)]) -> Result<(), Stop> {
+    for (path, text) in files {
+        expect_text(text, &client.text(path).await?)?;
+    }
+    Ok(())
+}
+
+async fn expect_absent(client: &Client, path: &str) -> Result<(), Stop> {
+    client.view(path).await?.error_with("does not exist")
+}
+
+async fn full(subject: &dyn Subject) -> Result<(), Stop> {
+    /// More than fit: the disk has 1 MiB.
+    const FILES: usize = 50;
+    let client = subject.process_client_under(&Circumstances::SmallDisk(subject.directory()?))?;
+    let text = |number: usize| format!("{number} of the files\n").repeat(2_500);
+    let path = |number: usize| format!("/memories/d/{number}.txt");
+    let mut created = Vec::new();
+    let mut refused = Vec::new();
+    for number in 0..FILES {
+        let answer = client.create(path(number), text(number)).await?;
+        answer.text(answer.is_error())?;
+        if answer.is_error() { &mut refused } else { &mut created }.push(number);
+    }
+    check(!refused.is_empty(), || format!("{FILES} files of 50 KB seem to lie on a disk of 1 MiB"))?;
+    check(!created.is_empty(), || "not one file of 50 KB was taken by a disk of 1 MiB".to_owned())?;
+    for &number in &created {
+        // Refused or not, an edit that makes the file longer leaves no part of it.
+        let longer = text(number) + &text(number);
+        let answer = client.insert(path(number), 2_500, text(number)).await?;
+        answer.text(answer.is_error())?;
+        let expected = if answer.is_error() { text(number) } else { longer };
+        expect_text(&expected, &client.text(path(number)).await?)?;
+    }
+    for number in refused {
+        expect_absent(&client, &path(number)).await?;
+    }
+    Ok(())
+}
+
+async fn read_only(subject: &dyn Subject) -> Result<(), Stop> {
+    let path = "/memories/d/a.txt";
+    subject.client().must_create(path, "text\n").await?;
+    let client = subject.process_client_under(&Circumstances::ReadOnly(subject.directory()?))?;
+    expect_text("text\n", &client.text(path).await?)?;
+    let replace = json!({"command": "str_replace", "path": path, "old_str": "text", "new_str": "other"});
+    for change in [
+        create("/memories/b.txt", "text"),
+        replace,
+        insert(path, "line"),
+        rename(path, "/memories/b.txt"),
+        rename("/memories/d", "/memories/e"),
+        delete(path),
+        delete("/memories/d"),
+    ] {
+        client.send(change).await?.text(true)?;
+    }
+    expect_text("text\n", &client.text(path).await?)?;
+    expect_absent(&client, "/memories/b.txt").await?;
+    // Where the disk takes changes again, all goes on from there.
+    let client = subject.process_client()?;
+    client.insert(path, 0, "line").await?.text(false)?;
+    expect_texts(&client, &[(path, "line\ntext\n")]).await
+}
+
+/// Has each call fail once by which the command reaches the disk.
+async fn fail_each_call(subject: &dyn Subject, interruption: &Interruption) -> Result<(), Stop> {
+    let onlooker = subject.client();
+    interruption.prepare(&onlooker).await?;
+    let before = interruption.look(&onlooker).await?;
+    let directory = on_disk("make a directory", TempDir::new).await?;
+    let trace = |name: &str| Trace(directory.path().join(name));
+    let calls = calls_of(subject, &interruption.command, trace("all")).await?;
+    let after = interruption.look(&onlooker).await?;
+    let mut failures = 0;
+    for call in calls {
+        interruption.clear(&onlooker).await?;
+        interruption.prepare(&onlooker).await?;
+        let event = format!("where {call} fails");
+        let client = subject.process_client_under(&Circumstances::FailingCall(call, trace("one")))?;
+        // It may fail where the program starts or answers.
+        let answer = client.send_unless_dead(interruption.command.clone()).await?;
+        let is_acknowledged = answer.is_some_and(|answer| !answer.is_error());
+        client.kill().await?;
+        let found = interruption.look(&onlooker).await?;
+        interruption.judge(&event, is_acknowledged, &States { before: &before, after: &after, found: &found })?;
+        let one = trace("one");
+        failures += usize::from(on_disk("read a trace", move || one.has_failed_call()).await?);
+    }
+    check(failures > 0, || "no call that failed was found by which the command reaches the disk".to_owned())
+}
+
+/// Has a program run the command; by which calls it reaches the disk.
+async fn calls_of(subject: &dyn Subject, command: &Value, trace: Trace) -> Result<BTreeSet<Call>, Stop> {
+    let calls = || {
+        let trace = trace.clone();
+        on_disk("read a trace", move || trace.calls())
+    };
+    let client = subject.process_client_under(&Circumstances::Traced(trace.clone()))?;
+    client.view("/memories").await?.text(false)?; // now it has started
+    let of_the_start = calls().await?.len();
+    client.send(command.clone()).await?.text(false)?;
+    Ok(calls().await?.into_iter().skip(of_the_start).collect())
+}

@@ -1,0 +1,159 @@
+//! [`Interruption`]: a command in the middle of which something happens to the program, or to its disk.
+
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Stop, excerpt};
+use crate::subject::Client;
+
+pub(super) fn create(path: &str, text: &str) -> Value {
+    json!({"command": "create", "path": path, "file_text": text})
+}
+
+pub(super) fn insert(path: &str, text: &str) -> Value {
+    json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text})
+}
+
+pub(super) fn rename(from: &str, to: &str) -> Value {
+    json!({"command": "rename", "old_path": from, "new_path": to})
+}
+
+pub(super) fn delete(path: &str) -> Value {
+    json!({"command": "delete", "path": path})
+}
+
+fn view(path: &str) -> Value {
+    json!({"command": "view", "path": path})
+}
+
+/// About a megabyte, in lines so long that few views show all of it.
+pub(super) fn large_text() -> String {
+    (0..LARGE_LINES).map(|number| format!("{number:03}").repeat(1_700) + "\n").collect()
+}
+
+const LARGE_LINES: usize = 200;
+
+/// Views of a large file: of its place, of the beginning at least, and of the end, where something is missing or left over
+/// unless all of it was written.
+fn views_of_large(path: &str) -> Vec<Value> {
+    let end = json!({"command": "view", "path": path, "view_range": [LARGE_LINES - 1, -1]});
+    vec![view("/memories"), view(path), end]
+}
+
+/// Makes a directory of twenty files of different sizes.
+fn create_twenty(directory: &str) -> Vec<Value> {
+    (10..30).map(|number| create(&format!("{directory}/{number}.txt"), &"x".repeat(number))).collect()
+}
+
+/// A command in the middle of which something happens. It leads from one state to another, and no other may be seen.
+pub(super) struct Interruption {
+    /// What leads from an empty memory to the state before.
+    prepare: Vec<Value>,
+    pub(super) command: Value,
+    /// What tells the state before from the state after, and both from all between.
+    pub(super) views: Vec<Value>,
+    /// What is deleted to have an empty memory again.
+    clear: Vec<&'static str>,
+}
+
+/// What the views of an interruption show.
+pub(super) struct States<'a> {
+    pub(super) before: &'a [Value],
+    pub(super) after: &'a [Value],
+    pub(super) found: &'a [Value],
+}
+
+impl Interruption {
+    /// A large file is made.
+    pub(super) fn creating() -> Self {
+        let path = "/memories/d/large.txt";
+        Self {
+            prepare: vec![],
+            command: create(path, &large_text()),
+            views: views_of_large(path),
+            clear: vec!["/memories/d"],
+        }
+    }
+
+    /// A large file is edited.
+    pub(super) fn editing() -> Self {
+        let path = "/memories/large.txt";
+        Self {
+            prepare: vec![create(path, &large_text())],
+            command: insert(path, "at the beginning, so that all the rest moves on"),
+            views: views_of_large(path),
+            clear: vec![path],
+        }
+    }
+
+    /// A directory is renamed.
+    pub(super) fn renaming() -> Self {
+        let (from, to) = ("/memories/from", "/memories/to/there");
+        Self {
+            prepare: create_twenty(from),
+            command: rename(from, to),
+            views: vec![view("/memories"), view(from), view(to), view(&format!("{to}/29.txt"))],
+            clear: vec![from, "/memories/to"],
+        }
+    }
+
+    /// A directory is deleted.
+    pub(super) fn deleting() -> Self {
+        let directory = "/memories/d";
+        Self {
+            prepare: create_twenty(directory),
+            command: delete(directory),
+            views: vec![view("/memories"), view(directory), view("/memories/d/29.txt")],
+            clear: vec![directory],
+        }
+    }
+
+    /// Makes the state before in an empty memory.
+    pub(super) async fn prepare(&self, client: &Client) -> Result<(), Stop> {
+        for command in &self.prepare {
+            client.send(command.clone()).await?.text(false)?;
+        }
+        Ok(())
+    }
+
+    /// What the views show.
+    pub(super) async fn look(&self, client: &Client) -> Result<Vec<Value>, Stop> {
+        let mut seen = Vec::new();
+        for view in &self.views {
+            seen.push(client.send(view.clone()).await?.result);
+        }
+        Ok(seen)
+    }
+
+    /// Empties the memory.
+    pub(super) async fn clear(&self, client: &Client) -> Result<(), Stop> {
+        for path in &self.clear {
+            let answer = client.delete(path).await?;
+            if answer.is_error() {
+                answer.error_with("does not exist")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the state found is the one after or, unless the command was acknowledged, the one before.
+    pub(super) fn judge(&self, event: &str, is_acknowledged: bool, states: &States<'_>) -> Result<(), Stop> {
+        let States { before, after, found } = states;
+        if found == after || (found == before && !is_acknowledged) {
+            return Ok(());
+        }
+        let command = excerpt(&self.command.to_string(), 0);
+        if is_acknowledged {
+            return Err(Failure::new(format!("{event}, the command was acknowledged, and is undone"))
+                .in_step(command)
+                .into());
+        }
+        let mut views = before.iter().zip(*after).zip(*found).zip(&self.views);
+        let odd = views.find(|(((before, after), found), _)| found != before && found != after);
+        let message = format!("{event}, the command leaves neither the state before nor the one after");
+        let failure = match odd {
+            Some(((_, found), view)) => Failure::new(format!("{message}; {view} shows a third")).with_reply(found),
+            None => Failure::new(format!("{message}, but a part of each")),
+        };
+        Err(failure.in_step(command).into())
+    }
+}
