@@ -12,15 +12,12 @@ use memory_tool_core::{
 };
 use tokio::sync::Mutex;
 
-/// Files in a map. Each write has a number, which is the file's version.
+/// Files in a map, and a lock that makes each method one step.
 #[derive(Debug, Default)]
 pub(crate) struct MapStore(Mutex<Files>);
 
 #[derive(Clone, Debug, Default)]
-struct Files {
-    files: BTreeMap<MemoryPath, (u64, Vec<u8>)>,
-    writes: u64,
-}
+struct Files(BTreeMap<MemoryPath, Vec<u8>>);
 
 #[async_trait]
 impl Store for MapStore {
@@ -29,66 +26,49 @@ impl Store for MapStore {
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let files = &self.0.lock().await.files;
-        let beneath = files.iter().filter(|(path, _)| path.is_beneath(directory));
-        Ok(beneath.map(|(path, (_, content))| FileEntry::new(path.clone(), content.len() as u64)).collect())
+        let files = self.0.lock().await;
+        let beneath = files.0.iter().filter(|(path, _)| path.is_beneath(directory));
+        Ok(beneath.map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64)).collect())
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let mut current = self.0.lock().await;
+        let mut files = self.0.lock().await;
         for (path, expected) in batch.preconditions() {
-            expected.check(path, &current.node(path))?;
+            expected.check(path, &files.node(path))?;
         }
-        let mut changed = current.clone();
-        batch.into_changes().into_iter().try_for_each(|change| changed.change(change))?;
-        *current = changed; // all of the batch at once, or none of it
+        let mut changed = files.clone();
+        for change in batch.into_changes() {
+            changed.change(change)?;
+        }
+        *files = changed; // all of the batch at once, or none of it
         Ok(())
     }
 }
 
 impl Files {
+    /// What is at a path. The contents serve as the version: equal versions mean equal contents.
     fn node(&self, path: &MemoryPath) -> Node {
-        match self.files.get(path) {
-            Some((write, content)) => Node::File(StoredFile::new(content.clone(), Version::new(write.to_be_bytes()))),
-            None if path.is_root() || self.files.keys().any(|file| file.is_beneath(path)) => Node::Directory,
+        match self.0.get(path) {
+            Some(content) => Node::File(StoredFile::new(content.clone(), Version::new(content.clone()))),
+            None if path.is_root() || self.0.keys().any(|file| file.is_beneath(path)) => Node::Directory,
             None => Node::Absent,
         }
     }
 
     fn change(&mut self, change: Change) -> Result<(), StoreError> {
+        change.check(|path| Ok(self.node(path)))?;
         match change {
-            Change::Write { path, .. } if self.node(&path) == Node::Directory => {
-                Err(StoreError::AlreadyExists { path })
-            }
             Change::Write { path, content } => {
-                self.refuse_file_above(&path)?;
-                self.writes += 1;
-                self.files.insert(path, (self.writes, content));
-                Ok(())
+                self.0.insert(path, content);
             }
-            Change::Remove { path } if self.node(&path) == Node::Absent => Err(StoreError::NotFound { path }),
-            Change::Remove { path } => {
-                self.files.retain(|file, _| *file != path && !file.is_beneath(&path));
-                Ok(())
-            }
-            Change::Rename { from, .. } if self.node(&from) == Node::Absent => Err(StoreError::NotFound { path: from }),
+            Change::Remove { path } => self.0.retain(|file, _| *file != path && !file.is_beneath(&path)),
             Change::Rename { from, to } => {
-                self.refuse_file_above(&to)?;
-                if self.node(&to) != Node::Absent {
-                    return Err(StoreError::AlreadyExists { path: to });
+                for (path, content) in std::mem::take(&mut self.0) {
+                    self.0.insert(path.rebase(&from, &to)?, content);
                 }
-                for (path, file) in std::mem::take(&mut self.files) {
-                    self.files.insert(path.rebase(&from, &to)?, file);
-                }
-                Ok(())
             }
         }
-    }
-
-    fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        path.parents()
-            .find(|above| self.files.contains_key(above))
-            .map_or(Ok(()), |path| Err(StoreError::NotADirectory { path }))
+        Ok(())
     }
 }
 

@@ -74,15 +74,7 @@ impl Files {
         if let Some(file) = self.by_path.get(path) {
             return Node::File(StoredFile::new(file.content.to_vec(), Version::new(file.version.to_be_bytes())));
         }
-        if self.is_directory(path) { Node::Directory } else { Node::Absent }
-    }
-
-    fn is_directory(&self, path: &MemoryPath) -> bool {
-        path.is_root() || self.beneath(path).next().is_some()
-    }
-
-    fn exists(&self, path: &MemoryPath) -> bool {
-        path.is_root() || self.at_or_beneath(path).next().is_some()
+        if path.is_root() || self.beneath(path).next().is_some() { Node::Directory } else { Node::Absent }
     }
 
     fn beneath(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &File)> {
@@ -96,41 +88,22 @@ impl Files {
 
     /// The edits that a change comes down to. The changes of a batch are disjoint, so each is planned on the state before.
     fn plan(&mut self, change: Change) -> Result<Vec<Edit>, StoreError> {
+        change.check(|path| Ok(self.node(path)))?;
         match change {
-            Change::Write { path, content } => self.plan_write(path, content),
-            Change::Remove { path } => self.plan_remove(path),
-            Change::Rename { from, to } => self.plan_rename(from, to),
+            Change::Write { path, content } => {
+                self.writes += 1;
+                Ok(vec![(path, Some(File { content: content.into(), version: self.writes }))])
+            }
+            Change::Remove { path } => Ok(self.at_or_beneath(&path).map(|(path, _)| (path.clone(), None)).collect()),
+            Change::Rename { from, to } => self.plan_rename(&from, &to),
         }
     }
 
-    fn plan_write(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<Vec<Edit>, StoreError> {
-        self.refuse_file_above(&path)?;
-        if self.is_directory(&path) {
-            return Err(StoreError::AlreadyExists { path });
-        }
-        self.writes += 1;
-        Ok(vec![(path, Some(File { content: content.into(), version: self.writes }))])
-    }
-
-    fn plan_remove(&self, path: MemoryPath) -> Result<Vec<Edit>, StoreError> {
-        if !self.exists(&path) {
-            return Err(StoreError::NotFound { path });
-        }
-        Ok(self.at_or_beneath(&path).map(|(path, _)| (path.clone(), None)).collect())
-    }
-
-    fn plan_rename(&self, from: MemoryPath, to: MemoryPath) -> Result<Vec<Edit>, StoreError> {
-        if !self.exists(&from) {
-            return Err(StoreError::NotFound { path: from });
-        }
-        self.refuse_file_above(&to)?;
-        if self.exists(&to) {
-            return Err(StoreError::AlreadyExists { path: to });
-        }
+    fn plan_rename(&self, from: &MemoryPath, to: &MemoryPath) -> Result<Vec<Edit>, StoreError> {
         let mut edits = Vec::new();
-        for (path, file) in self.at_or_beneath(&from) {
+        for (path, file) in self.at_or_beneath(from) {
             edits.push((path.clone(), None));
-            edits.push((path.rebase(&from, &to)?, Some(file.clone())));
+            edits.push((path.rebase(from, to)?, Some(file.clone())));
         }
         Ok(edits)
     }
@@ -141,13 +114,6 @@ impl Files {
                 Some(file) => self.by_path.insert(path, file),
                 None => self.by_path.remove(&path),
             };
-        }
-    }
-
-    fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        match path.parents().find(|above| self.by_path.contains_key(above)) {
-            Some(path) => Err(StoreError::NotADirectory { path }),
-            None => Ok(()),
         }
     }
 }

@@ -49,43 +49,19 @@ use crate::path::MemoryPath;
 ///     }
 ///
 ///     fn change(&mut self, change: Change) -> Result<(), StoreError> {
+///         change.check(|path| Ok(self.node(path)))?;
 ///         match change {
 ///             Change::Write { path, content } => {
-///                 self.refuse_file_above(&path)?;
-///                 if self.node(&path) == Node::Directory {
-///                     return Err(StoreError::AlreadyExists { path });
-///                 }
 ///                 self.0.insert(path, content);
 ///             }
-///             Change::Remove { path } => {
-///                 let all = self.0.len();
-///                 self.0.retain(|file, _| file != &path && !file.is_beneath(&path));
-///                 if self.0.len() == all && !path.is_root() {
-///                     return Err(StoreError::NotFound { path });
-///                 }
-///             }
+///             Change::Remove { path } => self.0.retain(|file, _| *file != path && !file.is_beneath(&path)),
 ///             Change::Rename { from, to } => {
-///                 if self.node(&from) == Node::Absent {
-///                     return Err(StoreError::NotFound { path: from });
-///                 }
-///                 self.refuse_file_above(&to)?;
-///                 if self.node(&to) != Node::Absent {
-///                     return Err(StoreError::AlreadyExists { path: to });
-///                 }
-///                 let files = std::mem::take(&mut self.0);
-///                 for (path, content) in files {
+///                 for (path, content) in std::mem::take(&mut self.0) {
 ///                     self.0.insert(path.rebase(&from, &to)?, content);
 ///                 }
 ///             }
 ///         }
 ///         Ok(())
-///     }
-///
-///     fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), StoreError> {
-///         match path.parents().find(|above| self.0.contains_key(above)) {
-///             Some(path) => Err(StoreError::NotADirectory { path }),
-///             None => Ok(()),
-///         }
 ///     }
 /// }
 ///
@@ -172,6 +148,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///    [`StoreError::NotADirectory`]; anything at `to` is [`StoreError::AlreadyExists`]; a file whose new path would
     ///    be too long is [`StoreError::Path`].
     /// 5. Once it returns `Ok`, the changes survive the end of the process (`[X2]`).
+    ///
+    /// [`Expected::check`] checks a precondition, [`Change::check`] all of points 2 to 4 but the length of new paths.
     ///
     /// # Errors
     /// As above; [`StoreError::VersionMismatch`] and [`StoreError::AlreadyExists`] for a precondition that does not hold;
@@ -313,6 +291,64 @@ pub enum Change {
         /// Its new path; never the root, nor above or beneath `from`.
         to: MemoryPath,
     },
+}
+
+impl Change {
+    /// Checks that the change can be made, as points 2 to 4 of [`Store::apply`] say, for a store that has no quicker way. The
+    /// length of new paths is left to [`MemoryPath::rebase`], which makes them.
+    ///
+    /// # Behavior
+    /// 1. `node` tells what is at a path, as [`Store::read`] does. It is asked about the changed paths, and about all above
+    ///    those that the change makes.
+    /// 2. The changes of a batch are disjoint, so it is all the same whether those before this one are made yet.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::NotADirectory`] and [`StoreError::AlreadyExists`]; those of `node`.
+    ///
+    /// ```
+    /// use memory_tool_core::{Change, MemoryPath, Node, StoreError};
+    ///
+    /// let (from, to): (MemoryPath, MemoryPath) = ("/memories/a".parse()?, "/memories/b".parse()?);
+    /// let change = Change::Rename { from: from.clone(), to };
+    /// let in_empty_store = change.check(|path| Ok(if path.is_root() { Node::Directory } else { Node::Absent }));
+    /// assert!(matches!(in_empty_store, Err(StoreError::NotFound { path }) if path == from));
+    /// # Ok::<(), memory_tool_core::PathError>(())
+    /// ```
+    pub fn check(&self, mut node: impl FnMut(&MemoryPath) -> Result<Node, StoreError>) -> Result<(), StoreError> {
+        match self {
+            Self::Write { path, .. } => {
+                refuse_file_above(path, &mut node)?;
+                match node(path)? {
+                    Node::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
+                    Node::Absent | Node::File(_) => Ok(()),
+                }
+            }
+            Self::Remove { path } => require_something(path, &mut node),
+            Self::Rename { from, to } => {
+                require_something(from, &mut node)?;
+                refuse_file_above(to, &mut node)?;
+                Expected::Absent.check(to, &node(to)?)
+            }
+        }
+    }
+}
+
+type Lookup<'a> = &'a mut dyn FnMut(&MemoryPath) -> Result<Node, StoreError>;
+
+fn require_something(path: &MemoryPath, node: Lookup<'_>) -> Result<(), StoreError> {
+    match node(path)? {
+        Node::Absent => Err(StoreError::NotFound { path: path.clone() }),
+        Node::Directory | Node::File(_) => Ok(()),
+    }
+}
+
+fn refuse_file_above(path: &MemoryPath, node: Lookup<'_>) -> Result<(), StoreError> {
+    for path in path.parents() {
+        if let Node::File(_) = node(&path)? {
+            return Err(StoreError::NotADirectory { path });
+        }
+    }
+    Ok(())
 }
 
 /// Changes to be applied together or not at all, under preconditions.

@@ -1,5 +1,7 @@
-//! An encrypted store, as it should be or not. It decrypts everything for each command: it is small, not good.
+//! An encrypted store, as it should be or not. It looks at every file for each command, one command at a time: it is small,
+//! not good.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
@@ -7,12 +9,14 @@ use aes_gcm::{Aes256Gcm, Nonce};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version,
 };
 use sha2::{Digest, Sha256};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 const NONCE_BYTES: usize = 12;
+const KEY: [u8; 32] = [1; 32];
+const WRONG_KEY: [u8; 32] = [2; 32];
 
 faults! {
     "answers-with-the-wrong-key" AnswersWithTheWrongKey,
@@ -26,12 +30,12 @@ faults! {
 }
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    let suite = |fault| Suite::for_store(Fixture { fault: Some(fault) }).filter("sealed.");
+    let suite = |fault| Suite::for_store(Fixture { fault: Some(fault) });
     FAULTS.iter().copied().map(|(name, fault)| (name, suite(fault))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {
-    Suite::for_store(Fixture { fault: None }).filter("sealed.")
+    Suite::for_store(Fixture { fault: None })
 }
 
 struct Fixture {
@@ -40,31 +44,54 @@ struct Fixture {
 
 #[async_trait]
 impl StoreFixture for Fixture {
-    type Guard = Arc<SealedStore>;
+    type Guard = Arc<Place>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {
-        let store = Arc::new(SealedStore::new(Arc::default(), [1; 32], self.fault));
-        Ok((Arc::<SealedStore>::clone(&store), store))
+        let place = Arc::<Place>::default();
+        Ok((Arc::new(SealedStore::new(Arc::clone(&place), KEY, self.fault)), place))
     }
 
-    async fn beneath(&self, store: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        Ok(Arc::<InMemoryStore>::clone(&store.beneath))
+    async fn reopen(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        Ok(Arc::new(SealedStore::new(Arc::clone(place), KEY, self.fault)))
     }
 
-    async fn reopen_with_wrong_key(&self, store: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn beneath(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        Ok(Arc::<InMemoryStore>::clone(&place.files))
+    }
+
+    async fn reopen_with_wrong_key(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let ignores_key = self.fault == Some(Fault::AnswersWithTheWrongKey);
-        let key = if ignores_key { [1; 32] } else { [2; 32] };
-        Ok(Arc::new(SealedStore::new(Arc::clone(&store.beneath), key, self.fault)))
+        let key = if ignores_key { KEY } else { WRONG_KEY };
+        Ok(Arc::new(SealedStore::new(Arc::clone(place), key, self.fault)))
     }
+}
+
+/// What the sessions of one memory share.
+#[derive(Default)]
+struct Place {
+    files: Arc<InMemoryStore>,
+    /// How many files were sealed, for nonces. Who has the lock has the turn.
+    turn: Mutex<u64>,
 }
 
 /// One file beneath for each file, named by a hash of its path and the key. In it a nonce and the encrypted path and content.
 struct SealedStore {
-    beneath: Arc<InMemoryStore>,
+    place: Arc<Place>,
     key: [u8; 32],
     cipher: Aes256Gcm,
     fault: Option<Fault>,
-    writing: Mutex<u64>,
+    /// As they were the last time: only what changed since is decrypted again.
+    opened: Mutex<OpenedFiles>,
+}
+
+/// All files beneath, decrypted, by their names there.
+type OpenedFiles = BTreeMap<MemoryPath, Opened>;
+
+/// A file beneath, decrypted.
+struct Opened {
+    version: Version,
+    /// The path and the content; `None` where they were not sealed here.
+    message: Option<(MemoryPath, Vec<u8>)>,
 }
 
 impl std::fmt::Debug for SealedStore {
@@ -74,15 +101,16 @@ impl std::fmt::Debug for SealedStore {
 }
 
 impl SealedStore {
-    fn new(beneath: Arc<InMemoryStore>, key: [u8; 32], fault: Option<Fault>) -> Self {
-        Self { beneath, key, cipher: Aes256Gcm::new(&key.into()), fault, writing: Mutex::default() }
+    fn new(place: Arc<Place>, key: [u8; 32], fault: Option<Fault>) -> Self {
+        Self { place, key, cipher: Aes256Gcm::new(&key.into()), fault, opened: Mutex::default() }
     }
 
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }
 
-    fn place(&self, path: &MemoryPath) -> MemoryPath {
+    /// The name of a file beneath.
+    fn name(&self, path: &MemoryPath) -> MemoryPath {
         if self.has(Fault::KeepsNames) {
             return path.clone();
         }
@@ -103,13 +131,13 @@ impl SealedStore {
         if self.has(Fault::SkipsAuthentication) {
             return [&nonce, self.keystream(&message).as_slice()].concat();
         }
-        let place = self.place(path);
-        let sealed = self.cipher.encrypt(&Nonce::from(nonce), self.payload(&place, &message)).unwrap();
+        let name = self.name(path);
+        let sealed = self.cipher.encrypt(&Nonce::from(nonce), self.payload(&name, &message)).unwrap();
         [&nonce, sealed.as_slice()].concat()
     }
 
-    fn payload<'a>(&self, place: &'a MemoryPath, message: &'a [u8]) -> Payload<'a, 'a> {
-        Payload { msg: message, aad: if self.has(Fault::BindsNoPlace) { b"" } else { place.as_str().as_bytes() } }
+    fn payload<'a>(&self, name: &'a MemoryPath, message: &'a [u8]) -> Payload<'a, 'a> {
+        Payload { msg: message, aad: if self.has(Fault::BindsNoPlace) { b"" } else { name.as_str().as_bytes() } }
     }
 
     /// A cipher that anybody can turn the bits of.
@@ -118,13 +146,13 @@ impl SealedStore {
     }
 
     /// The path and the content, or `None` where it was not sealed here.
-    fn unseal(&self, place: &MemoryPath, sealed: &[u8]) -> Option<(MemoryPath, Vec<u8>)> {
-        let passed = || self.has(Fault::PassesPlaintext).then(|| (place.clone(), sealed.to_vec()));
+    fn unseal(&self, name: &MemoryPath, sealed: &[u8]) -> Option<(MemoryPath, Vec<u8>)> {
+        let passed = || self.has(Fault::PassesPlaintext).then(|| (name.clone(), sealed.to_vec()));
         let (nonce, body) = sealed.split_at_checked(NONCE_BYTES)?;
         let message = match self.fault {
             Some(Fault::StoresPlaintext) => Some(body.to_vec()),
             Some(Fault::SkipsAuthentication) => Some(self.keystream(body)),
-            _ => self.cipher.decrypt(&Nonce::try_from(nonce).ok()?, self.payload(place, body)).ok(),
+            _ => self.cipher.decrypt(&Nonce::try_from(nonce).ok()?, self.payload(name, body)).ok(),
         };
         let Some(message) = message else { return passed() };
         let end = message.iter().position(|&byte| byte == 0)?;
@@ -132,26 +160,41 @@ impl SealedStore {
         Some((path, message[end + 1..].to_vec()))
     }
 
-    /// All that can be decrypted, in a store of its own.
-    async fn opened(&self) -> Result<InMemoryStore, StoreError> {
-        let opened = InMemoryStore::new();
-        for entry in self.beneath.list(&MemoryPath::root()).await? {
-            let Node::File(file) = self.beneath.read(&entry.path).await? else { continue };
-            match self.unseal(&entry.path, &file.content) {
-                Some((path, content)) => opened.apply(Batch::new().write(path, content)?).await?,
-                None if self.has(Fault::BreaksAllForOne) => return Err(damaged()),
-                None => {}
+    /// All files beneath as they are now.
+    async fn opened(&self) -> Result<MutexGuard<'_, OpenedFiles>, StoreError> {
+        let mut opened = self.opened.lock().await;
+        let mut before = std::mem::take(&mut *opened);
+        for entry in self.place.files.list(&MemoryPath::root()).await? {
+            let Node::File(file) = self.place.files.read(&entry.path).await? else { continue };
+            let file = match before.remove(&entry.path) {
+                Some(known) if known.version == file.version => known,
+                _ => Opened { message: self.unseal(&entry.path, &file.content), version: file.version },
+            };
+            if file.message.is_none() && self.has(Fault::BreaksAllForOne) {
+                return Err(damaged());
             }
+            opened.insert(entry.path, file);
         }
         Ok(opened)
     }
 
-    async fn version(&self, path: &MemoryPath) -> Result<Version, StoreError> {
-        match self.beneath.read(&self.place(path)).await? {
-            Node::File(file) => Ok(file.version),
-            _ => Err(damaged()),
+    fn node(&self, opened: &OpenedFiles, path: &MemoryPath) -> Result<Node, StoreError> {
+        let name = if self.has(Fault::PassesPlaintext) && opened.contains_key(path) { path } else { &self.name(path) };
+        match opened.get(name) {
+            Some(Opened { version, message: Some((sealed_as, content)) })
+                if sealed_as == path || self.has(Fault::BindsNoPlace) =>
+            {
+                Ok(Node::File(StoredFile::new(content.clone(), version.clone())))
+            }
+            Some(_) => Err(damaged()),
+            None if path.is_root() || messages(opened).any(|(file, _)| file.is_beneath(path)) => Ok(Node::Directory),
+            None => Ok(Node::Absent),
         }
     }
+}
+
+fn messages(opened: &OpenedFiles) -> impl Iterator<Item = &(MemoryPath, Vec<u8>)> {
+    opened.values().filter_map(|opened| opened.message.as_ref())
 }
 
 fn damaged() -> StoreError {
@@ -161,64 +204,50 @@ fn damaged() -> StoreError {
 #[async_trait]
 impl Store for SealedStore {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        let stored_at = match self.fault {
-            Some(Fault::BindsNoPlace) => self.place(path),
-            Some(Fault::PassesPlaintext) => path.clone(),
-            _ => MemoryPath::root(),
-        };
-        if let Node::File(file) = self.beneath.read(&stored_at).await? {
-            let unsealed = self.unseal(&stored_at, &file.content);
-            return unsealed.map(|(_, content)| Node::File(StoredFile::new(content, file.version))).ok_or_else(damaged);
-        }
-        match self.opened().await?.read(path).await? {
-            Node::File(file) => Ok(Node::File(StoredFile::new(file.content, self.version(path).await?))),
-            Node::Absent if self.beneath.read(&self.place(path)).await? != Node::Absent => Err(damaged()),
-            node => Ok(node),
-        }
+        let _turn = self.place.turn.lock().await;
+        let opened = self.opened().await?;
+        self.node(&opened, path)
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.opened().await?.list(directory).await
+        let _turn = self.place.turn.lock().await;
+        let opened = self.opened().await?;
+        let beneath = messages(&opened).filter(|(path, _)| path.is_beneath(directory));
+        Ok(beneath.map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64)).collect())
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let mut count = self.writing.lock().await;
+        let mut count = self.place.turn.lock().await;
+        let opened = self.opened().await?;
         for (path, expected) in batch.preconditions() {
-            expected.check(path, &self.read(path).await?)?;
+            expected.check(path, &self.node(&opened, path)?)?;
         }
-        let before = self.opened().await?;
-        let after = self.opened().await?;
-        let (_, changes) = batch.into_parts();
-        let mut plain = Batch::new();
-        for change in changes {
-            use memory_tool_core::Change::{Remove, Rename, Write};
-            plain = match change {
-                Write { path, content } => plain.write(path, content)?,
-                Remove { path } => plain.remove(path)?,
-                Rename { from, to } => plain.rename(from, to)?,
-            };
-        }
-        let written: Vec<_> = plain.changes().to_vec();
-        after.apply(plain).await?;
+        let mut seal = |path: &MemoryPath, content: &[u8]| {
+            *count += 1;
+            self.seal(path, content, *count)
+        };
         let mut sealed = Batch::new();
-        for entry in before.list(&MemoryPath::root()).await? {
-            if after.read(&entry.path).await? == Node::Absent
-                || matches!(after.read(&entry.path).await?, Node::Directory)
-            {
-                sealed = sealed.remove(self.place(&entry.path))?;
+        for change in batch.into_changes() {
+            change.check(|path| self.node(&opened, path))?;
+            match change {
+                Change::Write { path, content } => sealed = sealed.write(self.name(&path), seal(&path, &content))?,
+                Change::Remove { path: removed } => {
+                    for (path, _) in messages(&opened).filter(|(path, _)| is_within(path, &removed)) {
+                        sealed = sealed.remove(self.name(path))?;
+                    }
+                }
+                Change::Rename { from, to } => {
+                    for (path, content) in messages(&opened).filter(|(path, _)| is_within(path, &from)) {
+                        let moved = path.rebase(&from, &to)?;
+                        sealed = sealed.remove(self.name(path))?.write(self.name(&moved), seal(&moved, content))?;
+                    }
+                }
             }
         }
-        for entry in after.list(&MemoryPath::root()).await? {
-            let Node::File(file) = after.read(&entry.path).await? else { continue };
-            let is_written = written
-                .iter()
-                .any(|change| matches!(change, memory_tool_core::Change::Write { path, .. } if *path == entry.path));
-            let is_new = !matches!(before.read(&entry.path).await?, Node::File(old) if old.content == file.content);
-            if is_written || is_new {
-                *count += 1;
-                sealed = sealed.write(self.place(&entry.path), self.seal(&entry.path, &file.content, *count))?;
-            }
-        }
-        self.beneath.apply(sealed).await
+        self.place.files.apply(sealed).await
     }
+}
+
+fn is_within(path: &MemoryPath, changed: &MemoryPath) -> bool {
+    path == changed || path.is_beneath(changed)
 }
