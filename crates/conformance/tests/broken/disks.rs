@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, Engine, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, BoxError, Change, Engine, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
@@ -136,12 +136,12 @@ impl DiskStore {
 
     /// What becomes of a failure of the disk, and of the file that was being written.
     fn after_failure(&self, outcome: Result<(), StoreError>, spoil: impl FnOnce()) -> Result<(), StoreError> {
-        let Err(StoreError::Failure { kind, .. }) = &outcome else { return outcome };
+        let Err(StoreError::Failure { kind, source, .. }) = &outcome else { return outcome };
         match (self.fault, kind) {
             (Some(Fault::SaysDoneOnAReadOnlyDisk), FailureKind::AccessDenied)
             | (Some(Fault::SaysDoneOnAFailingDisk), FailureKind::Other) => return Ok(()),
-            (Some(Fault::LeavesAPartOnAFullDisk), FailureKind::Full)
-            | (Some(Fault::LosesFilesToAFailingDisk), FailureKind::Other) => spoil(),
+            (Some(Fault::LeavesAPartOnAFullDisk), FailureKind::Full) => spoil(),
+            (Some(Fault::LosesFilesToAFailingDisk), FailureKind::Other) if is_broken_disk(source) => spoil(),
             _ => {}
         }
         outcome
@@ -215,7 +215,9 @@ impl Store for DiskStore {
             }
             (Some(Fault::LeavesFilesAround), [Change::Write { path, .. }]) if self.on_disk(path).is_file() => {
                 self.store.apply(batch).await?;
-                let _ = fs::write(self.base.join("memories/.tmp-1"), "half a file");
+                let file = self.base.join("memories/.tmp-1");
+                let _ = fs::write(&file, "half a file");
+                let _ = fs::set_permissions(&file, fs::Permissions::from_mode(0o600));
                 Ok(())
             }
             (Some(Fault::WidensModes), _) => {
@@ -233,11 +235,15 @@ impl Store for DiskStore {
                 let (path, part) = (self.on_disk(path), content[..content.len() / 4].to_vec());
                 self.after_failure(self.store.apply(batch).await, || match self.fault {
                     Some(Fault::LeavesAPartOnAFullDisk) => drop(fs::write(&path, &part)),
-                    _ if self.base.join("memories").is_symlink() => {}
                     _ => drop(fs::remove_file(&path)),
                 })
             }
             _ => self.after_failure(self.store.apply(batch).await, || ()),
         }
     }
+}
+
+/// Whether the system said `EIO`.
+fn is_broken_disk(error: &BoxError) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.raw_os_error() == Some(5))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -20,6 +21,7 @@ const WRONG_KEY: [u8; 32] = [2; 32];
 
 faults! {
     "answers-with-the-wrong-key" AnswersWithTheWrongKey,
+    "binds-ciphertext-to-no-memory" BindsNoMemory,
     "binds-ciphertext-to-no-place" BindsNoPlace,
     "breaks-all-for-one-damaged-file" BreaksAllForOne,
     "keeps-names-in-the-clear" KeepsNames,
@@ -27,6 +29,7 @@ faults! {
     "repeats-nonces" RepeatsNonces,
     "skips-authentication" SkipsAuthentication,
     "stores-plaintext" StoresPlaintext,
+    "versions-never-go-back" VersionsNeverGoBack,
 }
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
@@ -47,7 +50,7 @@ impl StoreFixture for Fixture {
     type Guard = Arc<Place>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {
-        let place = Arc::<Place>::default();
+        let place = Arc::new(Place::new());
         Ok((Arc::new(SealedStore::new(Arc::clone(&place), KEY, self.fault)), place))
     }
 
@@ -59,6 +62,11 @@ impl StoreFixture for Fixture {
         Ok(Arc::<InMemoryStore>::clone(&place.files))
     }
 
+    async fn another_of_the_key(&self, _: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
+        let (store, place) = self.fresh().await?;
+        Ok((store, Arc::<InMemoryStore>::clone(&place.files)))
+    }
+
     async fn reopen_with_wrong_key(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let ignores_key = self.fault == Some(Fault::AnswersWithTheWrongKey);
         let key = if ignores_key { KEY } else { WRONG_KEY };
@@ -67,11 +75,19 @@ impl StoreFixture for Fixture {
 }
 
 /// What the sessions of one memory share.
-#[derive(Default)]
 struct Place {
+    /// Tells the memory from others.
+    id: u64,
     files: Arc<InMemoryStore>,
     /// How many files were sealed, for nonces. Who has the lock has the turn.
     turn: Mutex<u64>,
+}
+
+impl Place {
+    fn new() -> Self {
+        static PLACES: AtomicU64 = AtomicU64::new(0);
+        Self { id: PLACES.fetch_add(1, Ordering::Relaxed), files: Arc::default(), turn: Mutex::default() }
+    }
 }
 
 /// One file beneath for each file, named by a hash of its path and the key. In it a nonce and the encrypted path and content.
@@ -90,6 +106,8 @@ type OpenedFiles = BTreeMap<MemoryPath, Opened>;
 /// A file beneath, decrypted.
 struct Opened {
     version: Version,
+    /// What callers get as its version.
+    shown_version: Version,
     /// The path and the content; `None` where they were not sealed here.
     message: Option<(MemoryPath, Vec<u8>)>,
 }
@@ -132,12 +150,19 @@ impl SealedStore {
             return [&nonce, self.keystream(&message).as_slice()].concat();
         }
         let name = self.name(path);
-        let sealed = self.cipher.encrypt(&Nonce::from(nonce), self.payload(&name, &message)).unwrap();
+        let bound_to = self.bound_to(&name);
+        let payload = Payload { msg: &message, aad: bound_to.as_bytes() };
+        let sealed = self.cipher.encrypt(&Nonce::from(nonce), payload).unwrap();
         [&nonce, sealed.as_slice()].concat()
     }
 
-    fn payload<'a>(&self, name: &'a MemoryPath, message: &'a [u8]) -> Payload<'a, 'a> {
-        Payload { msg: message, aad: if self.has(Fault::BindsNoPlace) { b"" } else { name.as_str().as_bytes() } }
+    /// The only memory and name beneath which a ciphertext is good.
+    fn bound_to(&self, name: &MemoryPath) -> String {
+        match self.fault {
+            Some(Fault::BindsNoPlace) => format!("{}", self.place.id),
+            Some(Fault::BindsNoMemory) => name.to_string(),
+            _ => format!("{} {name}", self.place.id),
+        }
     }
 
     /// A cipher that anybody can turn the bits of.
@@ -149,10 +174,14 @@ impl SealedStore {
     fn unseal(&self, name: &MemoryPath, sealed: &[u8]) -> Option<(MemoryPath, Vec<u8>)> {
         let passed = || self.has(Fault::PassesPlaintext).then(|| (name.clone(), sealed.to_vec()));
         let (nonce, body) = sealed.split_at_checked(NONCE_BYTES)?;
+        let bound_to = self.bound_to(name);
         let message = match self.fault {
             Some(Fault::StoresPlaintext) => Some(body.to_vec()),
             Some(Fault::SkipsAuthentication) => Some(self.keystream(body)),
-            _ => self.cipher.decrypt(&Nonce::try_from(nonce).ok()?, self.payload(name, body)).ok(),
+            _ => {
+                let payload = Payload { msg: body, aad: bound_to.as_bytes() };
+                self.cipher.decrypt(&Nonce::try_from(nonce).ok()?, payload).ok()
+            }
         };
         let Some(message) = message else { return passed() };
         let end = message.iter().position(|&byte| byte == 0)?;
@@ -168,7 +197,11 @@ impl SealedStore {
             let Node::File(file) = self.place.files.read(&entry.path).await? else { continue };
             let file = match before.remove(&entry.path) {
                 Some(known) if known.version == file.version => known,
-                _ => Opened { message: self.unseal(&entry.path, &file.content), version: file.version },
+                known => Opened {
+                    message: self.unseal(&entry.path, &file.content),
+                    shown_version: self.shown_version(known, &file),
+                    version: file.version,
+                },
             };
             if file.message.is_none() && self.has(Fault::BreaksAllForOne) {
                 return Err(damaged());
@@ -178,13 +211,22 @@ impl SealedStore {
         Ok(opened)
     }
 
+    fn shown_version(&self, known: Option<Opened>, file: &StoredFile) -> Version {
+        if !self.has(Fault::VersionsNeverGoBack) {
+            return file.version.clone();
+        }
+        let count: Vec<u8> = file.content.iter().take(8).rev().copied().collect();
+        let newest = known.map(|known| known.shown_version.as_bytes().to_vec());
+        Version::new(newest.map_or(count.clone(), |newest| newest.max(count)))
+    }
+
     fn node(&self, opened: &OpenedFiles, path: &MemoryPath) -> Result<Node, StoreError> {
         let name = if self.has(Fault::PassesPlaintext) && opened.contains_key(path) { path } else { &self.name(path) };
         match opened.get(name) {
-            Some(Opened { version, message: Some((sealed_as, content)) })
+            Some(Opened { shown_version, message: Some((sealed_as, content)), .. })
                 if sealed_as == path || self.has(Fault::BindsNoPlace) =>
             {
-                Ok(Node::File(StoredFile::new(content.clone(), version.clone())))
+                Ok(Node::File(StoredFile::new(content.clone(), shown_version.clone())))
             }
             Some(_) => Err(damaged()),
             None if path.is_root() || messages(opened).any(|(file, _)| file.is_beneath(path)) => Ok(Node::Directory),
