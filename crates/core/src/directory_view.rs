@@ -1,6 +1,6 @@
 //! How `view` shows a directory: which files are visible, what they add up to, and where the cap falls.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
 use crate::path::MemoryPath;
@@ -11,36 +11,49 @@ use crate::store::FileEntry;
 const LEVELS: usize = 2;
 
 /// The view of `directory`, which holds `files` (`[V1]`, `[V2]`), cut to `cap` characters (`[V8]`).
-pub(crate) fn view_directory(
-    directory: &MemoryPath,
-    files: Vec<FileEntry>,
-    cap: Option<NonZeroUsize>,
-) -> DirectoryView {
+pub(crate) fn view_directory(directory: &MemoryPath, files: &[FileEntry], cap: Option<NonZeroUsize>) -> DirectoryView {
     let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
-    let mut items = BTreeMap::new();
+    let mut sums = HashMap::new();
     for file in files {
-        add_file(&mut view, &mut items, &file);
+        add_file(&mut view, &mut sums, file);
     }
-    view.items = items.into_values().collect();
+    view.items = sums.into_values().map(Sum::into_item).collect();
+    view.items.sort_by(|left, right| left.path.cmp(&right.path));
     if let Some(cap) = cap {
         omit_beyond(cap, &mut view);
     }
     view
 }
 
+/// What is known of a line, while files are added. It borrows its path, since most files only add to lines that are there.
+struct Sum<'a> {
+    /// A file of which the line's path is the beginning.
+    file: &'a MemoryPath,
+    /// The length of the line's path in bytes.
+    length: usize,
+    size: u64,
+}
+
+impl Sum<'_> {
+    fn into_item(self) -> DirectoryItem {
+        let is_directory = self.length < self.file.as_str().len();
+        DirectoryItem::new(self.file.truncated(self.length), self.size, is_directory)
+    }
+}
+
 /// Adds the file's size to every visible directory above it, and the lines that it gives rise to.
-fn add_file(view: &mut DirectoryView, items: &mut BTreeMap<MemoryPath, DirectoryItem>, file: &FileEntry) {
-    let above = view.path.segments().count();
-    let names = file.path.segments().skip(above);
-    let depth = names.clone().count();
-    let visible_depth = names.take_while(|name| is_visible(name)).count();
+fn add_file<'a>(view: &mut DirectoryView, sums: &mut HashMap<&'a str, Sum<'a>>, file: &'a FileEntry) {
+    let path = file.path.as_str();
+    let above = view.path.as_str().len();
+    let names = || path[above..].split('/').skip(1);
     // What lies in a hidden directory, or is hidden itself, counts for nothing; a visible directory above it exists.
-    let size = if visible_depth == depth { file.size } else { 0 };
+    let size = if names().all(is_visible) { file.size } else { 0 };
     view.size = view.size.saturating_add(size);
-    for level in 1..=visible_depth.min(LEVELS) {
-        let path = file.path.truncated(above + level);
-        let item = items.entry(path.clone()).or_insert(DirectoryItem::new(path, 0, level < depth));
-        item.size = item.size.saturating_add(size);
+    let mut length = above;
+    for name in names().take(LEVELS).take_while(|name| is_visible(name)) {
+        length += 1 + name.len();
+        let sum = sums.entry(&path[..length]).or_insert(Sum { file: &file.path, length, size: 0 });
+        sum.size = sum.size.saturating_add(size);
     }
 }
 
@@ -69,8 +82,8 @@ mod tests {
 
     fn view(directory: &str, files: &[(&str, u64)], cap: Option<usize>) -> String {
         let entry = |(path, size): &(&str, u64)| FileEntry::new(path.parse().unwrap(), *size);
-        let files = files.iter().map(entry).collect();
-        view_directory(&directory.parse().unwrap(), files, cap.and_then(NonZeroUsize::new)).to_string()
+        let files: Vec<_> = files.iter().map(entry).collect();
+        view_directory(&directory.parse().unwrap(), &files, cap.and_then(NonZeroUsize::new)).to_string()
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub(crate) fn escape_unprintable(text: &str) -> String {
 
 /// Control and format characters, and the two separators that break a line: each could forge or hide a line of a reply.
 pub(crate) fn is_unprintable(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
     matches!(
         character.general_category(),
         GeneralCategory::Control

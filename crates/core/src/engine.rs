@@ -130,7 +130,7 @@ impl<S: Store> MemoryTool for Engine<S> {
                     if files.is_empty() && !path.is_root() {
                         continue; // its last file went away after the read
                     }
-                    return Ok(Reply::Directory(view_directory(path, files, self.options.max_view_characters)));
+                    return Ok(Reply::Directory(view_directory(path, &files, self.options.max_view_characters)));
                 }
             }
         }

@@ -60,7 +60,7 @@ impl MemoryPath {
         for name in names {
             check_segment(given, name)?;
         }
-        if !is_nfc(canonical) {
+        if !canonical.is_ascii() && !is_nfc(canonical) {
             return Err(PathError::NotNormalized { path: escape_unprintable(given) });
         }
         Ok(Self(Arc::from(canonical)))
@@ -100,13 +100,9 @@ impl MemoryPath {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// The first `count` names of this path beneath `/memories`; all of it where it has no more.
-    pub(crate) fn truncated(&self, count: usize) -> Self {
-        let slashes = self.0.match_indices('/').map(|(offset, _)| offset);
-        match slashes.skip(1).nth(count) {
-            Some(end) => Self(Arc::from(&self.0[..end])),
-            None => self.clone(),
-        }
+    /// The path that consists of the first `length` bytes of this one, up to a slash or to the end.
+    pub(crate) fn truncated(&self, length: usize) -> Self {
+        if length == self.0.len() { self.clone() } else { Self(Arc::from(&self.0[..length])) }
     }
 
     /// The path of the entry `name` in this directory.
@@ -297,6 +293,9 @@ fn refuse_too_long(canonical: &str) -> Result<(), PathError> {
 
 /// Whether decoding, once or again and again, turns an escape into `.`, `/` or `\`.
 fn has_encoded_traversal(path: &str) -> bool {
+    if !path.contains('%') {
+        return false;
+    }
     let dangerous = |bytes: &[u8]| bytes.iter().filter(|byte| matches!(byte, b'.' | b'/' | b'\\')).count();
     let mut current = path.as_bytes().to_vec();
     loop {
@@ -352,9 +351,8 @@ mod tests {
         assert_eq!(deep.segments().collect::<Vec<_>>(), ["a", "b", "c.txt"]);
         assert_eq!(deep.name(), Some("c.txt"));
         assert_eq!(deep.parent(), Some(path("/memories/a/b")));
-        assert_eq!(deep.truncated(2), path("/memories/a/b"));
-        assert_eq!(deep.truncated(0), MemoryPath::root());
-        assert_eq!(deep.truncated(9), deep);
+        assert_eq!(deep.truncated("/memories/a/b".len()), path("/memories/a/b"));
+        assert_eq!(deep.truncated(deep.as_str().len()), deep);
         assert_eq!(deep.parents().last(), Some(MemoryPath::root()));
         assert!(deep.is_beneath(&path("/memories/a")));
         assert!(!path("/memories/ab").is_beneath(&path("/memories/a")));
