@@ -1,0 +1,40 @@
+-- The files of all stores, and apart from them their contents: a listing reads no content.
+
+CREATE TABLE content (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice, so it tells one state of a file from every other
+    bytes BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE file (
+    store TEXT NOT NULL,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL, -- of the content, in bytes
+    content_id INTEGER NOT NULL UNIQUE REFERENCES content (id),
+    created_at INTEGER NOT NULL, -- both in milliseconds since 1970
+    modified_at INTEGER NOT NULL,
+    PRIMARY KEY (store, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER content_never_changes BEFORE UPDATE ON content BEGIN
+    SELECT RAISE(ABORT, 'a content never changes: insert another, and point the file to that');
+END;
+
+CREATE TRIGGER content_goes_with_its_file AFTER DELETE ON file BEGIN
+    DELETE FROM content WHERE id = old.content_id;
+END;
+
+CREATE TRIGGER content_goes_when_replaced AFTER UPDATE OF content_id ON file WHEN old.content_id <> new.content_id BEGIN
+    DELETE FROM content WHERE id = old.content_id;
+END;
+
+-- For people with a shell.
+CREATE VIEW memory AS
+SELECT
+    store,
+    path,
+    CAST(bytes AS TEXT) AS text,
+    size,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created,
+    strftime('%Y-%m-%dT%H:%M:%fZ', modified_at / 1000.0, 'unixepoch') AS modified
+FROM file
+JOIN content ON content.id = file.content_id;
