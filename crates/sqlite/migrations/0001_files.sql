@@ -1,7 +1,9 @@
 -- The files of all stores, and apart from them their contents: a listing reads no content.
 
+-- An id is never given twice and a revision only grows: together they tell one content from every other.
 CREATE TABLE content (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice, so it tells one state of a file from every other
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    revision INTEGER NOT NULL DEFAULT 1,
     bytes BLOB NOT NULL
 ) STRICT;
 
@@ -15,15 +17,11 @@ CREATE TABLE file (
     PRIMARY KEY (store, path)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TRIGGER content_never_changes BEFORE UPDATE ON content BEGIN
-    SELECT RAISE(ABORT, 'a content never changes: insert another, and point the file to that');
+CREATE TRIGGER revision_grows BEFORE UPDATE ON content WHEN new.id <> old.id OR new.revision <= old.revision BEGIN
+    SELECT RAISE(ABORT, 'a content that changes needs a higher revision');
 END;
 
 CREATE TRIGGER content_goes_with_its_file AFTER DELETE ON file BEGIN
-    DELETE FROM content WHERE id = old.content_id;
-END;
-
-CREATE TRIGGER content_goes_when_replaced AFTER UPDATE OF content_id ON file WHEN old.content_id <> new.content_id BEGIN
     DELETE FROM content WHERE id = old.content_id;
 END;
 

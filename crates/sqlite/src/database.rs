@@ -186,3 +186,50 @@ impl Deadline {
         self.0.map_or(LONGEST, |end| end.saturating_duration_since(Instant::now()).min(LONGEST))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle_and_used(database: &Database) -> (usize, usize) {
+        let connections = database.connections();
+        (connections.idle.len(), connections.used)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_database_at_rest_has_one_connection_however_many_were_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(&directory.path().join("memory.sqlite"), Duration::from_secs(5)).unwrap();
+        let database = Arc::new(database);
+        let all_in_use = Arc::new(std::sync::Barrier::new(READERS));
+        let reading = |_| {
+            let (database, all_in_use) = (Arc::clone(&database), Arc::clone(&all_in_use));
+            tokio::spawn(database.run(Access::Read, move |_| {
+                all_in_use.wait();
+                Ok(())
+            }))
+        };
+        for reading in (0..READERS).map(reading).collect::<Vec<_>>() {
+            reading.await.unwrap().unwrap();
+        }
+        assert_eq!(idle_and_used(&database), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_failed_is_not_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(&directory.path().join("memory.sqlite"), Duration::from_secs(5)).unwrap();
+        let database = Arc::new(database);
+        let failing = Arc::clone(&database).run(Access::Write, |connection| {
+            connection.execute_batch("BEGIN IMMEDIATE; no SQL")?;
+            Ok(())
+        });
+        failing.await.unwrap_err();
+        let panicking = Arc::clone(&database).run(Access::Write, |_| -> Result<(), Failure> { panic!("as asked") });
+        let lost = panicking.await.unwrap_err();
+        assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
+        assert_eq!(idle_and_used(&database), (0, 0));
+        let working = database.run(Access::Write, |connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
+        working.await.unwrap();
+    }
+}

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use memory_tool_core::{
     Change, FailureKind, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, StoreError, StoredFile, Version,
 };
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, Params, Row};
 
 use crate::failure::Failure;
 use crate::name::StoreName;
@@ -25,6 +25,9 @@ macro_rules! at_or_beneath {
     };
 }
 
+const FILE: &str = "SELECT content_id, revision, bytes FROM file JOIN content ON content.id = content_id \
+     WHERE store = ?1 AND path = ?2";
+
 /// The files of one store, on a connection that this thread has to itself.
 pub(crate) struct Files<'a> {
     pub(crate) connection: &'a Connection,
@@ -32,24 +35,31 @@ pub(crate) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// What is at the path. One statement, so what it finds is of one moment.
+    /// What is at the path.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        const READ: &str = concat!(
-            "SELECT content_id, bytes FROM file LEFT JOIN content ON content.id = content_id ",
-            "WHERE store = ?1 AND path = ?2 ",
-            "UNION ALL SELECT NULL, NULL WHERE EXISTS (SELECT 1 FROM file WHERE ",
-            beneath!(),
-            ")"
-        );
         if path.is_root() {
             return Ok(Node::Directory);
         }
-        let mut statement = self.connection.prepare_cached(READ)?;
-        let mut rows = statement.query((self.store.as_str(), path.as_str()))?;
-        match rows.next()? {
-            Some(row) => node(row.get(0)?, row.get(1)?),
-            None => Ok(Node::Absent),
+        match self.first(FILE, path, stored_file)? {
+            Some(file) => Ok(Node::File(file)),
+            None => self.read_again(path),
         }
+    }
+
+    /// What is at a path that held no file a moment ago. One statement, so that what it finds is of one moment.
+    fn read_again(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        const FILE_OR_DIRECTORY: &str = concat!(
+            "SELECT content_id, revision, bytes FROM file LEFT JOIN content ON content.id = content_id ",
+            "WHERE store = ?1 AND path = ?2 ",
+            "UNION ALL SELECT NULL, NULL, NULL WHERE EXISTS (SELECT 1 FROM file WHERE ",
+            beneath!(),
+            ")"
+        );
+        let found = self.first(FILE_OR_DIRECTORY, path, |row| {
+            let is_file = row.get::<_, Option<i64>>(0)?.is_some();
+            if is_file { stored_file(row).map(Node::File) } else { Ok(Node::Directory) }
+        });
+        Ok(found?.unwrap_or(Node::Absent))
     }
 
     /// The files beneath the directory; a row whose path is no [`MemoryPath`], put there by others, is left out.
@@ -76,23 +86,40 @@ impl Files<'_> {
     }
 
     fn write(&self, path: MemoryPath, content: &[u8]) -> Result<(), Failure> {
-        const WRITE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4, ?4) \
-             ON CONFLICT (store, path) DO UPDATE \
-             SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";
+        if self.replace(&path, content)? {
+            return Ok(());
+        }
         self.refuse_file_above(&path)?;
         if self.is_directory(&path)? {
             return Err(StoreError::AlreadyExists { path }.into());
         }
-        self.connection.prepare_cached("INSERT INTO content (bytes) VALUES (?1)")?.execute([content])?;
-        let row = (self.store.as_str(), path.as_str(), content.len() as i64, now());
-        self.connection.prepare_cached(WRITE)?.execute(row)?;
+        self.insert(&path, content)
+    }
+
+    /// Replaces the contents of the file; whether it is there.
+    fn replace(&self, path: &MemoryPath, content: &[u8]) -> Result<bool, Failure> {
+        const CONTENT: &str = "UPDATE content SET bytes = ?3, revision = revision + 1 \
+             WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
+        const FILE: &str = "UPDATE file SET size = ?3, modified_at = ?4 WHERE store = ?1 AND path = ?2";
+        if self.execute(CONTENT, (self.store.as_str(), path.as_str(), content))? == 0 {
+            return Ok(false);
+        }
+        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now()))?;
+        Ok(true)
+    }
+
+    fn insert(&self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
+        const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
+        const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
+             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4, ?4)";
+        self.execute(CONTENT, [content])?;
+        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now()))?;
         Ok(())
     }
 
     fn remove(&self, path: MemoryPath) -> Result<(), Failure> {
         const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_beneath!());
-        let removed = self.connection.prepare_cached(REMOVE)?.execute((self.store.as_str(), path.as_str()))?;
+        let removed = self.execute(REMOVE, (self.store.as_str(), path.as_str()))?;
         if removed == 0 && !path.is_root() {
             return Err(StoreError::NotFound { path }.into());
         }
@@ -111,7 +138,7 @@ impl Files<'_> {
             return Err(StoreError::AlreadyExists { path: to }.into());
         }
         self.refuse_too_long(&from, &to)?;
-        self.connection.prepare_cached(RENAME)?.execute((self.store.as_str(), from.as_str(), to.as_str()))?;
+        self.execute(RENAME, (self.store.as_str(), from.as_str(), to.as_str()))?;
         Ok(())
     }
 
@@ -136,30 +163,46 @@ impl Files<'_> {
         first.map_or(Ok(()), |path| Ok(path.rebase(from, to).map(|_| ())?))
     }
 
-    fn is_file(&self, path: &MemoryPath) -> rusqlite::Result<bool> {
+    fn is_file(&self, path: &MemoryPath) -> Result<bool, Failure> {
         self.finds("SELECT 1 FROM file WHERE store = ?1 AND path = ?2", path)
     }
 
-    fn is_directory(&self, path: &MemoryPath) -> rusqlite::Result<bool> {
+    fn is_directory(&self, path: &MemoryPath) -> Result<bool, Failure> {
         self.finds(concat!("SELECT 1 FROM file WHERE ", beneath!()), path)
     }
 
-    fn is_anything(&self, path: &MemoryPath) -> rusqlite::Result<bool> {
+    fn is_anything(&self, path: &MemoryPath) -> Result<bool, Failure> {
         self.finds(concat!("SELECT 1 FROM file WHERE ", at_or_beneath!()), path)
     }
 
-    fn finds(&self, sql: &str, path: &MemoryPath) -> rusqlite::Result<bool> {
-        let parameters: [&dyn ToSql; 2] = [&self.store.as_str(), &path.as_str()];
-        self.connection.prepare_cached(sql)?.exists(parameters)
+    fn finds(&self, sql: &str, path: &MemoryPath) -> Result<bool, Failure> {
+        Ok(self.first(sql, path, |_| Ok(()))?.is_some())
+    }
+
+    /// The first row that a statement about a path of this store gives.
+    fn first<T>(
+        &self,
+        sql: &str,
+        path: &MemoryPath,
+        take: impl FnOnce(&Row<'_>) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query((self.store.as_str(), path.as_str()))?;
+        rows.next()?.map(take).transpose()
+    }
+
+    fn execute(&self, sql: &str, parameters: impl Params) -> Result<usize, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.execute(parameters)?)
     }
 }
 
-fn node(content_id: Option<i64>, bytes: Option<Vec<u8>>) -> Result<Node, Failure> {
-    match (content_id, bytes) {
-        (Some(id), Some(bytes)) => Ok(Node::File(StoredFile::new(bytes, Version::new(id.to_be_bytes())))),
-        (Some(_), None) => Err(Failure::new(FailureKind::Damaged, "the content of a file is missing")),
-        (None, _) => Ok(Node::Directory),
-    }
+/// The file of a row of its content's id, revision and bytes.
+fn stored_file(row: &Row<'_>) -> Result<StoredFile, Failure> {
+    let (Some(id), Some(revision), Some(bytes)): (Option<i64>, Option<i64>, _) = (row.get(0)?, row.get(1)?, row.get(2)?)
+    else {
+        return Err(Failure::new(FailureKind::Damaged, "the content of a file is missing"));
+    };
+    Ok(StoredFile::new(bytes, Version::new([id.to_be_bytes(), revision.to_be_bytes()].concat())))
 }
 
 /// The path of a row, where that is one.

@@ -22,7 +22,9 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<(), OpenFailure> {
 
 /// Refuses a database that a newer program brought up to date since this one opened it.
 pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), OpenFailure> {
-    version(connection, MIGRATIONS).map(|_| ())
+    let known = newest(MIGRATIONS);
+    let found = connection.prepare_cached("PRAGMA user_version")?.query_one((), |row| row.get(0))?;
+    if found > known { Err(OpenFailure::NewerSchema { found, known }) } else { Ok(()) }
 }
 
 fn newest(migrations: &[&str]) -> u32 {
@@ -31,19 +33,17 @@ fn newest(migrations: &[&str]) -> u32 {
 
 /// The version of the schema; 0 where the database is empty.
 fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, OpenFailure> {
-    const HEADER: &str = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version";
-    let mut header = connection.prepare_cached(HEADER)?;
+    // One statement, so that all three are of one moment.
+    const STATE: &str = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) \
+         FROM pragma_application_id, pragma_user_version";
     let known = newest(migrations);
-    match header.query_one((), |row| Ok((row.get(0)?, row.get(1)?)))? {
-        (APPLICATION_ID, found) if found <= known => Ok(found),
-        (APPLICATION_ID, found) => Err(OpenFailure::NewerSchema { found, known }),
-        (0, 0) if is_empty(connection)? => Ok(0),
+    let mut state = connection.prepare_cached(STATE)?;
+    match state.query_one((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))? {
+        (APPLICATION_ID, found, _) if found <= known => Ok(found),
+        (APPLICATION_ID, found, _) => Err(OpenFailure::NewerSchema { found, known }),
+        (0, 0, 0) => Ok(0),
         _ => Err(OpenFailure::NotAStore),
     }
-}
-
-fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.query_one("SELECT count(*) = 0 FROM sqlite_schema", (), |row| row.get(0))
 }
 
 /// The log lets readers go on while somebody writes. The mode stays with the file.
