@@ -229,7 +229,8 @@ mod tests {
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
         assert_eq!(idle_and_used(&database), (0, 0));
-        let working = database.run(Access::Write, |connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
+        let working =
+            database.run(Access::Write, |connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
         working.await.unwrap();
     }
 }

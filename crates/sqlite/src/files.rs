@@ -198,7 +198,8 @@ impl Files<'_> {
 
 /// The file of a row of its content's id, revision and bytes.
 fn stored_file(row: &Row<'_>) -> Result<StoredFile, Failure> {
-    let (Some(id), Some(revision), Some(bytes)): (Option<i64>, Option<i64>, _) = (row.get(0)?, row.get(1)?, row.get(2)?)
+    let (Some(id), Some(revision), Some(bytes)): (Option<i64>, Option<i64>, _) =
+        (row.get(0)?, row.get(1)?, row.get(2)?)
     else {
         return Err(Failure::new(FailureKind::Damaged, "the content of a file is missing"));
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::task::spawn_blocking;
 
@@ -133,16 +133,8 @@ impl Store for SqliteStore {
     }
 }
 
-fn apply(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result<(), Failure> {
-    let applied = apply_in_transaction(connection, store, batch);
-    if let Err(Failure::Failed { kind: FailureKind::Full, .. }) = applied {
-        make_room(connection);
-    }
-    applied
-}
-
 /// Applies the batch in one transaction, which is undone where this returns before its end.
-fn apply_in_transaction(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result<(), Failure> {
+fn apply(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result<(), Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     schema::refuse_newer(&transaction)?;
     let files = Files { connection: &transaction, store };
@@ -154,10 +146,4 @@ fn apply_in_transaction(connection: &mut Connection, store: &StoreName, batch: B
         files.change(change)?;
     }
     transaction.commit().map_err(Failure::of_commit)
-}
-
-/// Copies the log into the database and cuts it off, so that a full disk has room for a change that deletes something. Where
-/// that fails too, nothing is worse than before.
-fn make_room(connection: &Connection) {
-    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
 }

@@ -6,7 +6,7 @@
 mod support;
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Store, StoreError};
 use memory_tool_sqlite::SqliteStore;
@@ -150,7 +150,7 @@ fn write_two(content: &str) -> Batch {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new() {
-    let place = Place::in_ram();
+    let place = Place::new();
     let store = place.open().await;
     let mut dropped = 0;
     for round in 0..300 {
@@ -159,7 +159,10 @@ async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new
             let store = store.clone();
             async move { store.apply(write_two("new")).await }
         });
-        std::thread::sleep(Duration::from_micros(round));
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(round / 2) {
+            tokio::task::yield_now().await;
+        }
         applying.abort();
         dropped += usize::from(applying.await.is_err());
         store.apply(Batch::new()).await.unwrap(); // after whatever is under way

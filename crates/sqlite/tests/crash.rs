@@ -49,7 +49,11 @@ fn write_two(number: u64) -> Batch {
 /// The number of the last batch, which all its changes must agree on.
 async fn state(store: &SqliteStore) -> u64 {
     let number: u64 = read(store, "/memories/a").await.unwrap().parse().unwrap();
-    assert_eq!(read(store, "/memories/new/b").await, Some(format!("{number} ").repeat(10_000)), "a batch is there in part");
+    assert_eq!(
+        read(store, "/memories/new/b").await,
+        Some(format!("{number} ").repeat(10_000)),
+        "a batch is there in part"
+    );
     let directories = (read(store, "/memories/even/file").await, read(store, "/memories/odd/file").await);
     let moved = Some("moved".to_owned());
     let expected = if number.is_multiple_of(2) { (moved, None) } else { (None, moved) };

@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 use support::{Place, call, name, path, write};
 
 /// Prefixes of one another, in other case, with characters that mean something to SQL, to patterns and to paths.
-const NAMES: [&str; 14] = [
-    "a", "A", "ab", "a/b", "a/", "%", "_", "a%", "'", "''; DROP TABLE file; --", "\"a\"", "*", "é", "e\u{301}",
-];
+const NAMES: [&str; 14] =
+    ["a", "A", "ab", "a/b", "a/", "%", "_", "a%", "'", "''; DROP TABLE file; --", "\"a\"", "*", "é", "e\u{301}"];
 
 fn commands(text: &str) -> Vec<Value> {
     vec![
@@ -63,8 +62,7 @@ async fn what_empties_one_store_spares_the_others() {
             let files = store.store(name(text)).list(&MemoryPath::root()).await.unwrap();
             assert_eq!(files.len(), usize::from(text != emptied), "{text} after {emptied} was emptied");
         }
-        let contents: i64 =
-            place.connection().query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
+        let contents: i64 = place.connection().query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
         assert_eq!(contents, NAMES.len() as i64 - 1, "what is removed leaves no content");
     }
 }
