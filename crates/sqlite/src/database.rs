@@ -60,7 +60,7 @@ impl Database {
         // Absolute, since connections are opened later too, and to SQLite `:memory:` and `file:` are no files.
         let path = std::path::absolute(path)?;
         private::create_missing(&path)?;
-        let mut connection = connect(&path)?;
+        let mut connection = connect(&path, deadline)?;
         prepare(&mut connection, deadline)?;
         Ok(Self {
             path,
@@ -99,7 +99,7 @@ impl Database {
     ) -> Result<T, Failure> {
         let _use = Use::begin(self);
         let idle = self.connections().idle.pop();
-        let mut connection = idle.map_or_else(|| connect(&self.path), Ok)?;
+        let mut connection = idle.map_or_else(|| connect(&self.path, deadline), Ok)?;
         connection.busy_timeout(deadline.remaining())?;
         let result = work(&mut connection);
         if !matches!(result, Err(Failure::Failed { .. })) {
@@ -141,9 +141,10 @@ impl Drop for Use<'_> {
     }
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait already
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     // A commit is on the disk before it is acknowledged, also on macOS `[X2]`; nothing goes into temporary files.
