@@ -6,6 +6,7 @@ use memory_tool_core::{
     Batch, Command, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Reply, Store, StoreError,
 };
 use memory_tool_local::{LocalStore, LocalStoreBuilder, OpenError};
+use memory_tool_sqlite::{SqliteStore, SqliteStoreBuilder};
 
 fn shared_between_threads<T: Send + Sync + 'static>() {}
 
@@ -20,6 +21,7 @@ fn types_may_be_shared_between_threads() {
     shared_between_threads::<Arc<dyn Store>>();
     shared_between_threads::<(Batch, Command, Error, MemoryPath, Reply, StoreError)>();
     shared_between_threads::<(InMemoryStore, LocalStore, LocalStoreBuilder, OpenError)>();
+    shared_between_threads::<(SqliteStore, SqliteStoreBuilder, memory_tool_sqlite::OpenError)>();
 }
 
 #[test]
@@ -32,4 +34,5 @@ fn futures_may_be_spawned() {
     drop(spawned(store.list(&MemoryPath::root())));
     drop(spawned(store.apply(Batch::new())));
     drop(spawned(LocalStore::open("never opened: the future is dropped")));
+    drop(spawned(SqliteStore::open("never opened: the future is dropped")));
 }

@@ -1,5 +1,5 @@
-//! Random sequences of commands and batches, run on the local store and on the in-memory reference: every reply must be
-//! the same to the byte, and so must all that is stored in the end.
+//! Random sequences of commands and batches, run on each backend and on the in-memory reference: every reply must be the
+//! same to the byte, and so must all that is stored in the end.
 //!
 //! Paths and texts come from a tiny alphabet, so that collisions, prefixes and nesting are common. `PROPTEST_CASES` sets
 //! the number of sequences.
@@ -13,6 +13,7 @@ use memory_tool_core::{
     Batch, Engine, Expected, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, Version,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_sqlite::SqliteStore;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -166,28 +167,63 @@ fn temporary_directory() -> tempfile::TempDir {
     if in_ram.is_dir() { tempfile::tempdir_in(in_ram).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
+/// The options of a tool.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    create_overwrites: bool,
+    cap: Option<NonZeroUsize>,
+}
+
+impl Options {
+    fn tool<S: Store>(self, store: S) -> Engine<S> {
+        Engine::builder(store).create_overwrites(self.create_overwrites).max_view_characters(self.cap).build()
+    }
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    (any::<bool>(), prop::option::of(1_usize..300))
+        .prop_map(|(create_overwrites, cap)| Options { create_overwrites, cap: cap.and_then(NonZeroUsize::new) })
+}
+
+async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<(), TestCaseError> {
+    let (tool, reference) = (options.tool(store), options.tool(InMemoryStore::new()));
+    for step in steps {
+        prop_assert_eq!(run(&tool, step).await, run(&reference, step).await, "{:?}", step);
+    }
+    prop_assert_eq!(contents(tool.store()).await, contents(reference.store()).await);
+    Ok(())
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
 proptest! {
     #[test]
     fn the_local_store_answers_as_the_reference_does(
         steps in prop::collection::vec(step(), 1..20),
-        create_overwrites in any::<bool>(),
-        cap in prop::option::of(1_usize..300),
+        options in options(),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let directory = temporary_directory();
-            let cap = cap.and_then(NonZeroUsize::new);
-            let reference = Engine::builder(InMemoryStore::new()).create_overwrites(create_overwrites);
-            let reference = reference.max_view_characters(cap).build();
-            let local = LocalStore::open(directory.path()).await.unwrap();
-            let local = Engine::builder(local).create_overwrites(create_overwrites).max_view_characters(cap).build();
-            for step in &steps {
-                prop_assert_eq!(run(&local, step).await, run(&reference, step).await, "{:?}", step);
-            }
-            prop_assert_eq!(contents(local.store()).await, contents(reference.store()).await);
+            compare(LocalStore::open(directory.path()).await.unwrap(), &steps, options).await?;
             prop_assert!(!has_empty_directory(&directory.path().join("memories")));
             let staging = directory.path().join(".memory-tool/staging");
             prop_assert!(std::fs::read_dir(staging).unwrap().next().is_none());
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_sqlite_store_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let directory = temporary_directory();
+            let store = SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap();
+            compare(store.clone(), &steps, options).await?;
+            prop_assert_eq!(store.verify().await.unwrap(), []);
             Ok(())
         })?;
     }

@@ -1,0 +1,38 @@
+-- The files of all stores, and apart from them their contents: a listing reads no content.
+
+-- An id is never given twice and a revision only grows: together they tell one content from every other.
+CREATE TABLE content (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    revision INTEGER NOT NULL DEFAULT 1,
+    bytes BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE file (
+    store TEXT NOT NULL,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL, -- of the content, in bytes
+    content_id INTEGER NOT NULL UNIQUE REFERENCES content (id),
+    created_at INTEGER NOT NULL, -- both in milliseconds since 1970
+    modified_at INTEGER NOT NULL,
+    PRIMARY KEY (store, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER revision_grows BEFORE UPDATE ON content WHEN new.id <> old.id OR new.revision <= old.revision BEGIN
+    SELECT RAISE(ABORT, 'a content that changes needs a higher revision');
+END;
+
+CREATE TRIGGER content_goes_with_its_file AFTER DELETE ON file BEGIN
+    DELETE FROM content WHERE id = old.content_id;
+END;
+
+-- For people with a shell.
+CREATE VIEW memory AS
+SELECT
+    store,
+    path,
+    CAST(bytes AS TEXT) AS text,
+    size,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created,
+    strftime('%Y-%m-%dT%H:%M:%fZ', modified_at / 1000.0, 'unixepoch') AS modified
+FROM file
+JOIN content ON content.id = file.content_id;

@@ -1,0 +1,237 @@
+//! [`Database`]: the connections to one file, and whose turn it is to use them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{mem, thread};
+
+use memory_tool_core::FailureKind;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::config::OpenFailure;
+use crate::failure::Failure;
+use crate::{private, schema};
+
+/// How many tasks of this process read at a time.
+const READERS: usize = 4;
+
+/// How long to wait before trying again what SQLite itself does not wait for.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One database file. All stores in it share its connections.
+#[derive(Debug)]
+pub(crate) struct Database {
+    path: PathBuf,
+    busy_timeout: Duration,
+    readers: Arc<Semaphore>,
+    writer: Arc<Semaphore>,
+    connections: Mutex<Connections>,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    idle: Vec<Connection>,
+    used: usize,
+}
+
+impl Connections {
+    /// Counts a use as ended. After the last of several that ran at once, all connections but one are spare.
+    fn end_use(&mut self) -> Vec<Connection> {
+        self.used -= 1;
+        if self.used == 0 && !self.idle.is_empty() { self.idle.split_off(1) } else { Vec::new() }
+    }
+}
+
+/// What a task is going to do. Readers and the writer do not wait for each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl Database {
+    /// Opens the database, and makes it where it is missing. Blocks.
+    pub(crate) fn open(path: &Path, busy_timeout: Duration) -> Result<Self, OpenFailure> {
+        let deadline = Deadline::after(busy_timeout);
+        // Absolute, since connections are opened later too, and to SQLite `:memory:` and `file:` are no files.
+        let path = std::path::absolute(path)?;
+        private::create_missing(&path)?;
+        let mut connection = connect(&path, deadline)?;
+        prepare(&mut connection, deadline)?;
+        Ok(Self {
+            path,
+            busy_timeout,
+            readers: Arc::new(Semaphore::new(READERS)),
+            writer: Arc::new(Semaphore::new(1)),
+            connections: Mutex::new(Connections { idle: vec![connection], used: 0 }),
+        })
+    }
+
+    /// Runs `work` on a connection, off the async threads. Once started it runs to its end, also when this future is
+    /// dropped.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: Arc<Self>,
+        access: Access,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let deadline = Deadline::after(self.busy_timeout);
+        let (turns, kind_if_lost) = match access {
+            Access::Read => (&self.readers, FailureKind::Other),
+            Access::Write => (&self.writer, FailureKind::OutcomeUnknown),
+        };
+        // The semaphore is never closed, so there is always a permit to wait for.
+        let turn = Arc::clone(turns).acquire_owned().await;
+        let working = spawn_blocking(move || {
+            let _turn = turn;
+            self.use_connection(deadline, work)
+        });
+        working.await.unwrap_or_else(|error| Err(Failure::new(kind_if_lost, error)))
+    }
+
+    fn use_connection<T>(
+        &self,
+        deadline: Deadline,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let _use = Use::begin(self);
+        let idle = self.connections().idle.pop();
+        let mut connection = idle.map_or_else(|| connect(&self.path, deadline), Ok)?;
+        connection.busy_timeout(deadline.remaining())?;
+        let result = work(&mut connection);
+        if !matches!(result, Err(Failure::Failed { .. })) {
+            self.connections().idle.push(connection);
+        }
+        result
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        // Nothing panics while it holds the lock.
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Database {
+    /// Closing the last connection to a file copies its log into it, which takes time that an async thread does not have.
+    fn drop(&mut self) {
+        let connections = mem::take(&mut *self.connections());
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn_blocking(move || drop(connections));
+        }
+    }
+}
+
+/// Counts a connection as used, until it is dropped: also by a panic.
+struct Use<'a>(&'a Database);
+
+impl<'a> Use<'a> {
+    fn begin(database: &'a Database) -> Self {
+        database.connections().used += 1;
+        Self(database)
+    }
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        let spare = self.0.connections().end_use();
+        drop(spare); // with the lock released, since closing takes time
+    }
+}
+
+fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait already
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // A commit is on the disk before it is acknowledged, also on macOS `[X2]`; nothing goes into temporary files.
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA fullfsync = ON;
+         PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA foreign_keys = ON;
+         PRAGMA cell_size_check = ON;
+         PRAGMA temp_store = MEMORY;",
+    )?;
+    Ok(connection)
+}
+
+/// Of several processes that open a new file at once, SQLite turns some away without waiting.
+fn prepare(connection: &mut Connection, deadline: Deadline) -> Result<(), OpenFailure> {
+    loop {
+        connection.busy_timeout(deadline.remaining())?;
+        match schema::prepare(connection) {
+            Err(OpenFailure::Failed { kind: FailureKind::Busy, .. }) if !deadline.remaining().is_zero() => {
+                thread::sleep(PAUSE);
+            }
+            prepared => return prepared,
+        }
+    }
+}
+
+/// When an operation gives up waiting; `None` where that is beyond all time.
+#[derive(Clone, Copy, Debug)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn after(timeout: Duration) -> Self {
+        Self(Instant::now().checked_add(timeout))
+    }
+
+    /// The time that is left, as far as SQLite can count it.
+    fn remaining(self) -> Duration {
+        const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+        self.0.map_or(LONGEST, |end| end.saturating_duration_since(Instant::now()).min(LONGEST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle_and_used(database: &Database) -> (usize, usize) {
+        let connections = database.connections();
+        (connections.idle.len(), connections.used)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_database_at_rest_has_one_connection_however_many_were_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(&directory.path().join("memory.sqlite"), Duration::from_secs(5)).unwrap();
+        let database = Arc::new(database);
+        let all_in_use = Arc::new(std::sync::Barrier::new(READERS));
+        let reading = |_| {
+            let (database, all_in_use) = (Arc::clone(&database), Arc::clone(&all_in_use));
+            tokio::spawn(database.run(Access::Read, move |_| {
+                all_in_use.wait();
+                Ok(())
+            }))
+        };
+        for reading in (0..READERS).map(reading).collect::<Vec<_>>() {
+            reading.await.unwrap().unwrap();
+        }
+        assert_eq!(idle_and_used(&database), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_failed_is_not_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(&directory.path().join("memory.sqlite"), Duration::from_secs(5)).unwrap();
+        let database = Arc::new(database);
+        let failing = Arc::clone(&database).run(Access::Write, |connection| {
+            connection.execute_batch("BEGIN IMMEDIATE; no SQL")?;
+            Ok(())
+        });
+        failing.await.unwrap_err();
+        let panicking = Arc::clone(&database).run(Access::Write, |_| -> Result<(), Failure> { panic!("as asked") });
+        let lost = panicking.await.unwrap_err();
+        assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
+        assert_eq!(idle_and_used(&database), (0, 0));
+        let working =
+            database.run(Access::Write, |connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
+        working.await.unwrap();
+    }
+}

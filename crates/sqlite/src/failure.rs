@@ -1,0 +1,112 @@
+//! How a failure is reported: its kind for the model, itself for the operator.
+
+use std::io;
+
+use memory_tool_core::{BoxError, FailureKind, PathError, StoreError};
+use rusqlite::ErrorCode;
+
+use crate::config::OpenFailure;
+
+/// Why work on a database was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The state of the files does not allow it.
+    Refused(StoreError),
+    /// The database failed.
+    Failed { kind: FailureKind, source: BoxError },
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
+        Self::Failed { kind, source: source.into() }
+    }
+
+    /// The failure of a commit. Where the disk failed, the change may be in the log all the same, for the next to find.
+    pub(crate) fn of_commit(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::SystemIoFailure) => Self::new(FailureKind::OutcomeUnknown, error),
+            _ => error.into(),
+        }
+    }
+
+    /// The error that says what the store was doing.
+    pub(crate) fn during(self, operation: &'static str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Failed { kind, source } => StoreError::Failure { kind, operation, source },
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::new(kind(&error), error)
+    }
+}
+
+impl From<OpenFailure> for Failure {
+    fn from(failure: OpenFailure) -> Self {
+        match failure {
+            OpenFailure::Failed { kind, source } => Self::Failed { kind, source },
+            _ => Self::new(FailureKind::Other, failure),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for OpenFailure {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase,
+            _ => Self::Failed { kind: kind(&error), source: error.into() },
+        }
+    }
+}
+
+impl From<io::Error> for OpenFailure {
+    fn from(error: io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::Full,
+            _ => FailureKind::Other,
+        };
+        Self::Failed { kind, source: error.into() }
+    }
+}
+
+/// The kind of a failure before anything was changed.
+fn kind(error: &rusqlite::Error) -> FailureKind {
+    use rusqlite::Error;
+    match error {
+        Error::SqliteFailure(error, _) => kind_of_code(error.code),
+        Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::InvalidColumnType(..)
+        | Error::Utf8Error(..) => FailureKind::Damaged,
+        _ => FailureKind::Other,
+    }
+}
+
+fn kind_of_code(code: ErrorCode) -> FailureKind {
+    match code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => FailureKind::Busy,
+        ErrorCode::AuthorizationForStatementDenied
+        | ErrorCode::CannotOpen
+        | ErrorCode::PermissionDenied
+        | ErrorCode::ReadOnly => FailureKind::AccessDenied,
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => FailureKind::Damaged,
+        ErrorCode::DiskFull | ErrorCode::TooBig => FailureKind::Full,
+        _ => FailureKind::Other,
+    }
+}

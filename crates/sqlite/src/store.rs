@@ -1,0 +1,149 @@
+//! [`SqliteStore`]: the store, one of several memories in a database.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::task::spawn_blocking;
+
+use crate::config::{OpenError, SqliteStoreBuilder};
+use crate::database::{Access, Database};
+use crate::failure::Failure;
+use crate::files::Files;
+use crate::name::StoreName;
+use crate::schema;
+use crate::verify::{self, Problem};
+
+/// Claude's memory in a SQLite database, one of any number of memories in the same file.
+///
+/// Any number of processes on one machine may open one file: they lose nothing and see each other's changes at once.
+/// Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime.
+///
+/// ```
+/// use memory_tool_core::{Engine, MemoryTool};
+/// use memory_tool_sqlite::SqliteStore;
+/// use serde_json::json;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("memory.sqlite");
+/// let store = SqliteStore::open(&path).await?;
+/// let (alice, bob) = (store.store("alice".parse()?), store.store("bob".parse()?));
+/// let input = json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
+/// Engine::new(alice).call(input).await?;
+/// let reply = Engine::new(bob).call(json!({"command": "view", "path": "/memories"})).await?;
+/// assert!(reply.to_string().ends_with("\n0B\t/memories"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    database: Arc<Database>,
+    name: StoreName,
+}
+
+impl SqliteStore {
+    /// Opens the store `default` in the database `path` with the default options, and makes the file where it is missing.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStoreBuilder::open`].
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        Self::builder(path).open().await
+    }
+
+    /// A store in the database `path` with options of your own.
+    pub fn builder(path: impl Into<PathBuf>) -> SqliteStoreBuilder {
+        SqliteStoreBuilder::new(path.into())
+    }
+
+    pub(crate) async fn open_with(builder: SqliteStoreBuilder) -> Result<Self, OpenError> {
+        let SqliteStoreBuilder { path, store, busy_timeout } = builder;
+        let file = path.clone();
+        let opening = spawn_blocking(move || Database::open(&file, busy_timeout));
+        let opened = opening.await.unwrap_or_else(|error| Err(std::io::Error::from(error).into()));
+        let database = opened.map_err(|source| OpenError { path, source })?;
+        Ok(Self { database: Arc::new(database), name: store })
+    }
+
+    /// The memory of another name in the same file, on the same connections.
+    pub fn store(&self, name: StoreName) -> Self {
+        Self { database: Arc::clone(&self.database), name }
+    }
+
+    /// The name of this memory.
+    pub fn name(&self) -> &StoreName {
+        &self.name
+    }
+
+    /// The names of the memories in the file that hold a file, sorted.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`].
+    pub async fn store_names(&self) -> Result<Vec<StoreName>, StoreError> {
+        self.run("listing the stores", Access::Read, |connection, _| {
+            let mut statement = connection.prepare_cached("SELECT DISTINCT store FROM file ORDER BY store")?;
+            let names = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+            Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+        })
+        .await
+    }
+
+    /// Checks the whole file, all memories in it: SQLite's own check of the database, then that each file has its content,
+    /// of the size that is noted, beneath a legal path that is no directory, and that each content has its file. It reads the
+    /// whole database. Others may read and write meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] where the check cannot be made. What it finds is no error, but in the list, which is empty where
+    /// all is well.
+    pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
+        self.run("verifying the database", Access::Read, |connection, _| verify::problems(connection)).await
+    }
+
+    /// Runs `work` on a connection and the name of this store, off the async threads.
+    async fn run<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        access: Access,
+        work: impl FnOnce(&mut Connection, &StoreName) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let name = self.name.clone();
+        let running = Arc::clone(&self.database).run(access, move |connection| work(connection, &name));
+        running.await.map_err(|failure| failure.during(operation))
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        let path = path.clone();
+        self.run("reading", Access::Read, move |connection, store| Files { connection, store }.read(&path)).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        let directory = directory.clone();
+        self.run("listing", Access::Read, move |connection, store| Files { connection, store }.list(&directory)).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.run("applying a batch", Access::Write, |connection, store| apply(connection, store, batch)).await
+    }
+}
+
+/// Applies the batch in one transaction, which is undone where this returns before its end.
+fn apply(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result<(), Failure> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    schema::refuse_newer(&transaction)?;
+    let files = Files { connection: &transaction, store };
+    let (preconditions, changes) = batch.into_parts();
+    for (path, expected) in &preconditions {
+        expected.check(path, &files.read(path)?)?;
+    }
+    for change in changes {
+        files.change(change)?;
+    }
+    transaction.commit().map_err(Failure::of_commit)
+}

@@ -1,0 +1,94 @@
+//! `[X1]`, `[X2]`: `kill -9` at random instants of a process that applies batches of several changes. What the process
+//! reported as done is there afterwards, no batch is there in part, and the database is sound.
+//!
+//! The test runs itself again as the process to be killed, so it has no harness.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use memory_tool_core::{Batch, MemoryPath, Store};
+use memory_tool_sqlite::SqliteStore;
+use support::{Place, path, read};
+
+const ROUNDS: u64 = 300;
+const WRITER: &str = "MEMORY_TOOL_TEST_WRITER";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    match std::env::var_os(WRITER) {
+        Some(database) => runtime.block_on(write_until_killed(Path::new(&database))),
+        None => runtime.block_on(kill_writers()),
+    }
+}
+
+/// Batch `n` writes `n` to two files, one of them large, and moves a directory: to `odd` or to `even`, as `n` is.
+async fn write_until_killed(database: &Path) {
+    let store = SqliteStore::open(database).await.unwrap();
+    let mut stdout = std::io::stdout();
+    for number in state(&store).await + 1.. {
+        let (from, to) = if !number.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
+        let batch = write_two(number);
+        let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}"))).unwrap();
+        store.apply(batch).await.unwrap();
+        writeln!(stdout, "{number}").unwrap();
+        stdout.flush().unwrap();
+    }
+}
+
+fn write_two(number: u64) -> Batch {
+    let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes()).unwrap();
+    batch.write(path("/memories/new/b"), format!("{number} ").repeat(10_000).into_bytes()).unwrap()
+}
+
+/// The number of the last batch, which all its changes must agree on.
+async fn state(store: &SqliteStore) -> u64 {
+    let number: u64 = read(store, "/memories/a").await.unwrap().parse().unwrap();
+    assert_eq!(
+        read(store, "/memories/new/b").await,
+        Some(format!("{number} ").repeat(10_000)),
+        "a batch is there in part"
+    );
+    let directories = (read(store, "/memories/even/file").await, read(store, "/memories/odd/file").await);
+    let moved = Some("moved".to_owned());
+    let expected = if number.is_multiple_of(2) { (moved, None) } else { (None, moved) };
+    assert_eq!(directories, expected, "a batch is there in part");
+    number
+}
+
+async fn kill_writers() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.apply(write_two(0).write(path("/memories/even/file"), b"moved".to_vec()).unwrap()).await.unwrap();
+    drop(store);
+    let (mut written, mut recovered) = (0, 0);
+    for round in 0..ROUNDS {
+        let acknowledged = run_writer_for(&place, Duration::from_micros(3_000 + round * 7_919 % 20_000));
+        written += u64::from(acknowledged > 0);
+        recovered += u64::from(place.database().with_extension("sqlite-wal").exists());
+        let store = place.open().await;
+        let found = state(&store).await;
+        assert!(found >= acknowledged, "batch {acknowledged} was acknowledged, but the last that is there is {found}");
+        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 3);
+    }
+    println!("{ROUNDS} kills, {written} of them after a batch was acknowledged, {recovered} with a log to recover");
+    assert!(written > ROUNDS / 4, "too few kills came after a batch: the test shows nothing");
+    println!("test result: ok. 1 passed; 0 failed");
+}
+
+/// Starts a writer, kills it after a while, and gives the number of the last batch that it reported as done.
+fn run_writer_for(place: &Place, duration: Duration) -> u64 {
+    let mut writer = Command::new(std::env::current_exe().unwrap());
+    let mut writer = writer.env(WRITER, place.database()).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(duration);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    let reported = BufReader::new(writer.stdout.take().unwrap()).lines();
+    reported.map(|line| line.unwrap().parse().unwrap()).last().unwrap_or(0)
+}

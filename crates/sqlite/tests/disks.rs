@@ -1,0 +1,163 @@
+//! A disk that is full, or a file or disk that may not be written: each a clear error, with nothing lost.
+//!
+//! The tests mount small file systems and act as another user, which takes the rights of root on Linux. Without them they are
+//! reported as ignored.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use memory_tool_core::FailureKind;
+use memory_tool_sqlite::{OpenFailure, SqliteStore};
+use serde_json::json;
+use support::{Place, call, read, write};
+
+/// Names the database that a process without the rights of root is to try.
+const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
+
+const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed";
+const FULL: &str = "Error: The memory storage is full. Nothing was changed";
+
+fn main() -> ExitCode {
+    if let Some(database) = std::env::var_os(UNPRIVILEGED) {
+        use_read_only_file(Path::new(&database));
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::from_args();
+    let can_mount = Mount::new("size=64k").is_some();
+    let can_be_nobody = unprivileged(Path::new("true")).status().is_ok_and(|status| status.success());
+    let trial = |name: &str, can_run: bool, need: &str, test: fn()| {
+        let reason = if can_run { String::new() } else { format!(" (needs {need})") };
+        let run = move || {
+            test();
+            Ok::<(), Failed>(())
+        };
+        Trial::test(format!("{name}{reason}"), run).with_ignored_flag(!can_run)
+    };
+    let mount = |name: &str, test: fn()| trial(name, can_mount, "the right to mount a file system", test);
+    let other_user = |name: &str, test: fn()| trial(name, can_be_nobody, "the right to act as another user", test);
+    let trials = vec![
+        mount("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
+        mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
+        other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A small file system in RAM, unmounted on drop.
+struct Mount {
+    directory: tempfile::TempDir,
+}
+
+impl Mount {
+    fn new(options: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(directory.path()).output();
+        mount.is_ok_and(|mount| mount.status.success()).then_some(Self { directory })
+    }
+
+    fn database(&self) -> PathBuf {
+        self.directory.path().join("memory.sqlite")
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let mount = Command::new("mount").args(["-o", &options]).arg(self.directory.path()).output().unwrap();
+        assert!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.directory.path()).status();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let mount = Mount::new("size=2m").unwrap();
+    let other = mount.directory.path().join("other");
+    std::fs::write(&other, vec![0; 500_000]).unwrap();
+    block_on(async {
+        let store = SqliteStore::open(mount.database()).await.unwrap();
+        let create = async |number: usize| {
+            let path = format!("/memories/d{number}/file.txt");
+            call(&store, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)})).await
+        };
+        let mut created = 0;
+        while create(created).await.starts_with("File created") {
+            created += 1;
+        }
+        assert!((5..40).contains(&created), "{created}");
+        assert_eq!(create(99).await, FULL);
+        let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+        assert_eq!(call(&store, grow.clone()).await, FULL);
+        for number in 0..created {
+            let content = read(&store, &format!("/memories/d{number}/file.txt")).await.unwrap();
+            assert_eq!(content, "x".repeat(50_000), "a file was lost or is there in part");
+        }
+        assert_eq!(store.verify().await.unwrap(), []);
+        std::fs::remove_file(other).unwrap();
+        assert!(call(&store, grow).await.ends_with("has been edited."));
+    });
+}
+
+/// SQLite reads a database with a log only where it can keep the files beside it. So a store that is open goes on, and to open
+/// one is an error that says why.
+fn a_read_only_disk_refuses_changes() {
+    let mount = Mount::new("size=2m").unwrap();
+    let kind = |failure: &OpenFailure| matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. });
+    block_on(async {
+        let store = SqliteStore::open(mount.database()).await.unwrap();
+        write(&store, "/memories/a.txt", "a").await.unwrap();
+        drop(store);
+    });
+    mount.remount("ro");
+    for name in ["memory.sqlite", "new.sqlite", "new/memory.sqlite"] {
+        let refused = block_on(SqliteStore::open(mount.directory.path().join(name))).unwrap_err();
+        assert!(kind(&refused.source), "{refused:?}");
+    }
+}
+
+fn a_read_only_file_can_be_read() {
+    let place = Place::new();
+    block_on(async { write(&place.open().await, "/memories/a.txt", "a").await }).unwrap();
+    std::fs::set_permissions(place.directory(), Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(place.database(), Permissions::from_mode(0o444)).unwrap();
+    let mut test = unprivileged(&std::env::current_exe().unwrap());
+    let test = test.env(UNPRIVILEGED, place.database()).output().unwrap();
+    assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stderr));
+}
+
+/// A program run as a user whom permissions bind.
+fn unprivileged(program: &Path) -> Command {
+    const NOBODY: u32 = 65_534;
+    let mut command = Command::new(program);
+    command.uid(NOBODY).gid(NOBODY);
+    command
+}
+
+fn use_read_only_file(database: &Path) {
+    block_on(async {
+        let store = SqliteStore::open(database).await.unwrap();
+        assert_eq!(read(&store, "/memories/a.txt").await.unwrap(), "a");
+        for input in [
+            json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"}),
+            json!({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "b"}),
+            json!({"command": "delete", "path": "/memories/a.txt"}),
+            json!({"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/c.txt"}),
+        ] {
+            assert_eq!(call(&store, input).await, REFUSED);
+        }
+    });
+}
