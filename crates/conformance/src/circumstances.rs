@@ -64,7 +64,7 @@ pub(crate) struct Trace(pub(crate) PathBuf);
 /// A call to the system: its name, and how many of that name its thread has made with it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Call {
-    name: String,
+    pub(crate) name: String,
     number: usize,
 }
 

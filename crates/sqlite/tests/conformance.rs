@@ -60,6 +60,10 @@ impl StoreFixture for Fixture {
         Ok(command)
     }
 
+    fn directory(&self, directory: &TempDir) -> Result<PathBuf, FixtureError> {
+        Ok(directory.path().to_owned())
+    }
+
     async fn scope(&self, directory: &TempDir, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         let name = StoreName::parse(name).map_err(FixtureError::failed)?;
         Ok(Arc::new(open(directory).await?.store(name)))
