@@ -1,19 +1,19 @@
 //! [`Database`]: the connections to one file, and whose turn it is to use them.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{mem, thread};
 
 use memory_tool_core::FailureKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::config::OpenFailure;
 use crate::failure::Failure;
+use crate::idle::IdleConnections;
 use crate::{private, schema};
 
 /// How many tasks of this process read at a time.
@@ -29,21 +29,7 @@ pub(crate) struct Database {
     busy_timeout: Duration,
     readers: Arc<Semaphore>,
     writer: Arc<Semaphore>,
-    connections: Mutex<Connections>,
-}
-
-#[derive(Debug, Default)]
-struct Connections {
-    idle: Vec<Connection>,
-    used: usize,
-}
-
-impl Connections {
-    /// Counts a use as ended. After the last of several that ran at once, all connections but one are spare.
-    fn end_use(&mut self) -> Vec<Connection> {
-        self.used -= 1;
-        if self.used == 0 && !self.idle.is_empty() { self.idle.split_off(1) } else { Vec::new() }
-    }
+    idle: IdleConnections,
 }
 
 /// What a task is going to do. Readers and the writer do not wait for each other.
@@ -62,12 +48,14 @@ impl Database {
         private::create_missing(&path)?;
         let mut connection = connect(&path, deadline)?;
         prepare(&mut connection, deadline)?;
+        let idle = IdleConnections::new();
+        idle.put(connection);
         Ok(Self {
             path,
             busy_timeout,
             readers: Arc::new(Semaphore::new(READERS)),
             writer: Arc::new(Semaphore::new(1)),
-            connections: Mutex::new(Connections { idle: vec![connection], used: 0 }),
+            idle,
         })
     }
 
@@ -97,47 +85,13 @@ impl Database {
         deadline: Deadline,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let _use = Use::begin(self);
-        let idle = self.connections().idle.pop();
-        let mut connection = idle.map_or_else(|| connect(&self.path, deadline), Ok)?;
+        let mut connection = self.idle.take().map_or_else(|| connect(&self.path, deadline), Ok)?;
         connection.busy_timeout(deadline.remaining())?;
         let result = work(&mut connection);
         if !matches!(result, Err(Failure::Failed { .. })) {
-            self.connections().idle.push(connection);
+            self.idle.put(connection);
         }
         result
-    }
-
-    fn connections(&self) -> MutexGuard<'_, Connections> {
-        // Nothing panics while it holds the lock.
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Database {
-    /// Closing the last connection to a file copies its log into it, which takes time that an async thread does not have.
-    fn drop(&mut self) {
-        let connections = mem::take(&mut *self.connections());
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn_blocking(move || drop(connections));
-        }
-    }
-}
-
-/// Counts a connection as used, until it is dropped: also by a panic.
-struct Use<'a>(&'a Database);
-
-impl<'a> Use<'a> {
-    fn begin(database: &'a Database) -> Self {
-        database.connections().used += 1;
-        Self(database)
-    }
-}
-
-impl Drop for Use<'_> {
-    fn drop(&mut self) {
-        let spare = self.0.connections().end_use();
-        drop(spare); // with the lock released, since closing takes time
     }
 }
 
@@ -147,6 +101,8 @@ fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
     connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait already
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // Else SQLite prepares a cached statement again for each use, in case other parameters call for another plan.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // A commit is on the disk before it is acknowledged, also on macOS `[X2]`; nothing goes into temporary files.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
@@ -192,30 +148,6 @@ impl Deadline {
 mod tests {
     use super::*;
 
-    fn idle_and_used(database: &Database) -> (usize, usize) {
-        let connections = database.connections();
-        (connections.idle.len(), connections.used)
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn a_database_at_rest_has_one_connection_however_many_were_used() {
-        let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("memory.sqlite"), Duration::from_secs(5)).unwrap();
-        let database = Arc::new(database);
-        let all_in_use = Arc::new(std::sync::Barrier::new(READERS));
-        let reading = |_| {
-            let (database, all_in_use) = (Arc::clone(&database), Arc::clone(&all_in_use));
-            tokio::spawn(database.run(Access::Read, move |_| {
-                all_in_use.wait();
-                Ok(())
-            }))
-        };
-        for reading in (0..READERS).map(reading).collect::<Vec<_>>() {
-            reading.await.unwrap().unwrap();
-        }
-        assert_eq!(idle_and_used(&database), (1, 0));
-    }
-
     #[tokio::test]
     async fn a_connection_that_failed_is_not_used_again() {
         let directory = tempfile::tempdir().unwrap();
@@ -229,7 +161,7 @@ mod tests {
         let panicking = Arc::clone(&database).run(Access::Write, |_| -> Result<(), Failure> { panic!("as asked") });
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
-        assert_eq!(idle_and_used(&database), (0, 0));
+        assert!(database.idle.take().is_none());
         let working =
             database.run(Access::Write, |connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
         working.await.unwrap();

@@ -5,6 +5,7 @@ mod config;
 mod database;
 mod failure;
 mod files;
+mod idle;
 mod name;
 mod private;
 mod schema;
