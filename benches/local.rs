@@ -2,22 +2,24 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
+mod measure;
+
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use memory_tool_core::{Engine, MemoryTool};
 use memory_tool_local::LocalStore;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::measure::{medians, swap, target_directory, text};
+
 const ROUNDS: usize = 400;
 const LIST_ROUNDS: usize = 20;
 const FILES: usize = 10_000;
-const SIZE: usize = 4_096;
 
 fn main() {
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
@@ -37,40 +39,13 @@ type Peer = Value;
 
 /// Times the two in turn, and prints a row of the table.
 fn row(key: &str, title: &str, peers: &[Peer; 2], rounds: usize, ours: impl Fn(usize), floor: impl Fn(usize)) {
-    let (mut our_times, mut floor_times) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        our_times.push(time(|| ours(round)));
-        floor_times.push(time(|| floor(round)));
-    }
-    let (ours, floor) = (median(our_times), median(floor_times));
+    let [ours, floor] = medians(rounds, [&ours, &floor]);
     let [python, typescript] = peers.each_ref().map(|peer| match peer[key].as_f64() {
         Some(seconds) => format!("{:.2}", ours.as_secs_f64() / seconds),
         None => "not installed".to_owned(),
     });
     let ratio = ours.as_secs_f64() / floor.as_secs_f64();
     println!("| {title} | {ours:.0?} | {floor:.0?} | {ratio:.2} | {python} | {typescript} |");
-}
-
-fn time(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
-fn text() -> String {
-    let mut text = "line of text\n".repeat(SIZE);
-    text.truncate(SIZE - 2);
-    text + "A\n"
-}
-
-/// The two texts that an edit swaps, in turn.
-fn swap(round: usize) -> (&'static str, &'static str) {
-    if round.is_multiple_of(2) { ("A\n", "B\n") } else { ("B\n", "A\n") }
 }
 
 struct Ours {
@@ -173,11 +148,6 @@ fn fill(directory: &Path) {
     }
 }
 
-/// On the disk that is built on: the system's temporary directory may be in RAM, where nothing is ever flushed.
-fn target_directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-}
-
 fn peers_directory() -> PathBuf {
     target_directory().join("../peers")
 }
@@ -197,7 +167,7 @@ fn typescript_peer(directory: &Path) -> Peer {
 }
 
 fn run_peer(command: &mut Command) -> Peer {
-    let output = command.args([ROUNDS, FILES, SIZE].map(|number| number.to_string())).output();
+    let output = command.args([ROUNDS, FILES, text().len()].map(|number| number.to_string())).output();
     match output {
         Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).unwrap(),
         _ => Value::Null,

@@ -251,13 +251,14 @@ impl<S: Store> Engine<S> {
         if total_lines > MAX_LINES {
             return Err(Error::TooManyLines { path: path.clone() });
         }
-        let (first_line, last_line) = match range {
-            None => (1, total_lines),
-            Some(range) => range
-                .resolve(total_lines)
-                .ok_or_else(|| Error::InvalidViewRange { view_range: range.clone(), total_lines })?,
+        let (first_line, lines) = match range {
+            None => (1, text.as_str()),
+            Some(range) => {
+                let invalid = || Error::InvalidViewRange { view_range: range.clone(), total_lines };
+                let (first, last) = range.resolve(total_lines).ok_or_else(invalid)?;
+                (first, text::slice_lines(&text, first, last))
+            }
         };
-        let lines = text::slice_lines(&text, first_line, last_line);
         let (shown, cut) = match self.options.max_view_characters {
             None => (lines, None),
             Some(cap) => text::cap_lines(lines, cap),

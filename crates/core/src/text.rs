@@ -3,13 +3,15 @@
 //! A line is what stands between two `\n`, as `view` numbers them: a final `\n` is followed by one last, empty line, and
 //! an empty text is one empty line (`[V3]`). No other character ends a line.
 
-use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use crate::reply::{Snippet, ViewCut};
 
 /// How many lines of a snippet stand before and after the first changed one (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
+
+/// What a number of no digits would be filled up with.
+const PADDING: &str = "      ";
 
 /// The number of lines of the text; never 0.
 pub(crate) fn count_lines(text: &str) -> usize {
@@ -19,12 +21,16 @@ pub(crate) fn count_lines(text: &str) -> usize {
 /// Each line with its number, right-aligned in six columns, and a tab (`[V3]`).
 pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
     let mut numbered = String::with_capacity(text.len() + 8 * count_lines(text));
+    let mut digits = itoa::Buffer::new();
     for (index, line) in text.split('\n').enumerate() {
         if index > 0 {
             numbered.push('\n');
         }
-        // Writing to a string cannot fail.
-        let _ = write!(numbered, "{:>6}\t{line}", first_line + index);
+        let number = digits.format(first_line + index);
+        numbered.push_str(&PADDING[number.len().min(PADDING.len())..]);
+        numbered.push_str(number);
+        numbered.push('\t');
+        numbered.push_str(line);
     }
     numbered
 }
@@ -39,6 +45,9 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
 
 /// As many whole lines from the beginning of the text as fit into `cap` characters, and what was cut (`[V8]`).
 pub(crate) fn cap_lines(text: &str, cap: NonZeroUsize) -> (&str, Option<ViewCut>) {
+    if text.len() <= cap.get() {
+        return (text, None);
+    }
     let Some((cap_offset, next)) = text.char_indices().nth(cap.get()) else {
         return (text, None);
     };
