@@ -4,6 +4,7 @@
 CREATE TABLE content (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     revision INTEGER NOT NULL DEFAULT 1,
+    modified_at INTEGER NOT NULL, -- in milliseconds since 1970
     bytes BLOB NOT NULL
 ) STRICT;
 
@@ -12,8 +13,7 @@ CREATE TABLE file (
     path TEXT NOT NULL,
     size INTEGER NOT NULL, -- of the content, in bytes
     content_id INTEGER NOT NULL UNIQUE REFERENCES content (id),
-    created_at INTEGER NOT NULL, -- both in milliseconds since 1970
-    modified_at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL, -- in milliseconds since 1970
     PRIMARY KEY (store, path)
 ) STRICT, WITHOUT ROWID;
 

@@ -25,8 +25,16 @@ macro_rules! at_or_beneath {
     };
 }
 
-const FILE: &str = "SELECT content_id, revision, bytes FROM file JOIN content ON content.id = content_id \
-     WHERE store = ?1 AND path = ?2";
+/// The file at the path `?2`, with these bytes.
+macro_rules! file {
+    ($bytes:literal) => {
+        concat!(
+            "SELECT content_id, revision, ",
+            $bytes,
+            " FROM file JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
+        )
+    };
+}
 
 /// The files of one store, on a connection that this thread has to itself.
 pub(crate) struct Files<'a> {
@@ -37,10 +45,19 @@ pub(crate) struct Files<'a> {
 impl Files<'_> {
     /// What is at the path.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        self.node(file!("bytes"), path)
+    }
+
+    /// What is at the path, for a look at its version: a file comes without its bytes.
+    pub(crate) fn read_version(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        self.node(file!("x''"), path)
+    }
+
+    fn node(&self, file: &str, path: &MemoryPath) -> Result<Node, Failure> {
         if path.is_root() {
             return Ok(Node::Directory);
         }
-        match self.first(FILE, path, stored_file)? {
+        match self.first(file, path, stored_file)? {
             Some(file) => Ok(Node::File(file)),
             None => self.read_again(path),
         }
@@ -98,22 +115,23 @@ impl Files<'_> {
 
     /// Replaces the contents of the file; whether it is there.
     fn replace(&self, path: &MemoryPath, content: &[u8]) -> Result<bool, Failure> {
-        const CONTENT: &str = "UPDATE content SET bytes = ?3, revision = revision + 1 \
+        const CONTENT: &str = "UPDATE content SET revision = revision + 1, modified_at = ?4, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
-        const FILE: &str = "UPDATE file SET size = ?3, modified_at = ?4 WHERE store = ?1 AND path = ?2";
-        if self.execute(CONTENT, (self.store.as_str(), path.as_str(), content))? == 0 {
+        const FILE: &str = "UPDATE file SET size = ?3 WHERE store = ?1 AND path = ?2 AND size <> ?3";
+        if self.execute(CONTENT, (self.store.as_str(), path.as_str(), content, now()))? == 0 {
             return Ok(false);
         }
-        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now()))?;
+        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64))?;
         Ok(true)
     }
 
     fn insert(&self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
-        const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
-        const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4, ?4)";
-        self.execute(CONTENT, [content])?;
-        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now()))?;
+        const CONTENT: &str = "INSERT INTO content (modified_at, bytes) VALUES (?1, ?2)";
+        const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at) \
+             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4)";
+        let now = now();
+        self.execute(CONTENT, (now, content))?;
+        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now))?;
         Ok(())
     }
 

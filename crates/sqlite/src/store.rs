@@ -140,7 +140,7 @@ fn apply(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result
     let files = Files { connection: &transaction, store };
     let (preconditions, changes) = batch.into_parts();
     for (path, expected) in &preconditions {
-        expected.check(path, &files.read(path)?)?;
+        expected.check(path, &files.read_version(path)?)?;
     }
     for change in changes {
         files.change(change)?;

@@ -179,10 +179,10 @@ async fn verify_finds_what_others_did() {
         .execute_batch(
             "PRAGMA foreign_keys = OFF;
              INSERT INTO content VALUES
-                 (10, 1, x'00'), (11, 1, x'00'), (12, 1, x'00'), (13, 1, x'00'), (14, 1, x'00'), (99, 1, x'00');
-             INSERT INTO file VALUES ('default', '/memories/a/beneath', 1, 10, 0, 0), ('default', 'elsewhere', 1, 11, 0, 0),
-                 ('default', '/memories/../x', 1, 12, 0, 0), ('default', '/memories/x/', 1, 13, 0, 0),
-                 ('', '/memories/x', 1, 14, 0, 0);
+                 (10, 1, 0, x'00'), (11, 1, 0, x'00'), (12, 1, 0, x'00'), (13, 1, 0, x'00'), (14, 1, 0, x'00'), (99, 1, 0, x'00');
+             INSERT INTO file VALUES ('default', '/memories/a/beneath', 1, 10, 0), ('default', 'elsewhere', 1, 11, 0),
+                 ('default', '/memories/../x', 1, 12, 0), ('default', '/memories/x/', 1, 13, 0),
+                 ('', '/memories/x', 1, 14, 0);
              DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/b');
              UPDATE file SET size = 7 WHERE path = '/memories/c';",
         )
