@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub use memory_tool_core::*;
+
+#[cfg(feature = "conformance")]
+pub use memory_tool_conformance as conformance;
+#[cfg(feature = "local")]
+pub use memory_tool_local as local;
+#[cfg(feature = "sqlite")]
+pub use memory_tool_sqlite as sqlite;
