@@ -7,9 +7,6 @@
 
 mod support;
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -132,19 +129,35 @@ fn a_read_only_disk_refuses_changes() {
 fn a_read_only_file_can_be_read() {
     let place = Place::new();
     block_on(async { write(&place.open().await, "/memories/a.txt", "a").await }).unwrap();
-    std::fs::set_permissions(place.directory(), Permissions::from_mode(0o777)).unwrap();
-    std::fs::set_permissions(place.database(), Permissions::from_mode(0o444)).unwrap();
+    set_mode(place.directory(), 0o777);
+    set_mode(&place.database(), 0o444);
     let mut test = unprivileged(&std::env::current_exe().unwrap());
     let test = test.env(UNPRIVILEGED, place.database()).output().unwrap();
     assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stderr));
 }
 
-/// A program run as a user whom permissions bind.
+#[cfg(unix)]
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[cfg(not(unix))]
+fn set_mode(_: &Path, _: u32) {}
+
+/// A program run as a user whom permissions bind, where there is one.
+#[cfg(unix)]
 fn unprivileged(program: &Path) -> Command {
+    use std::os::unix::process::CommandExt as _;
     const NOBODY: u32 = 65_534;
     let mut command = Command::new(program);
     command.uid(NOBODY).gid(NOBODY);
     command
+}
+
+#[cfg(not(unix))]
+fn unprivileged(_: &Path) -> Command {
+    Command::new("")
 }
 
 fn use_read_only_file(database: &Path) {
