@@ -47,6 +47,7 @@ Examples:
   memory-tool check --command 'python3 my_driver.py {dir}'
   memory-tool check --command './driver {dir} {options}' --filter view.
   memory-tool check --store ./new --format junit > report.xml
+  memory-tool check --store sqlite:./new.db
 
 Exit status:
   0  no case failed, and one or more passed
@@ -104,7 +105,8 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case, requires = "command_line", conflicts_with = "store")]
     pub(crate) plain_files: Option<String>,
 
-    /// Test stores of this kind, beneath a directory that does not exist yet or is empty
+    /// Test stores of this kind where there is nothing yet: beneath a directory that is new or empty, or beside a database
+    /// that does not exist
     #[arg(long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) store: Option<StoreUrl>,
 
@@ -287,7 +289,7 @@ pub(crate) struct ViewCapArgument {
 /// The store that a subcommand works on.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgument {
-    /// Where the memory is kept: a directory's path, or a file: URL
+    /// Where the memory is kept: a directory's path, a file: URL, or sqlite:FILE?store=NAME
     #[arg(long = "store", value_name = "URL", value_parser = store_url_parser())]
     pub(crate) url: StoreUrl,
 }

@@ -43,6 +43,14 @@ pub(crate) enum Failure {
         /// The directory.
         path: PathBuf,
     },
+    /// The database that a check was to make exists, or SQLite would take a file beside it for a part of it.
+    #[error("cannot check a store in {}: {} exists. Name a file that does not: this may be somebody's memory", path.display(), taken.display())]
+    DatabaseTaken {
+        /// The database.
+        path: PathBuf,
+        /// What exists.
+        taken: PathBuf,
+    },
     /// A filter leaves nothing to do.
     #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
     NoCase {
@@ -56,13 +64,18 @@ pub(crate) enum Failure {
 
 /// Writes an error and all its causes on one line of the standard error.
 pub(crate) fn tell_operator(error: &dyn Error) {
-    let mut line = format!("memory-tool: {error}");
+    tell(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
+}
+
+/// The error and all its causes, which only the operator may read.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        line.push_str(&format!(": {error}"));
+        text.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    tell(&on_one_line(&line));
+    text
 }
 
 /// Writes a line of the standard error.
