@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use memory_tool_core::BoxError;
+use memory_tool_core::{BoxError, StoreError};
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,17 @@ pub(crate) enum Failure {
         /// What exists.
         taken: PathBuf,
     },
+    /// Where the store to be verified would be, there is none.
+    #[error("there is no store to verify in {}", path.display())]
+    NoStore {
+        /// The place.
+        path: PathBuf,
+        /// Why nothing is seen there.
+        source: io::Error,
+    },
+    /// Whether a store is whole could not be found out.
+    #[error("cannot verify the store")]
+    Verification(#[source] StoreError),
     /// A filter leaves nothing to do.
     #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
     NoCase {
@@ -68,7 +79,7 @@ pub(crate) fn tell_operator(error: &dyn Error) {
 }
 
 /// The error and all its causes, which only the operator may read.
-fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -92,7 +103,7 @@ pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
 }
 
 /// The text with its control characters escaped: a name on the disk could forge lines of a log.
-fn on_one_line(text: &str) -> String {
+pub(crate) fn on_one_line(text: &str) -> String {
     escape(text, char::is_control)
 }
 

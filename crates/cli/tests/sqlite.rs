@@ -75,7 +75,7 @@ fn a_file_that_holds_no_memory_is_refused_as_it_is() {
         let place = Place::new();
         make(&place);
         let before = fs::read(place.database()).unwrap();
-        for arguments in [&["run"][..], &["view", "/memories"], &["delete", "/memories/a", "--json"]] {
+        for arguments in [&["run"][..], &["verify"], &["view", "/memories"], &["delete", "/memories/a", "--json"]] {
             let (status, output, errors) = run(&place.sqlite("a"), arguments);
             let database = place.database();
             let expected =
