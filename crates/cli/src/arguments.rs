@@ -17,7 +17,7 @@ use crate::store_url::StoreUrl;
 const EXIT_STATUSES: &str = "\
 Exit status:
   0  done; for `run`: the input ended, or nobody reads the output any more
-  1  the tool answered with an error; for `check`: a case failed
+  1  the tool answered with an error; for `check`: a case failed; for `verify`: a problem was found
   2  no answer: wrong usage, a store that cannot be opened, or input or output that failed";
 
 // One line a paragraph: clap wraps them to the width of the terminal.
@@ -47,12 +47,24 @@ Examples:
   memory-tool check --command 'python3 my_driver.py {dir}'
   memory-tool check --command './driver {dir} {options}' --filter view.
   memory-tool check --store ./new --format junit > report.xml
+  memory-tool check --store sqlite:./new.db
 
 Exit status:
   0  no case failed, and one or more passed
   1  a case failed, or every case was ignored
   2  no report: wrong usage, or the suite could not be run
   130  interrupted by Ctrl-C; another signal that ends the run gives 128 and its number";
+
+const VERIFY_FINDINGS: &str = "\
+Every file is read and held against the listing. A difference counts only if nobody changed the file meanwhile, so other \
+programs may go on using the store. For a sqlite: URL the whole database is checked as well, with all the memories in it.
+
+Each problem has a line of the output, and the last line sums up.
+
+Exit status:
+  0  what is stored is whole
+  1  a problem was found
+  2  no answer: wrong usage, no store there, or one that cannot be opened";
 
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
@@ -72,6 +84,9 @@ pub(crate) enum Action {
     /// Test a program in any language, or a store, with the conformance suite
     #[command(after_help = CHECK_PROTOCOL)]
     Check(CheckArguments),
+    /// Look whether what is stored is whole
+    #[command(after_help = VERIFY_FINDINGS)]
+    Verify(VerifyArguments),
     /// The commands for people.
     #[command(flatten)]
     Command(CommandArguments),
@@ -104,7 +119,8 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case, requires = "command_line", conflicts_with = "store")]
     pub(crate) plain_files: Option<String>,
 
-    /// Test stores of this kind, beneath a directory that does not exist yet or is empty
+    /// Test stores of this kind where there is nothing yet: beneath a directory that is new or empty, or beside a database
+    /// that does not exist
     #[arg(long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) store: Option<StoreUrl>,
 
@@ -136,6 +152,17 @@ pub(crate) struct CheckArguments {
 /// A directory that is not the case's own would be shared by all cases.
 fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
     if given.contains("{dir}") { Ok(given.to_owned()) } else { Err("it lacks {dir}, the directory of a case") }
+}
+
+/// The arguments of `verify`.
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    /// Print one JSON value: files, bytes and problems
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// One of the tool's six commands, given by a person.
@@ -287,7 +314,7 @@ pub(crate) struct ViewCapArgument {
 /// The store that a subcommand works on.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgument {
-    /// Where the memory is kept: a directory's path, or a file: URL
+    /// Where the memory is kept: a directory's path, a file: URL, or sqlite:FILE?store=NAME
     #[arg(long = "store", value_name = "URL", value_parser = store_url_parser())]
     pub(crate) url: StoreUrl,
 }

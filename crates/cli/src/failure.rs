@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use memory_tool_core::BoxError;
+use memory_tool_core::{BoxError, StoreError};
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,25 @@ pub(crate) enum Failure {
         /// The directory.
         path: PathBuf,
     },
+    /// The database that a check was to make exists, or SQLite would take a file beside it for a part of it.
+    #[error("cannot check a store in {}: {} exists. Name a file that does not: this may be somebody's memory", path.display(), taken.display())]
+    DatabaseTaken {
+        /// The database.
+        path: PathBuf,
+        /// What exists.
+        taken: PathBuf,
+    },
+    /// Where the store to be verified would be, there is none.
+    #[error("there is no store to verify in {}", path.display())]
+    NoStore {
+        /// The place.
+        path: PathBuf,
+        /// Why nothing is seen there.
+        source: io::Error,
+    },
+    /// Whether a store is whole could not be found out.
+    #[error("cannot verify the store")]
+    Verification(#[source] StoreError),
     /// A filter leaves nothing to do.
     #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
     NoCase {
@@ -56,13 +75,18 @@ pub(crate) enum Failure {
 
 /// Writes an error and all its causes on one line of the standard error.
 pub(crate) fn tell_operator(error: &dyn Error) {
-    let mut line = format!("memory-tool: {error}");
+    tell(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
+}
+
+/// The error and all its causes, which only the operator may read.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        line.push_str(&format!(": {error}"));
+        text.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    tell(&on_one_line(&line));
+    text
 }
 
 /// Writes a line of the standard error.
@@ -79,7 +103,7 @@ pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
 }
 
 /// The text with its control characters escaped: a name on the disk could forge lines of a log.
-fn on_one_line(text: &str) -> String {
+pub(crate) fn on_one_line(text: &str) -> String {
     escape(text, char::is_control)
 }
 

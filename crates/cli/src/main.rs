@@ -7,6 +7,7 @@ mod failure;
 mod output;
 mod run;
 mod store_url;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -16,8 +17,9 @@ use crate::arguments::{Action, Arguments};
 use crate::check::Verdict;
 use crate::commands::Outcome;
 use crate::failure::Failure;
+use crate::verify::Soundness;
 
-/// The status where the tool answered with an error, or what was checked does not conform.
+/// The status where the tool answered with an error, what was checked does not conform, or what is stored is not whole.
 const REFUSED: u8 = 1;
 /// The status where there is no answer: wrong usage (clap's own status for it), or a [`Failure`].
 const FAILED: u8 = 2;
@@ -40,6 +42,10 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Verdict::Good => ExitCode::SUCCESS,
             Verdict::Bad => ExitCode::from(REFUSED),
             Verdict::Interrupted { status } => ExitCode::from(status),
+        }),
+        Action::Verify(arguments) => verify::run(&arguments).map(|soundness| match soundness {
+            Soundness::Sound => ExitCode::SUCCESS,
+            Soundness::Unsound => ExitCode::from(REFUSED),
         }),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use memory_tool_core::ToolResult;
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -25,9 +25,9 @@ pub(crate) fn write_line(output: &mut impl Write, mut line: Vec<u8>) -> Result<R
     }
 }
 
-/// The `tool_result` block on one line: JSON escapes every line feed within (`[W2]`).
-pub(crate) fn to_json(result: &ToolResult) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(result).map_err(|error| Failure::Output(io::Error::from(error)))
+/// The value, such as a `tool_result` block, on one line: JSON escapes every line feed within (`[W2]`).
+pub(crate) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(value).map_err(|error| Failure::Output(io::Error::from(error)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! [`StoreUrl`]: how a store is named on the command line, and how the named one is opened.
 //!
-//! A store is a plain path, or `file:` with an absolute or relative path in which `%` and two digits stand for a byte.
-//! The `url` crate is no help with the latter: to the URL standard a `file:` URL is always absolute, so `file:notes`
+//! A store is a plain path, or a URL: a scheme with an absolute or relative path in which `%` and two digits stand for a
+//! byte. The `url` crate is no help with the latter: to the URL standard a `file:` URL is always absolute, so `file:notes`
 //! would silently become `/notes`.
 
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_core::Store;
 use memory_tool_local::LocalStore;
-use percent_encoding::percent_decode;
+use memory_tool_sqlite::{SqliteStore, StoreName, StoreNameError};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode, percent_encode};
 
 use crate::failure::Failure;
 
@@ -18,22 +19,48 @@ use crate::failure::Failure;
 pub(crate) enum StoreUrl {
     /// A directory on this machine.
     Local(PathBuf),
+    /// One of the memories in a SQLite database.
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Which of the memories in it.
+        store: StoreName,
+    },
 }
 
 /// Opens the store.
 pub(crate) async fn open(url: &StoreUrl) -> Result<Box<dyn Store>, Failure> {
-    let opened = match url {
-        StoreUrl::Local(path) => LocalStore::open(path).await,
-    };
-    opened.map(|store| Box::new(store) as Box<dyn Store>).map_err(|error| Failure::Store(error.into()))
+    Ok(match url {
+        StoreUrl::Local(path) => Box::new(LocalStore::open(path).await.map_err(|error| Failure::Store(error.into()))?),
+        StoreUrl::Sqlite { path, store } => Box::new(open_sqlite(path, store).await?),
+    })
+}
+
+/// Opens a memory in a SQLite database.
+pub(crate) async fn open_sqlite(path: &Path, store: &StoreName) -> Result<SqliteStore, Failure> {
+    let opened = SqliteStore::builder(path).store(store.clone()).open().await;
+    opened.map_err(|error| Failure::Store(error.into()))
 }
 
 impl StoreUrl {
+    /// Where the store is on this machine's disk.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Local(path) | Self::Sqlite { path, .. } => path,
+        }
+    }
+
     /// What to give for `--store`, so that another process parses it as this.
     pub(crate) fn to_argument(&self) -> OsString {
         match self {
             // What starts with a dot or a slash has no scheme.
             Self::Local(path) => Path::new(".").join(path).into_os_string(),
+            Self::Sqlite { path, store } => {
+                let path = path.as_os_str().as_encoded_bytes();
+                // With a host, though an empty one: a path that begins with two slashes would seem to have another.
+                let host = if path.starts_with(b"/") { "//" } else { "" };
+                format!("sqlite:{host}{}?store={}", escape(path), escape(store.as_str().as_bytes())).into()
+            }
         }
     }
 
@@ -42,13 +69,16 @@ impl StoreUrl {
         if given.is_empty() {
             return Err(StoreUrlError::Empty);
         }
-        match split_scheme(given.as_encoded_bytes()) {
-            None => Ok(Self::Local(given.into())),
-            Some((scheme, location)) if scheme.eq_ignore_ascii_case("file") => parse_file_url(location),
-            Some((scheme, _)) => Err(StoreUrlError::UnknownScheme {
-                scheme: scheme.to_owned(),
-                given: given.to_string_lossy().into_owned(),
-            }),
+        let Some((scheme, location)) = split_scheme(given.as_encoded_bytes()) else {
+            return Ok(Self::Local(given.into()));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "file" => parse_file_url(location),
+            "sqlite" => parse_sqlite_url(location),
+            _ => {
+                let given = given.to_string_lossy().into_owned();
+                Err(StoreUrlError::UnknownScheme { scheme: scheme.to_owned(), given })
+            }
         }
     }
 }
@@ -57,56 +87,116 @@ impl StoreUrl {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum StoreUrlError {
     /// Nothing was given, or nothing but a scheme.
-    #[error("it names no directory")]
+    #[error("it names no directory or file")]
     Empty,
     /// There is no backend of that name.
-    #[error("unknown scheme `{scheme}:`. A store is a path or a file: URL; write ./{given} for a path of that name")]
+    #[error(
+        "unknown scheme `{scheme}:`. A store is a path, a file: URL or a sqlite: URL; write ./{given} for a path of that name"
+    )]
     UnknownScheme {
         /// The scheme.
         scheme: String,
         /// All that was given.
         given: String,
     },
-    /// A `file:` URL names another machine.
-    #[error("a file: URL cannot name the host `{host}`. Write file:///absolute/path or file:relative/path")]
+    /// The URL names another machine.
+    #[error(
+        "the URL cannot name the host `{host}`. Write three slashes before an absolute path, or none before a relative one"
+    )]
     Host {
         /// The host.
         host: String,
     },
     /// A `%` is not followed by two hexadecimal digits.
-    #[error("`%` must be followed by two hexadecimal digits in a file: URL. Write %25 for the character itself")]
+    #[error("`%` must be followed by two hexadecimal digits in a URL. Write %25 for the character itself")]
     Percent,
-    /// A `?` or `#` would start a query or fragment, which a `file:` URL has no use for.
+    /// A `?` or `#` would start a query or fragment, which the URL has no use for.
     #[error("`?` and `#` have a meaning of their own in a URL. Write %3F or %23 for the character itself")]
     QueryOrFragment,
     /// The decoded path is none that this system can hold.
     #[error("the decoded path is not one that this system can hold")]
     UnsupportedPath,
+    /// The query has a parameter that means nothing.
+    #[error(
+        "unknown parameter `{name}`. A sqlite: URL may have ?store=NAME; write %3F and %26 for `?` and `&` themselves"
+    )]
+    UnknownParameter {
+        /// The parameter.
+        name: String,
+    },
+    /// The query names several stores.
+    #[error("the parameter `store` is given more than once")]
+    RepeatedStore,
+    /// The decoded name of the store is no text.
+    #[error("the decoded name of the store is not UTF-8 text")]
+    StoreNameEncoding,
+    /// The name of the store is none.
+    #[error(transparent)]
+    StoreName(#[from] StoreNameError),
 }
 
 /// What stands before the first colon, if that is a scheme, and what follows. A single letter is a drive of Windows.
 fn split_scheme(given: &[u8]) -> Option<(&str, &[u8])> {
-    let colon = given.iter().position(|&byte| byte == b':')?;
-    let scheme = str::from_utf8(&given[..colon]).ok()?;
+    let (scheme, location) = split_at(given, b':');
+    let scheme = str::from_utf8(scheme).ok()?;
     let continues = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let is_scheme = scheme.len() >= 2
         && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(continues);
-    is_scheme.then_some((scheme, &given[colon + 1..]))
+    location.filter(|_| is_scheme).map(|location| (scheme, location))
+}
+
+/// What stands before the first such byte, and what follows it if it is there.
+fn split_at(bytes: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
+    let mut parts = bytes.splitn(2, |&byte| byte == separator);
+    (parts.next().unwrap_or_default(), parts.next())
 }
 
 /// Parses what follows `file:`.
 fn parse_file_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
-    if location.iter().any(|byte| matches!(byte, b'?' | b'#')) {
-        return Err(StoreUrlError::QueryOrFragment);
+    refuse_reserved(location, b"?#")?;
+    parse_path(location).map(StoreUrl::Local)
+}
+
+/// Parses what follows `sqlite:`.
+fn parse_sqlite_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
+    refuse_reserved(location, b"#")?;
+    let (path, query) = split_at(location, b'?');
+    Ok(StoreUrl::Sqlite {
+        path: parse_path(path)?,
+        store: query.map_or_else(|| Ok(StoreName::default()), parse_query)?,
+    })
+}
+
+/// The store that a query names.
+fn parse_query(query: &[u8]) -> Result<StoreName, StoreUrlError> {
+    let mut store = None;
+    for parameter in query.split(|&byte| byte == b'&') {
+        let (name, value) = split_at(parameter, b'=');
+        if name != b"store" {
+            return Err(StoreUrlError::UnknownParameter { name: String::from_utf8_lossy(name).into_owned() });
+        }
+        let value = String::from_utf8(decode(value.unwrap_or_default())?);
+        let value = value.map_err(|_| StoreUrlError::StoreNameEncoding)?;
+        if store.replace(StoreName::parse(&value)?).is_some() {
+            return Err(StoreUrlError::RepeatedStore);
+        }
     }
-    let path = without_host(location)?;
-    refuse_broken_escapes(path)?;
-    let path: Vec<u8> = percent_decode(path).collect();
+    Ok(store.unwrap_or_default())
+}
+
+fn refuse_reserved(location: &[u8], reserved: &[u8]) -> Result<(), StoreUrlError> {
+    let has_reserved = location.iter().any(|byte| reserved.contains(byte));
+    if has_reserved { Err(StoreUrlError::QueryOrFragment) } else { Ok(()) }
+}
+
+/// The path in a URL, which may have a host before it.
+fn parse_path(location: &[u8]) -> Result<PathBuf, StoreUrlError> {
+    let path = decode(without_host(location)?)?;
     if path.is_empty() {
         return Err(StoreUrlError::Empty);
     }
-    native_path(path).map(StoreUrl::Local)
+    native_path(path)
 }
 
 /// The path of `//host/path`, whose host must be empty or this one; anything else is a path already.
@@ -121,10 +211,17 @@ fn without_host(location: &[u8]) -> Result<&[u8], StoreUrlError> {
     }
 }
 
-fn refuse_broken_escapes(path: &[u8]) -> Result<(), StoreUrlError> {
-    let mut after_percent = path.split(|&byte| byte == b'%').skip(1);
+/// The bytes with each `%` and the two digits after it replaced by the byte that they stand for.
+fn decode(escaped: &[u8]) -> Result<Vec<u8>, StoreUrlError> {
+    let mut after_percent = escaped.split(|&byte| byte == b'%').skip(1);
     let whole = after_percent.all(|rest| rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit));
-    if whole { Ok(()) } else { Err(StoreUrlError::Percent) }
+    if whole { Ok(percent_decode(escaped).collect()) } else { Err(StoreUrlError::Percent) }
+}
+
+/// The bytes as [`decode`] takes them, with nothing in them that has a meaning in a URL.
+fn escape(bytes: &[u8]) -> PercentEncode<'_> {
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+    percent_encode(bytes, ESCAPED)
 }
 
 fn native_path(path: Vec<u8>) -> Result<PathBuf, StoreUrlError> {
@@ -153,7 +250,10 @@ mod tests {
     use super::*;
 
     fn parse(given: &str) -> Result<PathBuf, StoreUrlError> {
-        StoreUrl::parse(OsStr::new(given)).map(|StoreUrl::Local(path)| path)
+        match StoreUrl::parse(OsStr::new(given))? {
+            StoreUrl::Local(path) => Ok(path),
+            StoreUrl::Sqlite { .. } => panic!("{given} names a database"),
+        }
     }
 
     #[test]
@@ -190,14 +290,62 @@ mod tests {
         for url in [b"file:a%ff:".as_slice(), b"file:a\xff:"] {
             assert_eq!(StoreUrl::parse(OsStr::from_bytes(url)), Ok(StoreUrl::Local(path.into())));
         }
+        let database = StoreUrl::Sqlite { path: path.into(), store: StoreName::default() };
+        assert_eq!(StoreUrl::parse(&database.to_argument()), Ok(database));
     }
 
     #[test]
     fn an_argument_is_parsed_as_the_same_store() {
         for path in ["a", "/a b", "foo:bar", "a%20b?#", ""] {
-            let argument = StoreUrl::Local(path.into()).to_argument();
-            let StoreUrl::Local(parsed) = StoreUrl::parse(&argument).unwrap();
-            assert_eq!(std::path::absolute(parsed).unwrap(), std::path::absolute(Path::new(".").join(path)).unwrap());
+            let parsed = StoreUrl::parse(&StoreUrl::Local(path.into()).to_argument()).unwrap();
+            assert!(matches!(parsed, StoreUrl::Local(_)), "{parsed:?}");
+            let (parsed, expected) = (parsed.path().to_owned(), Path::new(".").join(path));
+            assert_eq!(std::path::absolute(parsed).unwrap(), std::path::absolute(expected).unwrap());
+        }
+        let odd = [
+            " ",
+            "%",
+            "%41",
+            "?",
+            "#",
+            "&",
+            "=",
+            "é",
+            "//",
+            "\"",
+            "'",
+            "\\",
+            ":",
+            "+",
+            ";",
+            "?store=b",
+            "//localhost/",
+        ];
+        for odd in odd.into_iter().map(str::to_owned).chain((' '..='~').map(String::from)) {
+            for text in
+                [odd.clone(), format!("a{odd}"), format!("{odd}a"), format!("/{odd}"), format!("a/{odd}/{odd}b")]
+            {
+                let url = sqlite(&text, &text);
+                assert_eq!(StoreUrl::parse(&url.to_argument()), Ok(url));
+            }
+        }
+    }
+
+    fn sqlite(path: &str, store: &str) -> StoreUrl {
+        StoreUrl::Sqlite { path: path.into(), store: store.parse().unwrap() }
+    }
+
+    #[test]
+    fn a_sqlite_url_is_a_path_and_the_name_of_a_store() {
+        for (url, path, store) in [
+            ("sqlite:a.db", "a.db", "default"),
+            ("SQLite:///a%20b/c.db?store=alice", "/a b/c.db", "alice"),
+            ("sqlite://localhost/a?store=default", "/a", "default"),
+            ("sqlite:a%3Fb%23c%26d?store=user/42", "a?b#c&d", "user/42"),
+            ("sqlite:a&b=c?store=%C3%A9%26%3D%25+?=é", "a&b=c", "é&=%+?=é"),
+            ("sqlite::memory:", ":memory:", "default"),
+        ] {
+            assert_eq!(StoreUrl::parse(OsStr::new(url)), Ok(sqlite(path, store)), "{url}");
         }
     }
 
@@ -216,6 +364,22 @@ mod tests {
             ("file:a?b", StoreUrlError::QueryOrFragment),
             ("file:a#b", StoreUrlError::QueryOrFragment),
             ("file:a%00b", StoreUrlError::UnsupportedPath),
+            ("sqlite:", StoreUrlError::Empty),
+            ("sqlite://?store=a", StoreUrlError::Empty),
+            ("sqlite://elsewhere/a", StoreUrlError::Host { host: "elsewhere".to_owned() }),
+            ("sqlite:100%", StoreUrlError::Percent),
+            ("sqlite:a?store=100%", StoreUrlError::Percent),
+            ("sqlite:a#b", StoreUrlError::QueryOrFragment),
+            ("sqlite:a?store=b#c", StoreUrlError::QueryOrFragment),
+            ("sqlite:a%00b", StoreUrlError::UnsupportedPath),
+            ("sqlite:a?", StoreUrlError::UnknownParameter { name: String::new() }),
+            ("sqlite:a?Store=b", StoreUrlError::UnknownParameter { name: "Store".to_owned() }),
+            ("sqlite:a?store=b&mode=ro", StoreUrlError::UnknownParameter { name: "mode".to_owned() }),
+            ("sqlite:a?store=b&store=b", StoreUrlError::RepeatedStore),
+            ("sqlite:a?store=%ff", StoreUrlError::StoreNameEncoding),
+            ("sqlite:a?store", StoreNameError::Empty.into()),
+            ("sqlite:a?store=", StoreNameError::Empty.into()),
+            ("sqlite:a?store=%0A", StoreNameError::ControlCharacter { character: '\n' }.into()),
         ] {
             assert_eq!(parse(given), Err(error), "{given}");
         }

@@ -75,6 +75,20 @@ fn a_local_store_conforms_and_what_was_made_for_it_is_removed() {
 }
 
 #[test]
+fn a_sqlite_store_conforms_and_what_was_made_for_it_is_removed() {
+    let place = Place::in_memory();
+    let url = format!("sqlite:{}?store=a%20b", place.store().join("new/memory.db").display());
+    // What makes calls to the system fail takes most of the time, and is run in the crate of the backend.
+    let report = json(&check(&["--store", &url, "--lacks", "tracing=it takes long", "--format", "json"]));
+    assert!(!place.store().exists(), "what was missing above it was made, too");
+    assert!(results(&report, "passed").len() > 100, "{}", report["totals"]);
+    for ignored in results(&report, "ignored") {
+        let lacking = ["plain_files", "sealed", "tracing"];
+        assert!(lacking.iter().any(|need| needs(ignored, need)), "{ignored}");
+    }
+}
+
+#[test]
 fn a_directory_that_was_there_stays() {
     let place = Place::new();
     let above = place.outside("");
@@ -104,6 +118,23 @@ fn a_place_where_something_may_be_harmed_is_refused() {
     assert_eq!(fs::read_to_string(taken.join(".hidden")).unwrap(), "mine");
     assert_eq!(fs::read_dir(taken).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+}
+
+#[test]
+fn a_database_that_may_be_harmed_is_refused() {
+    let place = Place::new();
+    for taken in ["", "-wal", "-shm", "-journal"] {
+        let file = place.outside(&format!("memory.db{taken}"));
+        fs::write(&file, "mine").unwrap();
+        let output = check(&["--store", &place.sqlite("a")]);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+        let database = place.database();
+        let reason = format!("cannot check a store in {}: {} exists", database.display(), file.display());
+        assert!(text(&output.stderr).starts_with(&format!("memory-tool: {reason}")), "{}", text(&output.stderr));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+        fs::remove_file(file).unwrap();
+        assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0);
+    }
 }
 
 #[test]
@@ -277,10 +308,13 @@ fn a_signal_ends_the_run_with_all_that_it_started() {
         fs::remove_file(script.log()).unwrap();
     }
     let place = Place::in_memory();
-    let mut command = program();
-    command.args(["check", "--jobs", "4", "--store"]).arg(place.store());
-    interrupt_once(&mut command, "INT", 130, || place.store().exists());
-    assert!(!place.store().exists());
+    let database = format!("sqlite:{}", place.store().join("memory.db").display());
+    for store in [place.store().as_os_str(), database.as_ref()] {
+        let mut command = program();
+        command.args(["check", "--jobs", "4", "--store"]).arg(store);
+        interrupt_once(&mut command, "INT", 130, || place.store().exists());
+        assert!(!place.store().exists());
+    }
 }
 
 /// Starts `check`, and sends it a signal as soon as it is at work.

@@ -281,6 +281,7 @@ fn a_file_that_cannot_be_read_is_named() {
 fn a_store_is_required() {
     for arguments in [
         &["run"][..],
+        &["verify"],
         &["view", "/memories"],
         &["create", "/memories/a", "--text", ""],
         &["str_replace", "/memories/a", "--old-str", "x"],
@@ -308,6 +309,7 @@ fn help_and_version_are_no_errors() {
         &["delete", "--help"],
         &["rename", "--help"],
         &["check", "--help"],
+        &["verify", "--help"],
     ] {
         let Ran(status, output, errors) = program().args(arguments).output().unwrap().into();
         assert_eq!((status, errors.as_str()), (Some(0), ""));

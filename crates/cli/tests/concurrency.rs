@@ -5,25 +5,38 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Place, Session, text};
+use support::{Place, Session, program, text};
 
 const ROUNDS: usize = 1_000;
 
 #[test]
 fn no_insert_of_eight_processes_is_lost() {
+    let place = Place::new();
+    expect_no_insert_lost(place.store().as_os_str());
+}
+
+#[test]
+fn no_insert_of_eight_processes_into_a_database_is_lost() {
+    let place = Place::new();
+    expect_no_insert_lost(place.sqlite("a").as_ref());
+}
+
+fn expect_no_insert_lost(store: &OsStr) {
     const PROCESSES: usize = 8;
     const INSERTS: usize = 50;
-    let place = Place::new();
-    place.session().succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "last"}));
+    let start = || Session::start(store, &["--max-view-chars", "none"]);
+    let mut first = start();
+    first.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "last"}));
     let line = |process: usize, insert: usize| format!("process {process}, insert {insert}");
     thread::scope(|threads| {
         for process in 0..PROCESSES {
-            let mut session = place.session();
+            let mut session = start();
             threads.spawn(move || {
                 for insert in 0..INSERTS {
                     let text = line(process, insert);
@@ -35,9 +48,10 @@ fn no_insert_of_eight_processes_is_lost() {
             });
         }
     });
-    let content = fs::read_to_string(place.file("a")).unwrap();
-    let inserted = content.strip_suffix("\nlast").expect("the line that was there first");
-    let mut found: Vec<_> = inserted.split('\n').map(str::to_owned).collect();
+    let content = first.succeed(&json!({"command": "view", "path": "/memories/a"}));
+    let lines = content.lines().skip(1).map(|numbered| numbered.split_once('\t').unwrap().1);
+    let mut found: Vec<_> = lines.map(str::to_owned).collect();
+    assert_eq!(found.pop().as_deref(), Some("last"), "the line that was there first");
     // Inserted at the beginning: each process's own lines stand in reverse order.
     for process in 0..PROCESSES {
         let own = found.iter().filter(|line| line.starts_with(&format!("process {process},")));
@@ -47,6 +61,24 @@ fn no_insert_of_eight_processes_is_lost() {
     let mut expected: Vec<_> = (0..PROCESSES * INSERTS).map(|n| line(n / INSERTS, n % INSERTS)).collect();
     expected.sort();
     assert_eq!(found, expected);
+}
+
+/// A program that keeps the database locked holds up who writes, who is told so in the end; and nobody who reads.
+#[test]
+fn a_locked_database_is_busy() {
+    let place = Place::new();
+    let mut session = Session::start(place.sqlite("a"), &[]);
+    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "old"}));
+    let other = rusqlite::Connection::open(place.database()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let write = ["create", "/memories/a", "--text", "new", "--create-overwrites", "--store", &place.sqlite("a")];
+    let output = program().args(write).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice(), errors.lines().count()), (Some(1), &b""[..], 1));
+    let reply = "memory-tool: Error: The memory storage is busy. Nothing was changed";
+    assert!(errors.starts_with(reply) && errors.contains("database is locked"), "{errors}");
+    assert!(session.succeed(&json!({"command": "view", "path": "/memories/a"})).ends_with("\told"));
+    session.close();
 }
 
 #[test]

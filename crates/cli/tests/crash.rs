@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, Store as _, ToolResult};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use support::{Place, Session};
 use tokio::runtime::Runtime;
@@ -21,6 +22,8 @@ use tokio::runtime::Runtime;
 /// `Some` repeats the commands of a run that failed; the instants of the kills are never quite the same.
 const SEED: Option<u64> = None;
 const KILLS: u32 = 300;
+/// SQLite's own way to survive is tested by its authors; what counts here is that ours uses it.
+const KILLS_OF_DATABASE: u32 = 100;
 /// How many commands a process is given; it is killed before it is through with them.
 const COMMANDS: usize = 30;
 /// How long a store may take to open and answer after a crash.
@@ -28,29 +31,67 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[test]
 fn what_is_acknowledged_survives_and_nothing_is_ever_half_done() {
+    kill_again_and_again(&Storage::Directory(Place::new()), KILLS);
+}
+
+#[test]
+fn what_is_acknowledged_survives_in_a_database() {
+    kill_again_and_again(&Storage::Database(Place::new()), KILLS_OF_DATABASE);
+}
+
+fn kill_again_and_again(storage: &Storage, kills: u32) {
     let seed = SEED.unwrap_or_else(seed_of_the_hour);
     let mut random = Random(seed);
-    let place = Place::new();
     let mut files = Files::new();
-    let pace = Pace::measure(&place);
+    let pace = Pace::measure(storage);
     let mut interrupted = 0;
-    for kill in 0..KILLS {
+    for kill in 0..kills {
         let round = Round { seed, kill };
         let script = Script::write(&files, &mut random);
-        let results = crash(&place, &script, &pace, &mut random);
+        let results = crash(storage, &script, &pace, &mut random);
         assert_eq!(results, script.results[..results.len()], "what was answered before the kill");
         interrupted += u32::from(results.len() < COMMANDS);
         let possible = &script.states[results.len()..];
-        assert_no_file_is_half_written(&place, possible);
-        let mut session = reopen(&place);
-        let found = files_on_disk(&place);
+        assert_no_file_is_half_written(storage, possible);
+        let mut session = reopen(storage);
+        let found = storage.files();
         assert!(possible.contains(&found), "after {} answers, found {:?}", results.len(), summary(&found));
         assert_views_show(&mut session, &found);
         session.close();
         files = found;
         drop(round);
     }
-    assert!(interrupted >= KILLS * 2 / 3, "only {interrupted} of {KILLS} kills came before the last answer");
+    assert!(interrupted >= kills * 2 / 3, "only {interrupted} of {kills} kills came before the last answer");
+}
+
+/// Where the files are kept.
+enum Storage {
+    Directory(Place),
+    Database(Place),
+}
+
+impl Storage {
+    fn session(&self) -> Session {
+        match self {
+            Self::Directory(place) => place.session(),
+            Self::Database(place) => Session::start(place.sqlite("a"), &[]),
+        }
+    }
+
+    /// All files as another program sees them, and whatever else is there.
+    fn files(&self) -> Files {
+        match self {
+            Self::Directory(place) => look(place, |file| Some(fs::read_to_string(file).unwrap())),
+            Self::Database(place) => files_in_database(&Connection::open(place.database()).unwrap()),
+        }
+    }
+}
+
+fn files_in_database(connection: &Connection) -> Files {
+    let verdict: String = connection.query_one("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    let mut rows = connection.prepare("SELECT path, text FROM memory").unwrap();
+    rows.query_map((), |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
 /// The files of a store: path and contents.
@@ -85,8 +126,8 @@ impl Script {
 }
 
 /// Starts a process, gives it all commands, kills it, and gives the results that came before.
-fn crash(place: &Place, script: &Script, pace: &Pace, random: &mut Random) -> Vec<Value> {
-    let mut session = place.session();
+fn crash(storage: &Storage, script: &Script, pace: &Pace, random: &mut Random) -> Vec<Value> {
+    let mut session = storage.session();
     let awaited = random.below(COMMANDS * 2 / 3);
     let delay = if awaited == 0 { pace.start + 2 * pace.command } else { 2 * pace.command };
     let delay = delay.mul_f64(random.fraction());
@@ -96,7 +137,9 @@ fn crash(place: &Place, script: &Script, pace: &Pace, random: &mut Random) -> Ve
     thread::scope(|threads| {
         // The process may well be killed before it has read all.
         threads.spawn(move || input.write_all(script.lines().as_bytes()).is_ok());
-        threads.spawn(|| watch(place, &script.states, &is_over));
+        if let Storage::Directory(place) = storage {
+            threads.spawn(|| watch(place, &script.states, &is_over));
+        }
         let _over = RaisedOnDrop(&is_over);
         lines.extend((0..awaited).map(|_| session.receive_line().expect("the process is alive")));
         wait(delay);
@@ -138,17 +181,17 @@ fn wait(delay: Duration) {
 }
 
 /// Opens the store, which must be done at once.
-fn reopen(place: &Place) -> Session {
+fn reopen(storage: &Storage) -> Session {
     let start = Instant::now();
-    let mut session = place.session();
+    let mut session = storage.session();
     session.succeed(&json!({"command": "view", "path": "/memories"}));
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     session
 }
 
 /// As another program sees the store before it is opened again: each file is as it was or as it was to be.
-fn assert_no_file_is_half_written(place: &Place, possible: &[Files]) {
-    for (path, content) in files_on_disk(place) {
+fn assert_no_file_is_half_written(storage: &Storage, possible: &[Files]) {
+    for (path, content) in storage.files() {
         let is_whole = possible.iter().any(|files| files.get(&path) == Some(&content));
         assert!(is_whole, "{path} is in no state of the store: {} bytes", content.len());
     }
@@ -162,11 +205,6 @@ fn assert_views_show(session: &mut Session, files: &Files) {
         let view = json!({"command": "view", "path": path});
         assert_eq!(session.call(view.to_string()), oracle.call(&view));
     }
-}
-
-/// All files beneath `{base}/memories`, and whatever else is there.
-fn files_on_disk(place: &Place) -> Files {
-    look(place, |file| Some(fs::read_to_string(file).unwrap()))
 }
 
 /// What `examine` gives for each file beneath `{base}/memories`; one for which it gives nothing has just gone.
@@ -232,9 +270,9 @@ struct Pace {
 
 impl Pace {
     /// Takes the time of creating files. They are deleted again.
-    fn measure(place: &Place) -> Self {
+    fn measure(storage: &Storage) -> Self {
         let begin = Instant::now();
-        let mut session = place.session();
+        let mut session = storage.session();
         session.succeed(&json!({"command": "view", "path": "/memories"}));
         let start = begin.elapsed();
         let begin = Instant::now();

@@ -316,7 +316,7 @@ fn create_refuses_what_exists_unless_told_otherwise() {
     session.succeed(&create("old"));
     assert_eq!(session.fail(&create("new")), "Error: File /memories/a already exists");
     session.close();
-    let mut session = Session::start(&place.store(), &["--create-overwrites"]);
+    let mut session = Session::start(place.store(), &["--create-overwrites"]);
     session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "new"}));
     session.succeed(&create("newer"));
     assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "newer");
@@ -335,7 +335,7 @@ fn the_cap_on_view_is_the_contracts_another_or_none() {
         (&["--max-view-chars", "20"], "[Showing lines 1-2 of 2001. To read on, use view_range [3, -1].]"),
         (&["--max-view-chars", "none"], "  2001\t"),
     ] {
-        let mut session = Session::start(&place.store(), options);
+        let mut session = Session::start(place.store(), options);
         let view = session.succeed(&json!({"command": "view", "path": "/memories/a"}));
         assert_eq!(view.lines().next_back(), Some(last_line), "{options:?}");
         session.close();
@@ -352,7 +352,7 @@ fn wrong_options_are_wrong_usage() {
         &["--nonsense"],
         &["extra"],
     ] {
-        let (lines, status, errors) = Session::start(&Place::new().store(), options).finish();
+        let (lines, status, errors) = Session::start(Place::new().store(), options).finish();
         assert_eq!((lines, status.code()), (vec![], Some(2)), "{options:?}");
         assert!(errors.starts_with("error: "), "{errors}");
     }

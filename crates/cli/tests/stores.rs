@@ -86,7 +86,7 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
             &output,
             &format!(
                 "error: invalid value '{store}' for '--store <URL>': unknown scheme `{scheme}:`. \
-                 A store is a path or a file: URL; write ./{store} for a path of that name\n"
+                 A store is a path, a file: URL or a sqlite: URL; write ./{store} for a path of that name\n"
             ),
         );
         assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0);
@@ -94,14 +94,21 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_url_that_names_no_directory_is_refused() {
+fn a_url_that_names_no_store_is_refused() {
     for (store, reason) in [
-        ("", "it names no directory"),
-        ("file:", "it names no directory"),
-        ("file://elsewhere/a", "a file: URL cannot name the host `elsewhere`"),
+        ("", "it names no directory or file"),
+        ("file:", "it names no directory or file"),
+        ("file://elsewhere/a", "the URL cannot name the host `elsewhere`"),
         ("file:100%", "`%` must be followed by two hexadecimal digits"),
         ("file:a?b", "`?` and `#` have a meaning of their own"),
         ("file:a%00b", "the decoded path is not one that this system can hold"),
+        ("sqlite:", "it names no directory or file"),
+        ("sqlite://elsewhere/a", "the URL cannot name the host `elsewhere`"),
+        ("sqlite:100%", "`%` must be followed by two hexadecimal digits"),
+        ("sqlite:a#b", "`?` and `#` have a meaning of their own"),
+        ("sqlite:a?store=", "the name of a store must not be empty"),
+        ("sqlite:a?mode=ro", "unknown parameter `mode`"),
+        ("sqlite:a?store=b&store=c", "the parameter `store` is given more than once"),
     ] {
         assert_refused(store, &format!("error: invalid value '{store}' for '--store <URL>': {reason}"));
     }

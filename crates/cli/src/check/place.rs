@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture};
 use memory_tool_core::Store;
+use memory_tool_sqlite::StoreName;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
@@ -17,9 +18,13 @@ use crate::store_url::{self, StoreUrl};
 /// What the directories are called, before what is random in their names.
 const PREFIX: &str = "memory-tool-check-";
 
+/// What the database of a case is called.
+const DATABASE: &str = "memory.sqlite";
+
 /// The place of a run, with nothing in it but the stores of the cases. Dropped, it is removed: all that was made, and
 /// nothing that was there.
 pub(crate) struct Place {
+    url: StoreUrl,
     // The fields are dropped in this order, from the inside out.
     run: TempDir,
     _made: MadeDirectories,
@@ -28,20 +33,47 @@ pub(crate) struct Place {
 impl Place {
     /// Makes the place that a URL names ready. What is there must not be touched, so nothing may be.
     pub(crate) fn make(url: &StoreUrl) -> Result<Self, Failure> {
-        let StoreUrl::Local(path) = url;
-        let failure = |source| Failure::Place { path: path.clone(), source };
-        let directory = std::path::absolute(path).map_err(failure)?;
+        let failure = |source| Failure::Place { path: url.path().to_owned(), source };
+        let directory = directory(url).map_err(failure)?;
         let made = MadeDirectories::make(&directory).map_err(failure)?;
-        if fs::read_dir(&directory).map_err(failure)?.next().is_some() {
-            return Err(Failure::PlaceTaken { path: path.clone() });
+        match url {
+            StoreUrl::Local(path) => refuse_taken_directory(path)?,
+            StoreUrl::Sqlite { path, .. } => refuse_taken_database(path)?,
         }
-        Ok(Self { run: new_directory(&directory).map_err(failure)?, _made: made })
+        Ok(Self { url: url.clone(), run: new_directory(&directory).map_err(failure)?, _made: made })
     }
 
     /// What makes the stores in this place.
     pub(crate) fn fixture(&self) -> CaseStores {
-        CaseStores::Local { directory: self.run.path().to_owned() }
+        CaseStores { kind: self.url.clone(), run: self.run.path().to_owned() }
     }
+}
+
+/// The directory in which the run may have one of its own.
+fn directory(url: &StoreUrl) -> io::Result<PathBuf> {
+    let path = std::path::absolute(url.path())?;
+    match url {
+        StoreUrl::Local(_) => Ok(path),
+        StoreUrl::Sqlite { .. } => path.parent().map(Path::to_owned).ok_or_else(|| io::ErrorKind::IsADirectory.into()),
+    }
+}
+
+fn refuse_taken_directory(path: &Path) -> Result<(), Failure> {
+    let mut entries = fs::read_dir(path).map_err(|source| Failure::Place { path: path.to_owned(), source })?;
+    if entries.next().is_some() { Err(Failure::PlaceTaken { path: path.to_owned() }) } else { Ok(()) }
+}
+
+fn refuse_taken_database(path: &Path) -> Result<(), Failure> {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match fs::symlink_metadata(&file) {
+            Ok(_) => return Err(Failure::DatabaseTaken { path: path.to_owned(), taken: file.into() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Failure::Place { path: path.to_owned(), source }),
+        }
+    }
+    Ok(())
 }
 
 /// A directory with those above it that did not exist. Dropped, they are removed unless something is in them.
@@ -68,10 +100,13 @@ fn new_directory(parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
 }
 
-/// Makes the stores of the cases, each with nothing in common with the others. A backend adds how that is done.
-pub(crate) enum CaseStores {
-    /// Each in a directory of its own beneath this one.
-    Local { directory: PathBuf },
+/// Makes the stores of the cases, each with nothing in common with the others. A backend adds to the methods what is its
+/// own.
+pub(crate) struct CaseStores {
+    /// What was given for the run.
+    kind: StoreUrl,
+    /// The directory of the run.
+    run: PathBuf,
 }
 
 /// The store of a case. Dropped, it is removed.
@@ -82,19 +117,18 @@ pub(crate) struct CaseStore {
 
 impl CaseStores {
     fn make(&self) -> io::Result<CaseStore> {
-        match self {
-            Self::Local { directory } => {
-                let directory = new_directory(directory)?;
-                Ok(CaseStore { url: StoreUrl::Local(directory.path().to_owned()), directory })
-            }
-        }
+        let directory = new_directory(&self.run)?;
+        let path = directory.path();
+        let url = match &self.kind {
+            StoreUrl::Local(_) => StoreUrl::Local(path.to_owned()),
+            StoreUrl::Sqlite { store, .. } => StoreUrl::Sqlite { path: path.join(DATABASE), store: store.clone() },
+        };
+        Ok(CaseStore { url, directory })
     }
 }
 
-impl CaseStore {
-    async fn open(&self) -> Result<Arc<dyn Store>, FixtureError> {
-        store_url::open(&self.url).await.map(Arc::from).map_err(FixtureError::failed)
-    }
+async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
+    store_url::open(url).await.map(Arc::from).map_err(FixtureError::failed)
 }
 
 #[async_trait]
@@ -103,11 +137,11 @@ impl StoreFixture for CaseStores {
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, CaseStore), FixtureError> {
         let case = self.make()?;
-        Ok((case.open().await?, case))
+        Ok((open(&case.url).await?, case))
     }
 
     async fn reopen(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
-        case.open().await
+        open(&case.url).await
     }
 
     fn program(&self, case: &CaseStore) -> Result<Command, FixtureError> {
@@ -117,16 +151,28 @@ impl StoreFixture for CaseStores {
     }
 
     fn plain_files(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
-        let StoreUrl::Local(directory) = &case.url;
-        Ok(directory.join("memories"))
+        match &case.url {
+            StoreUrl::Local(directory) => Ok(directory.join("memories")),
+            StoreUrl::Sqlite { .. } => Err(FixtureError::lacks("the backend keeps its files in a database")),
+        }
     }
 
     fn directory(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
         Ok(case.directory.path().to_owned())
     }
 
+    async fn scope(&self, case: &CaseStore, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
+        match &case.url {
+            StoreUrl::Local(_) => Err(FixtureError::lacks("the backend keeps one memory in a place")),
+            StoreUrl::Sqlite { path, .. } => {
+                let store = StoreName::parse(name).map_err(FixtureError::failed)?;
+                open(&StoreUrl::Sqlite { path: path.clone(), store }).await
+            }
+        }
+    }
+
     fn secrets(&self, case: &CaseStore) -> Vec<String> {
-        let name = case.directory.path().file_name();
-        name.map(|name| name.to_string_lossy().into_owned()).into_iter().collect()
+        let names = [case.directory.path(), case.url.path()].into_iter().filter_map(Path::file_name);
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 }

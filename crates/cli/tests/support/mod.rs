@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -52,6 +53,16 @@ impl Place {
         fs::create_dir_all(lock).unwrap();
     }
 
+    /// Where a database lies on the disk, next to the store.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.outside("memory.db")
+    }
+
+    /// What to give for `--store` for a memory in the database.
+    pub(crate) fn sqlite(&self, store: &str) -> String {
+        format!("sqlite:{}?store={store}", self.database().display())
+    }
+
     /// A path next to the store.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
@@ -59,7 +70,7 @@ impl Place {
 
     /// A `run` process on the store.
     pub(crate) fn session(&self) -> Session {
-        Session::start(&self.store(), &[])
+        Session::start(self.store(), &[])
     }
 }
 
@@ -73,7 +84,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Starts the process with these options.
-    pub(crate) fn start(store: &Path, options: &[&str]) -> Self {
+    pub(crate) fn start(store: impl AsRef<OsStr>, options: &[&str]) -> Self {
         let mut command = program();
         command.arg("run").arg("--store").arg(store).args(options);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
