@@ -63,24 +63,6 @@ fn expect_no_insert_lost(store: &OsStr) {
     assert_eq!(found, expected);
 }
 
-/// A program that keeps the database locked holds up who writes, who is told so in the end; and nobody who reads.
-#[test]
-fn a_locked_database_is_busy() {
-    let place = Place::new();
-    let mut session = Session::start(place.sqlite("a"), &[]);
-    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "old"}));
-    let other = rusqlite::Connection::open(place.database()).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let write = ["create", "/memories/a", "--text", "new", "--create-overwrites", "--store", &place.sqlite("a")];
-    let output = program().args(write).output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice(), errors.lines().count()), (Some(1), &b""[..], 1));
-    let reply = "memory-tool: Error: The memory storage is busy. Nothing was changed";
-    assert!(errors.starts_with(reply) && errors.contains("database is locked"), "{errors}");
-    assert!(session.succeed(&json!({"command": "view", "path": "/memories/a"})).ends_with("\told"));
-    session.close();
-}
-
 #[test]
 fn of_those_that_create_one_path_at_once_exactly_one_wins() {
     let place = Place::new();
