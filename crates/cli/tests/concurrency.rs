@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Place, Session, program, text};
+use support::{Place, Session, text};
 
 const ROUNDS: usize = 1_000;
 
