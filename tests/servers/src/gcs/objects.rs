@@ -1,0 +1,230 @@
+//! [`Objects`]: what the server holds, and what may be done to it at one instant.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use hyper::HeaderMap;
+
+/// Why a request has no effect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Refused {
+    Internal,
+    InvalidArgument,
+    InvalidRange,
+    MethodNotAllowed,
+    NoSuchBucket,
+    NoSuchKey,
+    NoSuchUpload,
+    NotModified,
+    PreconditionFailed,
+    SlowDown,
+    Unauthorized,
+}
+
+/// An object as it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) content: Bytes,
+    /// The headers that its writer gave it, to be given to its readers.
+    pub(super) attributes: HeaderMap,
+    pub(super) generation: u64,
+    pub(super) modified: DateTime<Utc>,
+    written: Instant,
+}
+
+impl Object {
+    pub(super) fn e_tag(&self) -> String {
+        format!("\"{}\"", self.generation)
+    }
+}
+
+/// An upload in parts that is not complete.
+#[derive(Debug)]
+struct Upload {
+    key: String,
+    attributes: HeaderMap,
+    parts: BTreeMap<usize, Bytes>,
+}
+
+/// What a page of a list is asked for by.
+#[derive(Debug)]
+pub(super) struct Selection {
+    pub(super) prefix: String,
+    pub(super) delimiter: Option<String>,
+    /// Only keys after this one.
+    pub(super) after: String,
+    /// The last entry of the page before.
+    pub(super) token: String,
+    pub(super) limit: usize,
+}
+
+/// A page of a list.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) objects: Vec<(String, Object)>,
+    pub(super) prefixes: Vec<String>,
+    /// The token of the page after, if there is one.
+    pub(super) next: Option<String>,
+}
+
+/// The objects of the one bucket.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    by_key: BTreeMap<String, Object>,
+    uploads: HashMap<String, Upload>,
+    last_number: u64,
+    pause: Duration,
+}
+
+impl Objects {
+    pub(super) fn with_pause(pause: Duration) -> Self {
+        Self { pause, ..Self::default() }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Result<&Object, Refused> {
+        self.by_key.get(key).ok_or(Refused::NoSuchKey)
+    }
+
+    /// Writes an object, if what is there has the generation `condition`, of which 0 stands for none being there.
+    pub(super) fn put(
+        &mut self,
+        key: &str,
+        condition: Option<u64>,
+        attributes: HeaderMap,
+        content: Bytes,
+    ) -> Result<&Object, Refused> {
+        self.may_change(key, condition)?;
+        let object =
+            Object { content, attributes, generation: self.number(), modified: Utc::now(), written: Instant::now() };
+        self.by_key.insert(key.to_owned(), object);
+        self.get(key)
+    }
+
+    pub(super) fn delete(&mut self, key: &str, condition: Option<u64>) -> Result<(), Refused> {
+        self.may_change(key, condition)?;
+        self.by_key.remove(key).map(drop).ok_or(Refused::NoSuchKey)
+    }
+
+    pub(super) fn copy(&mut self, from: &str, to: &str, condition: Option<u64>) -> Result<&Object, Refused> {
+        let Object { content, attributes, .. } = self.get(from)?.clone();
+        self.put(to, condition, attributes, content)
+    }
+
+    pub(super) fn list(&self, selection: &Selection) -> Page {
+        let Selection { prefix, delimiter, after, token, limit } = selection;
+        let start = after.max(token).max(prefix).as_str();
+        let start = if start == prefix { Bound::Included(start) } else { Bound::Excluded(start) };
+        let mut page = Page::default();
+        let mut last = String::new();
+        let keys = self.by_key.range::<str, _>((start, Bound::Unbounded));
+        for (key, object) in keys.take_while(|(key, _)| key.starts_with(prefix)) {
+            let group = delimiter.as_deref().and_then(|delimiter| group(key, prefix, delimiter));
+            let entry = group.unwrap_or(key);
+            if group.is_some_and(|group| group == last || group == token) {
+                continue; // the group stands in this page or the one before
+            }
+            if page.objects.len() + page.prefixes.len() == *limit {
+                page.next = Some(last);
+                break;
+            }
+            match group {
+                Some(group) => page.prefixes.push(group.to_owned()),
+                None => page.objects.push((key.clone(), object.clone())),
+            }
+            last = entry.to_owned();
+        }
+        page
+    }
+
+    pub(super) fn begin_upload(&mut self, key: &str, attributes: HeaderMap) -> String {
+        let id = format!("upload-{}", self.number());
+        self.uploads.insert(id.clone(), Upload { key: key.to_owned(), attributes, parts: BTreeMap::new() });
+        id
+    }
+
+    pub(super) fn put_part(&mut self, key: &str, id: &str, part: usize, content: Bytes) -> Result<(), Refused> {
+        let upload = self.uploads.get_mut(id).filter(|upload| upload.key == key).ok_or(Refused::NoSuchUpload)?;
+        upload.parts.insert(part, content);
+        Ok(())
+    }
+
+    /// Makes an object of all parts, in the order of their numbers.
+    pub(super) fn complete_upload(&mut self, key: &str, id: &str, condition: Option<u64>) -> Result<&Object, Refused> {
+        self.may_change(key, condition)?;
+        let Upload { attributes, parts, .. } = self.end_upload(key, id)?;
+        let content = parts.into_values().collect::<Vec<_>>().concat();
+        self.put(key, condition, attributes, content.into())
+    }
+
+    pub(super) fn abort_upload(&mut self, key: &str, id: &str) -> Result<(), Refused> {
+        self.end_upload(key, id).map(drop)
+    }
+
+    fn end_upload(&mut self, key: &str, id: &str) -> Result<Upload, Refused> {
+        let ours = self.uploads.get(id).is_some_and(|upload| upload.key == key);
+        self.uploads.remove(id).filter(|_| ours).ok_or(Refused::NoSuchUpload)
+    }
+
+    fn may_change(&self, key: &str, condition: Option<u64>) -> Result<(), Refused> {
+        let object = self.by_key.get(key);
+        let generation = object.map_or(0, |object| object.generation);
+        if condition.is_some_and(|condition| condition != generation) {
+            return Err(Refused::PreconditionFailed);
+        }
+        if object.is_some_and(|object| object.written.elapsed() < self.pause) {
+            return Err(Refused::SlowDown);
+        }
+        Ok(())
+    }
+
+    /// A number that was never given before.
+    fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+}
+
+/// The part of a key that stands for all keys that share it: up to the first delimiter after the prefix.
+fn group<'key>(key: &'key str, prefix: &str, delimiter: &str) -> Option<&'key str> {
+    let position = key[prefix.len()..].find(delimiter)?;
+    Some(&key[..prefix.len() + position + delimiter.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_any_size_make_up_the_list() {
+        let mut objects = Objects::default();
+        for key in ["p", "p/a", "p/b/1", "p/b/2", "p/b/3", "p/c", "p/d/1", "q"] {
+            objects.put(key, None, HeaderMap::new(), Bytes::new()).unwrap();
+        }
+        for limit in 1..6 {
+            let whole = ["p/a", "p/b/1", "p/b/2", "p/b/3", "p/c", "p/d/1"];
+            assert_eq!(entries(&objects, None, "", limit), whole);
+            assert_eq!(entries(&objects, None, "p/b/2", limit), whole[3..]);
+            assert_eq!(entries(&objects, Some("/"), "", limit), ["p/a", "p/b/", "p/c", "p/d/"]);
+        }
+    }
+
+    /// What is beneath `p/`, page after page.
+    fn entries(objects: &Objects, delimiter: Option<&str>, after: &str, limit: usize) -> Vec<String> {
+        let (delimiter, mut token, mut all) = (delimiter.map(str::to_owned), String::new(), Vec::new());
+        loop {
+            let (prefix, delimiter) = ("p/".to_owned(), delimiter.clone());
+            let page = objects.list(&Selection { prefix, delimiter, after: after.to_owned(), token, limit });
+            let mut entries: Vec<_> = page.objects.into_iter().map(|(key, _)| key).chain(page.prefixes).collect();
+            assert!(!entries.is_empty() && entries.len() <= limit);
+            entries.sort();
+            all.extend(entries);
+            match page.next {
+                Some(next) => token = next,
+                None => return all,
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The bodies of answers.
+
+use serde::Serialize;
+
+use super::objects::{Object, Page, Refused};
+use crate::server::BUCKET;
+
+#[derive(Serialize)]
+#[serde(rename = "InitiateMultipartUploadResult", rename_all = "PascalCase")]
+pub(super) struct Begun {
+    pub(super) bucket: &'static str,
+    pub(super) key: String,
+    pub(super) upload_id: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename = "CompleteMultipartUploadResult", rename_all = "PascalCase")]
+pub(super) struct Completed {
+    pub(super) bucket: &'static str,
+    pub(super) key: String,
+    #[serde(rename = "ETag")]
+    pub(super) e_tag: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename = "ListBucketResult", rename_all = "PascalCase")]
+pub(super) struct List {
+    name: &'static str,
+    is_truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_continuation_token: Option<String>,
+    contents: Vec<Entry>,
+    common_prefixes: Vec<Prefix>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    key: String,
+    last_modified: String,
+    #[serde(rename = "ETag")]
+    e_tag: String,
+    size: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Prefix {
+    prefix: String,
+}
+
+impl From<Page> for List {
+    fn from(page: Page) -> Self {
+        Self {
+            name: BUCKET,
+            is_truncated: page.next.is_some(),
+            next_continuation_token: page.next,
+            contents: page.objects.into_iter().map(Entry::from).collect(),
+            common_prefixes: page.prefixes.into_iter().map(|prefix| Prefix { prefix }).collect(),
+        }
+    }
+}
+
+impl From<(String, Object)> for Entry {
+    fn from((key, object): (String, Object)) -> Self {
+        let last_modified = object.modified.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        Self { key, last_modified, e_tag: object.e_tag(), size: object.content.len() }
+    }
+}
+
+/// The text of a body.
+pub(super) fn text(body: &impl Serialize) -> Result<String, Refused> {
+    quick_xml::se::to_string(body).map_err(|_| Refused::Internal)
+}

@@ -1,0 +1,109 @@
+//! [`Process`]: a server that is a program of its own, and never outlives the test.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::directory::directory;
+use crate::error::{Doing as _, Error};
+use crate::install::replace_directory;
+
+/// Runs the server beside a wait for the end of the input, which comes when the test drops the server or ends, in whatever
+/// way; then kills the process group, which is both and all that the server has started.
+const GUARD: &str = r#"("$@" </dev/null; kill -9 0) & read -r _; kill -9 0"#;
+
+/// No server takes this long to start, on a busy machine either.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server. Killed when dropped, and when the process that holds it ends.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: &'static str,
+    guard: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program in an empty directory of its own, with its output in a file beside that.
+    pub(crate) fn start(
+        name: &'static str,
+        port: u16,
+        program: &Path,
+        configure: impl FnOnce(&mut Command),
+    ) -> Result<Self, Error> {
+        let directory = directory().join("run").join(format!("{name}-{port}"));
+        replace_directory(&directory)?;
+        let log = directory.with_extension("log");
+        let output = File::create(&log).doing(format!("making {}", log.display()))?;
+        let errors = output.try_clone().doing(format!("opening {}", log.display()))?;
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD, "guard"]).arg(program);
+        configure(&mut command);
+        command.current_dir(directory).stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
+        let guard = command.spawn().doing(format!("starting {}", program.display()))?;
+        Ok(Self { name, guard, log })
+    }
+
+    /// Waits until the server does what it is asked.
+    pub(crate) fn wait_until(&mut self, mut serves: impl FnMut() -> bool) -> Result<(), Error> {
+        let start = Instant::now();
+        while !serves() {
+            let ended = self.guard.try_wait().doing("looking after a server")?.is_some();
+            if ended || start.elapsed() > PATIENCE {
+                let problem = if ended { "ended" } else { "does not answer" };
+                return Err(Error::Start { server: self.name, problem, log: self.log.clone() });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait(); // it kills itself
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_server_is_gone_with_all_that_it_started() {
+        let mut process = Process::start("sleeper", 1, Path::new("sh"), |command| {
+            command.args(["-c", "sleep 1000 & echo started; wait"]);
+        })
+        .unwrap();
+        let log = process.log.clone();
+        process.wait_until(|| fs::read_to_string(&log).unwrap() == "started\n").unwrap();
+        let group = process.guard.id();
+        assert!(members(group).iter().any(|process| process.contains("sleep 1000")));
+        drop(process);
+        assert_eq!(members(group), [""; 0]);
+    }
+
+    /// The processes of a group that still run.
+    fn members(group: u32) -> Vec<String> {
+        let processes = Command::new("ps").args(["-e", "-o", "pgid=,stat=,args="]).output().unwrap();
+        let processes = String::from_utf8(processes.stdout).unwrap();
+        let runs = |process: &&str| {
+            let mut columns = process.split_whitespace();
+            columns.next() == Some(&group.to_string()) && columns.next().is_some_and(|state| !state.starts_with('Z'))
+        };
+        processes.lines().filter(runs).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_server_that_ends_is_not_waited_for() {
+        let mut process = Process::start("ender", 1, Path::new("true"), |_| ()).unwrap();
+        let error = process.wait_until(|| false).unwrap_err().to_string();
+        assert!(error.starts_with("ender ended"), "{error}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Each fault is what it says, and the counts are exact.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use memory_tool_test_servers::{Fault, Faults, GcsServer, Proxy, Record, Refusal, Requests, Server as _};
+use object_store::path::Path;
+use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt as _, PutMode, PutResult};
+
+use crate::{once, patient};
+
+/// A server, a proxy before it, a client by way of the proxy and one past it.
+struct Line {
+    proxy: Proxy,
+    client: std::sync::Arc<dyn ObjectStore>,
+    direct: std::sync::Arc<dyn ObjectStore>,
+    server: GcsServer,
+}
+
+impl Line {
+    fn new() -> Self {
+        let server = GcsServer::start().unwrap();
+        let proxy = Proxy::start(server.url()).unwrap();
+        let client = server.client(proxy.url(), once()).unwrap();
+        let direct = server.client(server.url(), once()).unwrap();
+        Self { proxy, client, direct, server }
+    }
+
+    /// Creates an object while a fault happens.
+    async fn create(&self, fault: Fault) -> object_store::Result<PutResult> {
+        self.proxy.fault_at(Requests::of("PUT").with("/test/key"), 1, fault);
+        self.client.put_opts(&key(), "content".into(), PutMode::Create.into()).await
+    }
+
+    /// What the server has, whatever the client was told.
+    async fn stored(&self) -> Option<String> {
+        match self.direct.get(&key()).await {
+            Ok(object) => Some(String::from_utf8(object.bytes().await.unwrap().to_vec()).unwrap()),
+            Err(Error::NotFound { .. }) => None,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    /// The one request that there was.
+    fn record(&self) -> Record {
+        let mut records = self.proxy.take_records();
+        assert_eq!(records.len(), 1, "{records:?}");
+        records.remove(0)
+    }
+}
+
+fn key() -> Path {
+    Path::from("key")
+}
+
+#[tokio::test]
+async fn what_passes_is_counted() {
+    let line = Line::new();
+    line.client.put(&key(), "content".into()).await.unwrap();
+    line.client.get(&key()).await.unwrap();
+    line.client.head(&Path::from("missing")).await.unwrap_err();
+    let seen: Vec<_> =
+        line.proxy.records().into_iter().map(|record| (record.method, record.target, record.status)).collect();
+    let expected = [("PUT", "/test/key", 200), ("GET", "/test/key", 200), ("HEAD", "/test/missing", 404)];
+    assert_eq!(seen, expected.map(|(method, target, status)| (method.to_owned(), target.to_owned(), Some(status))));
+    assert_eq!(line.proxy.count(&Requests::all()), 3);
+    assert_eq!(line.proxy.count(&Requests::all().with("missing")), 1);
+    assert_eq!(line.proxy.count(&Requests::of("GET")), 1);
+    assert_eq!(line.proxy.take_records().len(), 3);
+    assert_eq!(line.proxy.count(&Requests::all()), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_are_exact_when_many_ask_at_once() {
+    let line = Line::new();
+    let paths: Vec<_> = (0..500).map(|number| Path::from(format!("{number}"))).collect();
+    for result in join_all(paths.iter().map(|path| line.client.put(path, vec![b'x'; 5_000].into()))).await {
+        result.unwrap();
+    }
+    assert_eq!(line.proxy.count(&Requests::of("PUT")), 500);
+    assert!(line.proxy.records().iter().all(|record| record.status == Some(200)));
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_never_comes_to_the_server() {
+    let line = Line::new();
+    line.create(Fault::CutRequest).await.unwrap_err();
+    assert_eq!(line.stored().await, None);
+    assert_eq!(line.record().status, None);
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_one_to_a_request_that_was_carried_out() {
+    for fault in [Fault::CloseUnanswered, Fault::ResetUnanswered, Fault::CutAnswer] {
+        let line = Line::new();
+        line.create(fault).await.unwrap_err();
+        assert_eq!(line.stored().await.as_deref(), Some("content"), "{fault:?}");
+        let record = line.record();
+        assert_eq!((record.status, record.fault), (Some(200), Some(fault)));
+    }
+}
+
+#[tokio::test]
+async fn closed_and_reset_are_different_to_a_client_that_retries() {
+    for (fault, expected) in [(Fault::CloseUnanswered, true), (Fault::ResetUnanswered, false)] {
+        let mut line = Line::new();
+        line.client = line.server.client(line.proxy.url(), patient()).unwrap();
+        let error = line.create(fault).await.unwrap_err();
+        assert_eq!(matches!(error, Error::AlreadyExists { .. }), expected, "{fault:?}: {error:?}");
+        assert_eq!(line.proxy.count(&Requests::all()), 1 + usize::from(expected));
+    }
+}
+
+#[tokio::test]
+async fn half_a_body_is_no_body() {
+    let line = Line::new();
+    line.direct.put(&key(), vec![b'x'; 100_000].into()).await.unwrap();
+    line.proxy.fault_at(Requests::of("GET"), 1, Fault::CutAnswer);
+    let object = line.client.get(&key()).await.unwrap();
+    assert_eq!(object.meta.size, 100_000);
+    object.bytes().await.unwrap_err();
+    assert_eq!(line.client.get(&key()).await.unwrap().bytes().await.unwrap().len(), 100_000);
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_ends_with_the_patience_of_the_client() {
+    let line = Line::new();
+    let options = ClientOptions::new().with_allow_http(true).with_timeout(Duration::from_millis(200));
+    let builder = line.server.builder(line.proxy.url()).with_client_options(options).with_retry(once());
+    line.proxy.fault_at(Requests::all(), 1, Fault::Hang);
+    let start = Instant::now();
+    builder.build().unwrap().put(&key(), "content".into()).await.unwrap_err();
+    assert!(start.elapsed() >= Duration::from_millis(200));
+    assert_eq!(line.stored().await.as_deref(), Some("content"));
+}
+
+#[tokio::test]
+async fn a_delayed_answer_comes_late() {
+    let line = Line::new();
+    let start = Instant::now();
+    line.create(Fault::Delay(Duration::from_millis(150))).await.unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(150));
+    assert_eq!(line.record().status, Some(200));
+}
+
+#[tokio::test]
+async fn a_refusal_comes_before_or_after_the_server_has_done_it() {
+    use Refusal::{Conflict, InternalError, PreconditionFailed, TooManyRequests, Unavailable};
+    for refusal in [Conflict, PreconditionFailed, TooManyRequests, InternalError, Unavailable] {
+        for (fault, stored) in [(Fault::RefuseBefore(refusal), None), (Fault::RefuseAfter(refusal), Some("content"))] {
+            let line = Line::new();
+            let error = format!("{:?}", line.create(fault).await.unwrap_err());
+            assert!(error.contains(&refusal.status().to_string()), "{refusal:?}: {error}");
+            assert_eq!(line.stored().await.as_deref(), stored, "{fault:?}");
+            assert_eq!(line.record().status, stored.map(|_| 200));
+            line.client.put(&key(), "again".into()).await.unwrap(); // the connection goes on
+        }
+    }
+}
+
+#[tokio::test]
+async fn exactly_the_named_request_is_struck() {
+    let line = Line::new();
+    line.proxy.fault_at(Requests::of("PUT").with("test/k"), 3, Fault::CloseUnanswered);
+    let mut failed = Vec::new();
+    for number in 1..=5 {
+        line.client.get(&key()).await.ok();
+        line.client.put(&Path::from("other"), "".into()).await.unwrap();
+        if line.client.put(&key(), "".into()).await.is_err() {
+            failed.push(number);
+        }
+    }
+    assert_eq!(failed, [3]);
+}
+
+#[tokio::test]
+async fn a_seed_strikes_the_same_requests_again() {
+    let mut runs = Vec::new();
+    for seed in [1, 1, 2] {
+        let line = Line::new();
+        let chances = vec![(Fault::CloseUnanswered, 0.1), (Fault::RefuseBefore(Refusal::Unavailable), 0.1)];
+        line.proxy.fault_at_random(Faults { seed, requests: Requests::of("PUT"), chances });
+        for _ in 0..100 {
+            line.client.put(&key(), "".into()).await.ok();
+        }
+        let faults: Vec<_> = line.proxy.records().into_iter().map(|record| record.fault).collect();
+        let struck = faults.iter().flatten().count();
+        assert!((5..40).contains(&struck), "{struck}");
+        line.proxy.heal();
+        for _ in 0..50 {
+            line.client.put(&key(), "".into()).await.unwrap();
+        }
+        runs.push(faults);
+    }
+    assert_eq!(runs[0], runs[1]);
+    assert_ne!(runs[0], runs[2]);
+}

@@ -1,0 +1,31 @@
+//! S3 by ministack, and by SeaweedFS.
+
+use std::sync::LazyLock;
+
+use memory_tool_test_servers::S3Server;
+
+static MINISTACK: LazyLock<S3Server> = LazyLock::new(|| S3Server::start().unwrap_or_else(|error| panic!("{error}")));
+#[cfg(target_os = "linux")]
+static SEAWEED: LazyLock<S3Server> =
+    LazyLock::new(|| S3Server::start_seaweed().unwrap_or_else(|error| panic!("{error}")));
+
+mod ministack {
+    crate::contract::contract!(&*super::MINISTACK, 20);
+}
+
+#[cfg(target_os = "linux")]
+mod seaweed {
+    use memory_tool_test_servers::Server as _;
+    use object_store::{Error, ObjectStoreExt as _};
+
+    // Those that lose a race wait for whole seconds.
+    crate::contract::contract!(&*super::SEAWEED, 2);
+
+    #[tokio::test]
+    async fn refuses_a_wrong_secret() {
+        let server = &super::SEAWEED;
+        let client = server.builder(server.url()).with_secret_access_key("wrong").build().unwrap();
+        let refused = client.put(&"refused/key".into(), "".into()).await.unwrap_err();
+        assert!(matches!(refused, Error::PermissionDenied { .. }), "{refused:?}");
+    }
+}
