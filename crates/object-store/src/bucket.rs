@@ -1,0 +1,133 @@
+//! [`Bucket`]: the requests that the store makes, each with its deadline.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memory_tool_core::{BoxError, FailureKind};
+use object_store::path::Path;
+use object_store::{
+    Error as ObjectError, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    UpdateVersion,
+};
+
+use crate::deadline::{Backoff, Deadline};
+use crate::failure::{Failure, Meaning};
+use crate::keys::Keys;
+
+/// The objects of one store.
+pub(crate) struct Bucket {
+    pub(crate) objects: Arc<dyn ObjectStore>,
+    pub(crate) keys: Keys,
+}
+
+/// What became of a conditional request for an object.
+pub(crate) enum Fetched {
+    /// It is as it was.
+    Unchanged,
+    /// There is none.
+    Missing,
+    /// It is this.
+    Found(Bytes, UpdateVersion),
+}
+
+/// What became of one attempt to put an object under a condition.
+pub(crate) enum Put {
+    /// It was put.
+    Done(UpdateVersion),
+    /// It may have been put, may be put yet, or may not have been.
+    Undecided(BoxError),
+    /// It was not put.
+    Failed(Failure),
+}
+
+impl Bucket {
+    /// The object, unless it is still at the version that is known.
+    pub(crate) async fn get_unless(
+        &self,
+        key: &Path,
+        known: Option<&UpdateVersion>,
+        deadline: &Deadline,
+    ) -> Result<Fetched, Failure> {
+        let if_none_match = known.and_then(|version| version.e_tag.clone());
+        retry(deadline, || async {
+            let options = GetOptions { if_none_match: if_none_match.clone(), ..GetOptions::default() };
+            match self.get(key, options).await {
+                Err(ObjectError::NotModified { .. }) => Ok(Fetched::Unchanged),
+                Err(ObjectError::NotFound { .. }) => Ok(Fetched::Missing),
+                found => found.map(|(bytes, version)| Fetched::Found(bytes, version)),
+            }
+        })
+        .await
+    }
+
+    /// A part of an object, or `None` where there is no such object.
+    pub(crate) async fn get_range(
+        &self,
+        key: &Path,
+        range: Range<u64>,
+        deadline: &Deadline,
+    ) -> Result<Option<Bytes>, Failure> {
+        retry(deadline, || async {
+            let range = Some(GetRange::Bounded(range.clone()));
+            match self.get(key, GetOptions { range, ..GetOptions::default() }).await {
+                Err(ObjectError::NotFound { .. }) => Ok(None),
+                found => found.map(|(bytes, _)| Some(bytes)),
+            }
+        })
+        .await
+    }
+
+    async fn get(&self, key: &Path, options: GetOptions) -> object_store::Result<(Bytes, UpdateVersion)> {
+        let found = self.objects.get_opts(key, options).await?;
+        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        Ok((found.bytes().await?, version))
+    }
+
+    /// Puts an object that never changes. It may be put twice: the second time is the same.
+    pub(crate) async fn put_content(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
+        retry(deadline, || async { self.objects.put(key, PutPayload::from_bytes(content.clone())).await.map(drop) })
+            .await
+    }
+
+    /// Puts an object under the condition that it is at the version, or absent. It is tried once.
+    pub(crate) async fn put_if(
+        &self,
+        key: &Path,
+        content: Bytes,
+        current: Option<&UpdateVersion>,
+        deadline: &Deadline,
+    ) -> Put {
+        let mode = current.map_or(PutMode::Create, |version| PutMode::Update(version.clone()));
+        let putting = self.objects.put_opts(key, PutPayload::from_bytes(content), PutOptions::from(mode));
+        match deadline.limit_to_half(putting).await {
+            Ok(Ok(done)) => Put::Done(done.into()),
+            Ok(Err(error)) => match Meaning::of(&error) {
+                Meaning::Impossible(kind) => Put::Failed(Failure::new(kind, error)),
+                Meaning::Refused | Meaning::Unclear => Put::Undecided(error.into()),
+            },
+            Err(elapsed) => Put::Undecided(elapsed.into()),
+        }
+    }
+}
+
+/// Makes a request that may be repeated until it gets a clear answer, or the deadline comes.
+pub(crate) async fn retry<T, F>(deadline: &Deadline, request: impl Fn() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = object_store::Result<T>>,
+{
+    let backoff = Backoff::default();
+    let mut last: Option<BoxError> = None;
+    while !deadline.is_over() {
+        match deadline.limit(request()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => match Meaning::of(&error) {
+                Meaning::Impossible(kind) => return Err(Failure::new(kind, error)),
+                Meaning::Refused | Meaning::Unclear => last = Some(error.into()),
+            },
+            Err(elapsed) => last = last.or(Some(elapsed.into())),
+        }
+        backoff.pause(deadline).await;
+    }
+    Err(Failure::late(FailureKind::Other, deadline.whole(), last))
+}

@@ -1,0 +1,122 @@
+//! Opening a [`BucketStore`]: its options, and what can be wrong.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_tool_core::{BoxError, FailureKind};
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use crate::bucket::Bucket;
+use crate::deadline::Deadline;
+use crate::keys::Keys;
+use crate::probe;
+use crate::shared::Shared;
+use crate::store::BucketStore;
+
+/// How long an operation may take, unless another time is set.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Options of a [`BucketStore`]. Made by [`BucketStore::builder`].
+#[derive(Clone)]
+#[must_use]
+pub struct BucketStoreBuilder {
+    bucket: Arc<dyn ObjectStore>,
+    prefix: Path,
+    deadline: Duration,
+}
+
+impl BucketStoreBuilder {
+    pub(crate) fn new(bucket: Arc<dyn ObjectStore>, prefix: Path) -> Self {
+        Self { bucket, prefix, deadline: DEFAULT_DEADLINE }
+    }
+
+    /// How long an operation may take with all its attempts before it fails: as [`Busy`](memory_tool_core::FailureKind::Busy)
+    /// where others were always first, with nothing changed, or as
+    /// [`OutcomeUnknown`](memory_tool_core::FailureKind::OutcomeUnknown) where the bucket did not say what became of a write.
+    /// Default: [`DEFAULT_DEADLINE`].
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Opens the store, after a test of the bucket: an object beneath the prefix is put under conditions that hold and under
+    /// some that do not, and then removed.
+    ///
+    /// # Errors
+    /// [`OpenError`] with the cause as its source.
+    pub async fn open(self) -> Result<BucketStore, OpenError> {
+        let Self { bucket, prefix, deadline } = self;
+        let bucket = Bucket { objects: bucket, keys: Keys::new(prefix.clone()) };
+        match open(bucket, deadline).await {
+            Ok(shared) => Ok(BucketStore { shared: Arc::new(shared) }),
+            Err(source) => Err(OpenError { prefix, source }),
+        }
+    }
+}
+
+impl fmt::Debug for BucketStoreBuilder {
+    /// Without the client, which may show its credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut options = f.debug_struct("BucketStoreBuilder");
+        options.field("prefix", &self.prefix).field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Opens a store whose bucket keeps conditions and whose index can be read.
+async fn open(bucket: Bucket, deadline: Duration) -> Result<Shared, OpenFailure> {
+    let shared = Shared::new(bucket, deadline)?;
+    let deadline = Deadline::after(deadline);
+    probe::probe(&shared.bucket, &deadline).await?;
+    shared.fetch(&deadline).await?;
+    Ok(shared)
+}
+
+/// Why a store could not be opened. For the operator: it names the place in the bucket.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open the memory store beneath {prefix:?} in the bucket", prefix = prefix.as_ref())]
+#[non_exhaustive]
+pub struct OpenError {
+    /// The prefix, as it was given.
+    pub prefix: Path,
+    /// The cause.
+    #[source]
+    pub source: OpenFailure,
+}
+
+/// What is wrong with a bucket that cannot be used. No memory in it was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenFailure {
+    /// It puts an object although the condition does not hold, so writers would overwrite each other's changes.
+    #[error("the object store ignores conditions: {it}")]
+    IgnoresConditions {
+        /// What it did.
+        it: &'static str,
+    },
+    /// It has no conditional puts, or none that work.
+    #[error("the object store has no conditional puts")]
+    NoConditions {
+        /// What it answered.
+        #[source]
+        source: BoxError,
+    },
+    /// The store was made, or brought up to date, by a newer version of this crate.
+    #[error("the store has version {found} of the format, and this program knows version {known}")]
+    NewerVersion {
+        /// The version of the store.
+        found: u64,
+        /// The newest version that this program knows.
+        known: u64,
+    },
+    /// The bucket or the way to it failed, or what is there is not an index.
+    #[error("opening it failed")]
+    Failed {
+        /// What kind of failure it was.
+        kind: FailureKind,
+        /// The cause.
+        #[source]
+        source: BoxError,
+    },
+}

@@ -1,0 +1,69 @@
+//! How long an operation may take, and the pauses between its attempts.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
+
+/// No deadline is further away, so that the sum of a time and a duration is always a time.
+const FURTHEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The end of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    started: Instant,
+    whole: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(whole: Duration) -> Self {
+        Self { started: Instant::now(), whole: whole.min(FURTHEST) }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.started.elapsed() >= self.whole
+    }
+
+    pub(crate) fn whole(&self) -> Duration {
+        self.whole
+    }
+
+    /// Waits for `future` until the deadline.
+    pub(crate) async fn limit<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
+        timeout_at(self.started + self.whole, future).await
+    }
+
+    /// Waits for `future` for at most half of the whole time, so that as much is left to find out what came of it.
+    pub(crate) async fn limit_to_half<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
+        let half = Instant::now() + self.whole / 2;
+        timeout_at(half.min(self.started + self.whole), future).await
+    }
+}
+
+/// The pauses of all who use one store and were not served: longer each time, until somebody is served.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    pauses: AtomicU32,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(10);
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    /// Waits for a random part of the span whose turn it is, but not beyond the deadline.
+    pub(crate) async fn pause(&self, deadline: &Deadline) {
+        let earlier = self.pauses.fetch_add(1, Ordering::Relaxed);
+        let span = Self::FIRST.saturating_mul(2_u32.saturating_pow(earlier)).min(Self::LONGEST);
+        let _ = deadline.limit(sleep(span.mul_f64(random_part()))).await;
+    }
+
+    /// Notes that somebody was served.
+    pub(crate) fn reset(&self) {
+        self.pauses.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number from 0 to 1. Without randomness it is 1: the pause is then as long as the span.
+fn random_part() -> f64 {
+    getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
+}

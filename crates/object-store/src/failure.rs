@@ -1,0 +1,114 @@
+//! How a failure is reported: its kind for the model, itself for the operator.
+
+use std::time::Duration;
+
+use memory_tool_core::{BoxError, FailureKind, StoreError};
+use object_store::Error as ObjectError;
+
+use crate::content::ContentError;
+use crate::index::IndexError;
+
+/// Why work on a bucket was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The state of the files does not allow it.
+    Refused(StoreError),
+    /// The bucket failed.
+    Failed { kind: FailureKind, source: BoxError },
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
+        Self::Failed { kind, source: source.into() }
+    }
+
+    /// The failure of an operation that came to its deadline; `last` is what the bucket answered last.
+    pub(crate) fn late(kind: FailureKind, deadline: Duration, last: Option<BoxError>) -> Self {
+        Self::new(kind, DeadlineOver { deadline, last })
+    }
+
+    /// The same failure of a write that may have happened all the same.
+    pub(crate) fn with_outcome_unknown(self) -> Self {
+        match self {
+            Self::Refused(error) => Self::new(FailureKind::OutcomeUnknown, error),
+            Self::Failed { source, .. } => Self::new(FailureKind::OutcomeUnknown, source),
+        }
+    }
+
+    /// The error that says what the store was doing.
+    pub(crate) fn during(self, operation: &'static str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Failed { kind, source } => StoreError::Failure { kind, operation, source },
+        }
+    }
+}
+
+/// An operation came to its deadline.
+#[derive(Debug, thiserror::Error)]
+#[error("not done within {deadline:?}")]
+struct DeadlineOver {
+    deadline: Duration,
+    #[source]
+    last: Option<BoxError>,
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<getrandom::Error> for Failure {
+    fn from(error: getrandom::Error) -> Self {
+        Self::new(FailureKind::Other, error)
+    }
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Self {
+        let kind = match error {
+            IndexError::TooLarge { .. } => FailureKind::Full,
+            IndexError::NewerVersion { .. } => FailureKind::Other,
+            _ => FailureKind::Damaged,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ContentError> for Failure {
+    fn from(error: ContentError) -> Self {
+        Self::new(FailureKind::Damaged, error)
+    }
+}
+
+/// What the error of a request says about the request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Meaning {
+    /// It was not done, and will not be if it is sent again.
+    Impossible(FailureKind),
+    /// Its condition did not hold, or a concurrent write got in its way. That may have been an earlier attempt of the very
+    /// same request, which a client sent again without saying so.
+    Refused,
+    /// It may have been done, may be done yet, or may never have arrived.
+    Unclear,
+}
+
+impl Meaning {
+    pub(crate) fn of(error: &ObjectError) -> Self {
+        match error {
+            // S3's 409, for a write at the same time, comes as "already exists", too.
+            ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. } => Self::Refused,
+            ObjectError::PermissionDenied { .. } | ObjectError::Unauthenticated { .. } => {
+                Self::Impossible(FailureKind::AccessDenied)
+            }
+            ObjectError::NotFound { .. }
+            | ObjectError::InvalidPath { .. }
+            | ObjectError::NotSupported { .. }
+            | ObjectError::NotModified { .. }
+            | ObjectError::NotImplemented { .. }
+            | ObjectError::UnknownConfigurationKey { .. } => Self::Impossible(FailureKind::Other),
+            _ => Self::Unclear,
+        }
+    }
+}

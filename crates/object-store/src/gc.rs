@@ -1,0 +1,91 @@
+//! Collecting the objects that no file refers to. Why it is safe is said at [`BucketStore::gc`](crate::BucketStore::gc).
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use futures::{StreamExt, TryStreamExt};
+use memory_tool_core::Batch;
+use object_store::path::Path;
+use object_store::{Error as ObjectError, ObjectMeta};
+
+use crate::bucket::retry;
+use crate::content::ContentError;
+use crate::deadline::Deadline;
+use crate::failure::Failure;
+use crate::index::Index;
+use crate::shared::Shared;
+use crate::swap::Write;
+
+/// An age from which on an object that no file refers to belongs to no write that is still going on, by far.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a collection found.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct GcReport {
+    /// How many objects were removed.
+    pub removed_objects: u64,
+    /// How many bytes they had.
+    pub removed_bytes: u64,
+    /// How many objects were kept: those that files refer to, and those that are too young.
+    pub kept_objects: u64,
+}
+
+impl Shared {
+    pub(crate) async fn gc(&self, older_than: Duration) -> Result<GcReport, Failure> {
+        let listed = self.list_objects().await?;
+        let old = listed.iter().filter(|object| age(object) >= older_than).collect();
+        let index_before = self.fetch(&Deadline::after(self.deadline)).await?;
+        let mut unused = self.unused(old, &index_before.index)?;
+        if !unused.is_empty() {
+            let noted = self.commit(&Write { batch: Batch::new(), collects: true }).await?;
+            unused = self.unused(unused, &noted.index)?;
+        }
+        let mut report = GcReport::default();
+        report.kept_objects = (listed.len() - unused.len()) as u64;
+        for object in unused {
+            self.remove(&object.location).await?;
+            report.removed_objects += 1;
+            report.removed_bytes += object.size;
+        }
+        Ok(report)
+    }
+
+    /// The objects with contents, and those that were left behind by openings.
+    async fn list_objects(&self) -> Result<Vec<ObjectMeta>, Failure> {
+        let mut objects = Vec::new();
+        for prefix in [self.bucket.keys.contents(), self.bucket.keys.probes()] {
+            let listing = || self.bucket.objects.list(Some(&prefix)).try_collect::<Vec<_>>();
+            objects.extend(retry(&Deadline::after(self.deadline), listing).await?);
+        }
+        Ok(objects)
+    }
+
+    /// Those of the objects that no file of the index refers to.
+    fn unused<'a>(&self, objects: Vec<&'a ObjectMeta>, index: &Index) -> Result<Vec<&'a ObjectMeta>, Failure> {
+        let in_use: BTreeSet<Path> = index
+            .files()
+            .filter_map(|file| file.object())
+            .map(|name| self.bucket.keys.content(name))
+            .collect::<Result<_, _>>()
+            .map_err(ContentError::ImpossibleKey)?;
+        Ok(objects.into_iter().filter(|object| !in_use.contains(&object.location)).collect())
+    }
+
+    async fn remove(&self, key: &Path) -> Result<(), Failure> {
+        let one = key.clone();
+        let removal = || async {
+            let one = futures::stream::iter([Ok(one.clone())]).boxed();
+            match self.bucket.objects.delete_stream(one).try_collect::<Vec<_>>().await {
+                Err(ObjectError::NotFound { .. }) => Ok(()), // somebody else was first
+                removed => removed.map(drop),
+            }
+        };
+        retry(&Deadline::after(self.deadline), removal).await
+    }
+}
+
+/// How old an object is, by the clocks of the bucket and of this machine.
+fn age(object: &ObjectMeta) -> Duration {
+    SystemTime::now().duration_since(object.last_modified.into()).unwrap_or_default()
+}

@@ -1,0 +1,58 @@
+//! [`Id`]: what tells one write from all others, on whatever machine.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The number of digits that an id is written with.
+const DIGITS: usize = 32;
+
+/// A random number of 128 bits, written in hexadecimal.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Id(u128);
+
+impl Id {
+    pub(crate) fn random() -> Result<Self, Failure> {
+        let mut bytes = [0; size_of::<u128>()];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(u128::from_be_bytes(bytes)))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0DIGITS$x}", self.0)
+    }
+}
+
+/// Why a text is no id.
+#[derive(Debug, thiserror::Error)]
+#[error("an id has {DIGITS} hexadecimal digits in lower case")]
+pub(crate) struct NotAnId;
+
+impl FromStr for Id {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        let id = u128::from_str_radix(text, 16).map(Self).map_err(|_| NotAnId)?;
+        if id.to_string() == text { Ok(id) } else { Err(NotAnId) }
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = NotAnId;
+
+    fn try_from(text: String) -> Result<Self, NotAnId> {
+        text.parse()
+    }
+}
+
+impl From<Id> for String {
+    fn from(id: Id) -> Self {
+        id.to_string()
+    }
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+
+mod bucket;
+mod config;
+mod content;
+mod deadline;
+mod failure;
+mod gc;
+mod id;
+mod index;
+mod keys;
+mod probe;
+mod shared;
+mod store;
+mod swap;
+
+pub use config::{BucketStoreBuilder, DEFAULT_DEADLINE, OpenError, OpenFailure};
+pub use gc::{DEFAULT_GRACE, GcReport};
+pub use index::MAX_INDEX_BYTES;
+pub use store::BucketStore;

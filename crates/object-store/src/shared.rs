@@ -1,0 +1,123 @@
+//! [`Shared`]: what the clones of a store have in common.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use memory_tool_core::{FileEntry, MemoryPath, Node, StoredFile};
+use object_store::UpdateVersion;
+
+use crate::bucket::{Bucket, Fetched};
+use crate::content::{self, ContentError};
+use crate::deadline::{Backoff, Deadline};
+use crate::failure::Failure;
+use crate::id::Id;
+use crate::index::Index;
+
+/// What the bucket held at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) index: Index,
+    /// The version of the object that is the index; `None` where there is none.
+    pub(crate) version: Option<UpdateVersion>,
+}
+
+/// A store in use.
+pub(crate) struct Shared {
+    pub(crate) bucket: Bucket,
+    pub(crate) deadline: Duration,
+    /// Tells this store from all others that write to the bucket.
+    pub(crate) writer: Id,
+    /// The latest snapshot that is known. Others may have replaced the index since.
+    latest: Mutex<Option<Arc<Snapshot>>>,
+    /// Whose turn it is to replace the index, until it is known whether that was done: the index remembers one write of a
+    /// writer, and requests in vain are spared.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) backoff: Backoff,
+}
+
+impl fmt::Debug for Shared {
+    /// Without the client, which may show its credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("keys", &self.bucket.keys)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(bucket: Bucket, deadline: Duration) -> Result<Self, Failure> {
+        Ok(Self {
+            bucket,
+            deadline,
+            writer: Id::random()?,
+            latest: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            backoff: Backoff::default(),
+        })
+    }
+
+    pub(crate) fn latest(&self) -> Option<Arc<Snapshot>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
+        // It holds a pointer, which is whole even if a holder panicked.
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a snapshot for later, unless a later one is known: answers may come in another order than they were made.
+    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
+        let mut latest = self.lock();
+        let is_older = latest.as_ref().is_some_and(|latest| {
+            latest.index.is_of_the_store_of(&snapshot.index) && latest.index.revision() > snapshot.index.revision()
+        });
+        if !is_older {
+            *latest = Some(snapshot);
+        }
+    }
+
+    /// What the bucket holds at a moment between the call and the answer: one request, and a cheap one where nothing changed.
+    pub(crate) async fn fetch(&self, deadline: &Deadline) -> Result<Arc<Snapshot>, Failure> {
+        let known = self.latest();
+        let known_version = known.as_ref().and_then(|known| known.version.as_ref());
+        let fetched = self.bucket.get_unless(&self.bucket.keys.index(), known_version, deadline).await?;
+        let snapshot = match (fetched, known) {
+            (Fetched::Unchanged, Some(known)) => return Ok(known),
+            (Fetched::Found(bytes, version), _) => {
+                Arc::new(Snapshot { index: Index::decode(&bytes)?, version: Some(version) })
+            }
+            (Fetched::Missing | Fetched::Unchanged, _) => Arc::default(),
+        };
+        self.keep(Arc::clone(&snapshot));
+        Ok(snapshot)
+    }
+
+    /// What is at a path.
+    pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        let deadline = Deadline::after(self.deadline);
+        let mut snapshot = self.fetch(&deadline).await?;
+        loop {
+            let Some(file) = snapshot.index.file(path) else {
+                return Ok(if snapshot.index.has_beneath(path) { Node::Directory } else { Node::Absent });
+            };
+            if let Some(bytes) = content::load(&self.bucket, file, &deadline).await? {
+                return Ok(Node::File(StoredFile::new(bytes, file.version())));
+            }
+            // The file was replaced or removed since, and its old contents were collected; otherwise they are lost.
+            let later = self.fetch(&deadline).await?;
+            if later.index.file(path).is_some_and(|later| later.content == file.content) {
+                return Err(ContentError::Gone { key: file.object().map(str::to_owned) }.into());
+            }
+            snapshot = later;
+        }
+    }
+
+    /// The files beneath a directory.
+    pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
+        let snapshot = self.fetch(&Deadline::after(self.deadline)).await?;
+        let beneath = snapshot.index.beneath(directory);
+        Ok(beneath.map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect())
+    }
+}
