@@ -8,5 +8,7 @@ pub use memory_tool_core::*;
 pub use memory_tool_conformance as conformance;
 #[cfg(feature = "local")]
 pub use memory_tool_local as local;
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+pub use memory_tool_object_store as object_store;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;

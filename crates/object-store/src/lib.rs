@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod bucket;
+mod cloud;
 mod config;
 mod content;
 mod deadline;
@@ -15,6 +16,7 @@ mod shared;
 mod store;
 mod swap;
 
+pub use cloud::UrlError;
 pub use config::{BucketStoreBuilder, DEFAULT_DEADLINE, OpenError, OpenFailure};
 pub use gc::{DEFAULT_GRACE, GcReport};
 pub use index::MAX_INDEX_BYTES;
