@@ -41,8 +41,8 @@ impl Shared {
             let noted = self.commit(&Write { batch: Batch::new(), collects: true }).await?;
             unused = self.unused(unused, &noted.index)?;
         }
-        let mut report = GcReport::default();
-        report.kept_objects = (listed.len() - unused.len()) as u64;
+        let kept_objects = (listed.len() - unused.len()) as u64;
+        let mut report = GcReport { kept_objects, ..GcReport::default() };
         for object in unused {
             self.remove(&object.location).await?;
             report.removed_objects += 1;
