@@ -6,7 +6,9 @@ use memory_tool_core::{
     Batch, Command, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Reply, Store, StoreError,
 };
 use memory_tool_local::{LocalStore, LocalStoreBuilder, OpenError};
+use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, SqliteStoreBuilder};
+use object_store::memory::InMemory;
 
 fn shared_between_threads<T: Send + Sync + 'static>() {}
 
@@ -21,6 +23,7 @@ fn types_may_be_shared_between_threads() {
     shared_between_threads::<Arc<dyn Store>>();
     shared_between_threads::<(Batch, Command, Error, MemoryPath, Reply, StoreError)>();
     shared_between_threads::<(InMemoryStore, LocalStore, LocalStoreBuilder, OpenError)>();
+    shared_between_threads::<(BucketStore, BucketStoreBuilder, memory_tool_object_store::OpenError)>();
     shared_between_threads::<(SqliteStore, SqliteStoreBuilder, memory_tool_sqlite::OpenError)>();
 }
 
@@ -34,5 +37,6 @@ fn futures_may_be_spawned() {
     drop(spawned(store.list(&MemoryPath::root())));
     drop(spawned(store.apply(Batch::new())));
     drop(spawned(LocalStore::open("never opened: the future is dropped")));
+    drop(spawned(BucketStore::open(Arc::new(InMemory::new()), "never opened".into())));
     drop(spawned(SqliteStore::open("never opened: the future is dropped")));
 }

@@ -8,12 +8,15 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use memory_tool_core::{
     Batch, Engine, Expected, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, Version,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_object_store::BucketStore;
 use memory_tool_sqlite::SqliteStore;
+use object_store::memory::InMemory;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -195,7 +198,7 @@ async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
 proptest! {
@@ -225,6 +228,17 @@ proptest! {
             compare(store.clone(), &steps, options).await?;
             prop_assert_eq!(store.verify().await.unwrap(), []);
             Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_store_in_a_bucket_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let store = BucketStore::open(Arc::new(InMemory::new()), "memory".into()).await.unwrap();
+            compare(store, &steps, options).await
         })?;
     }
 }

@@ -121,7 +121,9 @@ impl<S: Store> MemoryTool for Engine<S> {
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let path = &command.path;
         for _ in 0..MAX_ATTEMPTS {
-            match self.read(CommandName::View, path).await? {
+            // The root is a directory, always ([P5]): to ask would be a request in vain on a store that is far away.
+            let node = if path.is_root() { Node::Directory } else { self.read(CommandName::View, path).await? };
+            match node {
                 Node::Absent => return Err(not_found(CommandName::View, path)),
                 Node::File(file) => return self.view_file(path, file, command.view_range.as_ref()),
                 Node::Directory => {

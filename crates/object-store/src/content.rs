@@ -18,7 +18,7 @@ use crate::keys::Keys;
 
 /// The largest contents in bytes that are kept in the index.
 const MAX_INLINE_BYTES: usize = 16 * 1024;
-/// How much contents the index may hold before a write that costs one request less than an edit moves the oldest into a pack.
+/// How much contents the index may hold before a write that is no edit moves the oldest into a pack.
 const SOFT_BOUND: usize = 128 * 1024;
 /// How much it may hold before an edit does so, too.
 const HARD_BOUND: usize = 512 * 1024;
@@ -160,7 +160,7 @@ impl Staging {
         self.forget_what_may_be_collected(base);
         for (number, change) in batch.changes().iter().enumerate() {
             if let Change::Write { path, content } = change
-                && content.len() > MAX_INLINE_BYTES
+                && is_large(change)
                 && !self.objects.contains_key(&number)
             {
                 let slice = self.put_one(bucket, path, number, content, deadline).await?;
@@ -279,9 +279,17 @@ fn oldest_inline(index: &Index, wanted: usize) -> Vec<&FileRecord> {
     inline
 }
 
-/// How much contents the index may hold after a write of the batch. An edit has read the index and the contents already, so it
-/// puts a pack only when that cannot wait.
+/// How much contents the index may hold after a write of the batch. An edit has read the index and the contents already, and
+/// large contents are an object by themselves: such a write puts a pack only when that cannot wait.
 pub(crate) fn bound_for(batch: &Batch) -> usize {
-    let is_edit = batch.preconditions().iter().any(|(_, expected)| matches!(expected, Expected::Version(_)));
-    if is_edit { HARD_BOUND } else { SOFT_BOUND }
+    if is_edit(batch) || batch.changes().iter().any(is_large) { HARD_BOUND } else { SOFT_BOUND }
+}
+
+/// Whether the batch depends on contents that its author has read.
+pub(crate) fn is_edit(batch: &Batch) -> bool {
+    batch.preconditions().iter().any(|(_, expected)| matches!(expected, Expected::Version(_)))
+}
+
+fn is_large(change: &Change) -> bool {
+    matches!(change, Change::Write { content, .. } if content.len() > MAX_INLINE_BYTES)
 }

@@ -24,6 +24,11 @@ impl Deadline {
         self.started.elapsed() >= self.whole
     }
 
+    /// Whether so little time is left that nothing new should be begun: it is needed to find out what became of the last attempt.
+    pub(crate) fn is_near(&self) -> bool {
+        self.started.elapsed() >= self.whole / 4 * 3
+    }
+
     pub(crate) fn whole(&self) -> Duration {
         self.whole
     }
@@ -33,10 +38,10 @@ impl Deadline {
         timeout_at(self.started + self.whole, future).await
     }
 
-    /// Waits for `future` for at most half of the whole time, so that as much is left to find out what came of it.
+    /// Waits for `future` for half of the time that is left, so that as much is left to find out what became of it.
     pub(crate) async fn limit_to_half<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
-        let half = Instant::now() + self.whole / 2;
-        timeout_at(half.min(self.started + self.whole), future).await
+        let left = self.whole.saturating_sub(self.started.elapsed());
+        timeout_at(Instant::now() + left / 2, future).await
     }
 }
 
@@ -50,11 +55,12 @@ impl Backoff {
     const FIRST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// Waits for a random part of the span whose turn it is, but not beyond the deadline.
+    /// Waits for a random part of the span whose turn it is, which is short beside the time that the operation may take.
     pub(crate) async fn pause(&self, deadline: &Deadline) {
         let earlier = self.pauses.fetch_add(1, Ordering::Relaxed);
-        let span = Self::FIRST.saturating_mul(2_u32.saturating_pow(earlier)).min(Self::LONGEST);
-        let _ = deadline.limit(sleep(span.mul_f64(random_part()))).await;
+        let span =
+            Self::FIRST.saturating_mul(2_u32.saturating_pow(earlier)).min(Self::LONGEST).min(deadline.whole / 16);
+        sleep(span.mul_f64(random_part())).await;
     }
 
     /// Notes that somebody was served.

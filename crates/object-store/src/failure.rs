@@ -27,12 +27,13 @@ impl Failure {
         Self::new(kind, DeadlineOver { deadline, last })
     }
 
-    /// The same failure of a write that may have happened all the same.
-    pub(crate) fn with_outcome_unknown(self) -> Self {
-        match self {
-            Self::Refused(error) => Self::new(FailureKind::OutcomeUnknown, error),
-            Self::Failed { source, .. } => Self::new(FailureKind::OutcomeUnknown, source),
-        }
+    /// The failure to find out what became of a write. `cause` is why that was not clear in the first place.
+    pub(crate) fn with_outcome_unknown(self, cause: BoxError) -> Self {
+        let why: BoxError = match self {
+            Self::Refused(error) => error.into(),
+            Self::Failed { source, .. } => source,
+        };
+        Self::new(FailureKind::OutcomeUnknown, NotFoundOut { why, cause })
     }
 
     /// The error that says what the store was doing.
@@ -51,6 +52,15 @@ struct DeadlineOver {
     deadline: Duration,
     #[source]
     last: Option<BoxError>,
+}
+
+/// What became of a write could not be found out.
+#[derive(Debug, thiserror::Error)]
+#[error("the put of the index got no clear answer, and then what became of it could not be found out: {why}")]
+struct NotFoundOut {
+    why: BoxError,
+    #[source]
+    cause: BoxError,
 }
 
 impl From<StoreError> for Failure {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use memory_tool_core::Batch;
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
@@ -40,15 +40,13 @@ impl Shared {
         if !unused.is_empty() {
             let noted = self.commit(&Write { batch: Batch::new(), collects: true }).await?;
             unused = self.unused(unused, &noted.index)?;
+            self.remove(unused.iter().map(|object| object.location.clone()).collect()).await?;
         }
-        let kept_objects = (listed.len() - unused.len()) as u64;
-        let mut report = GcReport { kept_objects, ..GcReport::default() };
-        for object in unused {
-            self.remove(&object.location).await?;
-            report.removed_objects += 1;
-            report.removed_bytes += object.size;
-        }
-        Ok(report)
+        Ok(GcReport {
+            removed_objects: unused.len() as u64,
+            removed_bytes: unused.iter().map(|object| object.size).sum(),
+            kept_objects: (listed.len() - unused.len()) as u64,
+        })
     }
 
     /// The objects with contents, and those that were left behind by openings.
@@ -72,14 +70,16 @@ impl Shared {
         Ok(objects.into_iter().filter(|object| !in_use.contains(&object.location)).collect())
     }
 
-    async fn remove(&self, key: &Path) -> Result<(), Failure> {
-        let one = key.clone();
+    async fn remove(&self, keys: Vec<Path>) -> Result<(), Failure> {
         let removal = || async {
-            let one = futures::stream::iter([Ok(one.clone())]).boxed();
-            match self.bucket.objects.delete_stream(one).try_collect::<Vec<_>>().await {
-                Err(ObjectError::NotFound { .. }) => Ok(()), // somebody else was first
-                removed => removed.map(drop),
+            let mut removed = self.bucket.objects.delete_stream(stream::iter(keys.clone()).map(Ok).boxed());
+            while let Some(key) = removed.next().await {
+                match key {
+                    Ok(_) | Err(ObjectError::NotFound { .. }) => {} // somebody else may have been first
+                    Err(error) => return Err(error),
+                }
             }
+            Ok(())
         };
         retry(&Deadline::after(self.deadline), removal).await
     }

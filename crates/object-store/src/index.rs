@@ -321,3 +321,46 @@ fn explain(bytes: &[u8], error: serde_json::Error) -> IndexError {
         _ => IndexError::NotAnIndex(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const GOLDEN: &[u8] = include_bytes!("../tests/index-version-1.json");
+
+    #[test]
+    fn what_was_written_by_version_1_is_written_back_the_same() {
+        let written = Index::decode(GOLDEN).unwrap().encode().unwrap();
+        let (written, golden): (Value, Value) =
+            (serde_json::from_slice(&written).unwrap(), serde_json::from_slice(GOLDEN).unwrap());
+        assert_eq!(written, golden);
+    }
+
+    /// As many writers as are remembered write one after another, then one more.
+    #[test]
+    fn a_write_is_remembered_until_too_many_others_wrote() {
+        let author = |number: u64| {
+            let id = format!("{number:032x}").parse().unwrap();
+            Author { writer: id, write: id }
+        };
+        let no_file = |_, _| unreachable!();
+        let base = Index::default().after(author(1_000), Vec::new(), no_file);
+        let mine = author(1);
+        let mut with_mine = base.after(mine, Vec::new(), no_file);
+        let mut without_mine = base.clone();
+        for other in 2..=REMEMBERED_WRITERS as u64 {
+            with_mine = with_mine.after(author(other), Vec::new(), no_file);
+            without_mine = without_mine.after(author(other), Vec::new(), no_file);
+            assert_eq!(with_mine.fate_of(mine.write, &base), Fate::Made, "{other}");
+            assert_eq!(without_mine.fate_of(mine.write, &base), Fate::Void, "{other}");
+        }
+        for other in [2, 3, 2] {
+            with_mine = with_mine.after(author(other), Vec::new(), no_file);
+            assert_eq!(with_mine.fate_of(mine.write, &base), Fate::Made);
+        }
+        with_mine = with_mine.after(author(REMEMBERED_WRITERS as u64 + 1), Vec::new(), no_file);
+        assert_eq!(with_mine.fate_of(mine.write, &base), Fate::Forgotten);
+    }
+}

@@ -24,7 +24,7 @@ use memory_tool_core::{Batch, BoxError, FailureKind, StoreError};
 use tokio::sync::MutexGuard;
 
 use crate::bucket::Put;
-use crate::content::{Staging, bound_for};
+use crate::content::{Staging, bound_for, is_edit};
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::id::Id;
@@ -96,19 +96,22 @@ impl<'a> Attempts<'a> {
                 Ok(snapshot)
             }
             (Err(failure), None) => Err(failure),
-            (Err(failure), Some(_)) => Err(failure.with_outcome_unknown()),
+            (Err(failure), Some((_, cause))) => Err(failure.with_outcome_unknown(cause)),
         }
     }
 
     async fn attempt_until_decided(&mut self) -> Result<Arc<Snapshot>, Failure> {
-        // Planned on what is known, a write without a rival costs one request.
-        let (mut base, mut is_current) = match self.shared.latest() {
+        // An edit has just read the index, which need not be read again. It is put under the condition that it is still the same.
+        let (mut base, mut is_current) = match self.shared.latest().filter(|_| is_edit(&self.write.batch)) {
             Some(known) => (known, false),
             None => (self.shared.fetch(&self.deadline).await?, true),
         };
         while !self.deadline.is_over() {
             if self.was_made_in(&base)? {
                 return Ok(base);
+            }
+            if self.undecided.is_none() && self.deadline.is_near() {
+                return Err(Failure::late(FailureKind::Busy, self.deadline.whole(), None));
             }
             match base.index.plan(&self.write.batch) {
                 Ok(edits) => match self.attempt(&base, edits).await? {

@@ -1,0 +1,117 @@
+//! What is refused at once, and what is said of it.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use memory_tool_core::{BoxError, FailureKind, Store, StoreError};
+use memory_tool_object_store::{BucketStore, OpenFailure};
+use object_store::{ObjectStore, ObjectStoreExt};
+use support::{PREFIX, TestBucket, path, read, write};
+
+/// The index of version 1 of the format, as it will be read for ever.
+const INDEX: &str = include_str!("index-version-1.json");
+
+async fn failure(bucket: &Arc<TestBucket>) -> OpenFailure {
+    BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err().source
+}
+
+async fn put(bucket: &TestBucket, key: &str, content: &str) {
+    bucket.objects.put(&format!("{PREFIX}/{key}").into(), content.to_owned().into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_bucket_that_ignores_conditions() {
+    let bucket = TestBucket::new();
+    bucket.ignore_conditions();
+    assert!(matches!(failure(&bucket).await, OpenFailure::IgnoresConditions { .. }));
+}
+
+#[tokio::test]
+async fn the_test_of_the_bucket_leaves_nothing() {
+    let bucket = TestBucket::new();
+    bucket.open().await;
+    assert!(bucket.objects.list(None).try_collect::<Vec<_>>().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_index_that_is_none() {
+    for index in ["", "no JSON", "{}", "{\"format\":\"something else\",\"version\":1}", &INDEX[..INDEX.len() / 2]] {
+        let bucket = TestBucket::new();
+        put(&bucket, "index.json", index).await;
+        let OpenFailure::Failed { kind, .. } = failure(&bucket).await else { panic!("{index}") };
+        assert_eq!(kind, FailureKind::Damaged, "{index}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_contradicts_itself() {
+    for (from, to) in [
+        ("\"/memories/notes.md\"", "\"/memories/projects/a.md/b\""),
+        ("\"/memories/notes.md\"", "\"/elsewhere/notes.md\""),
+        ("\"revision\":5,\"coll", "\"revision\":6,\"coll"),
+        ("\"collections\":1", "\"collections\":1,\"unknown\":1"),
+    ] {
+        let bucket = TestBucket::new();
+        let index: String = INDEX.split_whitespace().collect();
+        assert!(index.contains(from), "{from}");
+        put(&bucket, "index.json", &index.replace(from, to)).await;
+        let OpenFailure::Failed { kind, .. } = failure(&bucket).await else { panic!("{to}") };
+        assert_eq!(kind, FailureKind::Damaged, "{to}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_of_a_newer_version() {
+    let bucket = TestBucket::new();
+    put(&bucket, "index.json", r#"{"format":"memory-tool index","version":2,"whatever":[]}"#).await;
+    assert!(matches!(failure(&bucket).await, OpenFailure::NewerVersion { found: 2, known: 1 }));
+}
+
+async fn with_index_of_version_1() -> (Arc<TestBucket>, BucketStore) {
+    let bucket = TestBucket::new();
+    put(&bucket, "index.json", INDEX).await;
+    put(&bucket, "contents/packs/0000000000000000000000000000000a", "--packed--").await;
+    (bucket.clone(), bucket.open().await)
+}
+
+#[tokio::test]
+async fn an_index_of_version_1() {
+    let (_, store) = with_index_of_version_1().await;
+    assert_eq!(read(&store, "/memories/notes.md").await.unwrap(), "Hello,\n\"world\"\n");
+    assert_eq!(read(&store, "/memories/projects/a.md").await.unwrap(), "packed");
+    write(&store, "/memories/new", "new").await.unwrap();
+    assert_eq!(store.list(&path("/memories")).await.unwrap().len(), 4);
+}
+
+fn kind(outcome: Result<memory_tool_core::Node, StoreError>) -> (FailureKind, BoxError) {
+    match outcome {
+        Err(StoreError::Failure { kind, source, .. }) => (kind, source),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn contents_that_are_gone_or_not_what_was_put() {
+    let (bucket, store) = with_index_of_version_1().await;
+    let pack = "contents/packs/0000000000000000000000000000000a";
+    put(&bucket, pack, "--broken--").await;
+    let (kind_found, source) = kind(store.read(&path("/memories/projects/a.md")).await);
+    assert_eq!(kind_found, FailureKind::Damaged);
+    assert!(source.to_string().contains("does not hold"), "{source}");
+    bucket.objects.delete(&format!("{PREFIX}/{pack}").into()).await.unwrap();
+    let (kind_found, source) = kind(store.read(&path("/memories/projects/a.md")).await);
+    assert_eq!(kind_found, FailureKind::Damaged);
+    assert!(source.to_string().contains("gone"), "{source}");
+    assert!(source.source().is_none());
+}
+
+#[tokio::test]
+async fn a_debug_text_shows_no_client() {
+    let bucket = TestBucket::new();
+    let text = format!("{:?} {:?}", bucket.open().await, BucketStore::builder(bucket.clone(), PREFIX.into()));
+    assert!(!text.contains("TestBucket"), "{text}");
+}
