@@ -34,7 +34,7 @@ pub struct GcReport {
 impl Shared {
     pub(crate) async fn gc(&self, older_than: Duration) -> Result<GcReport, Failure> {
         let listed = self.list_objects().await?;
-        let old = listed.iter().filter(|object| age(object) >= older_than).collect();
+        let old = listed.iter().filter(|object| age(object) >= older_than.max(self.least_age(object))).collect();
         let index_before = self.fetch(&Deadline::after(self.deadline)).await?;
         let mut unused = self.unused(old, &index_before.index)?;
         if !unused.is_empty() {
@@ -57,6 +57,11 @@ impl Shared {
             objects.extend(retry(&Deadline::after(self.deadline), listing).await?);
         }
         Ok(objects)
+    }
+
+    /// The age below which an object stays in any case. An opening whose probe is taken away would blame the bucket.
+    fn least_age(&self, object: &ObjectMeta) -> Duration {
+        if object.location.prefix_matches(&self.bucket.keys.probes()) { DEFAULT_GRACE } else { Duration::ZERO }
     }
 
     /// Those of the objects that no file of the index refers to.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::{FutureExt, TryStreamExt};
 use memory_tool_core::{Batch, Store};
 use memory_tool_object_store::DEFAULT_GRACE;
-use object_store::ObjectStore;
-use support::{Answer, Fault, TestBucket, path, read, write};
+use object_store::{ObjectStore, ObjectStoreExt};
+use support::{Answer, Fault, PREFIX, TestBucket, path, read, write};
 
 fn large(letter: &str) -> String {
     letter.repeat(20_000)
@@ -48,6 +48,14 @@ async fn nothing_is_written_where_nothing_is_to_be_removed() {
     bucket.take_requests();
     store.gc(Duration::ZERO).await.unwrap();
     assert!(bucket.take_requests().iter().all(|request| request.starts_with("GET") || request.starts_with("LIST")));
+}
+
+#[tokio::test]
+async fn the_probe_of_an_opening_that_is_still_going_on() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    bucket.objects.put(&format!("{PREFIX}/probe/of-another").into(), "first".into()).await.unwrap();
+    assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 0);
 }
 
 /// The collection comes between the put of the contents and that of the index, however long that takes.
