@@ -10,11 +10,23 @@ use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use memory_tool_conformance::{CommandLine, DEFAULT_ANSWER_TIMEOUT, Need};
 use memory_tool_core::DEFAULT_MAX_VIEW_CHARACTERS;
+use memory_tool_object_store::DEFAULT_GRACE;
 use serde_json::Value;
 
 use crate::store_url::StoreUrl;
 
-const EXIT_STATUSES: &str = "\
+const STORES_AND_EXIT_STATUSES: &str = "\
+Stores:
+  memory, file:memory             a directory on this machine
+  sqlite:memory.db?store=NAME     one of the memories in a SQLite database
+  s3://bucket/prefix              a bucket of Amazon S3, or of what speaks it
+  gs://bucket/prefix              a bucket of Google Cloud Storage
+  az://container/prefix           a container of Azure Blob Storage
+
+Credentials, region and endpoint of a bucket come from the environment variables that the tools of its cloud have: AWS_*, \
+GOOGLE_*, AZURE_*. For MinIO, R2, SeaweedFS and others that speak S3, AWS_ENDPOINT_URL is their address, and \
+AWS_ALLOW_HTTP=true allows one that begins with http:.
+
 Exit status:
   0  done; for `run`: the input ended, or nobody reads the output any more
   1  the tool answered with an error; for `check`: a case failed; for `verify`: a problem was found
@@ -48,6 +60,7 @@ Examples:
   memory-tool check --command './driver {dir} {options}' --filter view.
   memory-tool check --store ./new --format junit > report.xml
   memory-tool check --store sqlite:./new.db
+  memory-tool check --store s3://bucket/prefix
 
 Exit status:
   0  no case failed, and one or more passed
@@ -57,7 +70,8 @@ Exit status:
 
 const VERIFY_FINDINGS: &str = "\
 Every file is read and held against the listing. A difference counts only if nobody changed the file meanwhile, so other \
-programs may go on using the store. For a sqlite: URL the whole database is checked as well, with all the memories in it.
+programs may go on using the store. For a sqlite: URL the whole database is checked as well, with all the memories in it. A \
+bucket where no memory is yet holds 0 files.
 
 Each problem has a line of the output, and the last line sums up.
 
@@ -66,9 +80,18 @@ Exit status:
   1  a problem was found
   2  no answer: wrong usage, no store there, or one that cannot be opened";
 
+const BUCKETS: &str = "\
+A memory in a bucket keeps contents in objects of their own. Those of a file that was deleted or changed stay until they are \
+collected. Nothing that a file refers to is removed, and others may use the memory meanwhile. The younger an object is, the \
+likelier it belongs to a change that is not done: that change would then have to begin anew.
+
+Exit status:
+  0  what no file refers to is removed, if there was any
+  2  no answer: wrong usage, a store that is in no bucket, one that cannot be opened, or a bucket that failed";
+
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
-#[command(name = "memory-tool", version, after_help = EXIT_STATUSES, max_term_width = 120)]
+#[command(name = "memory-tool", version, after_help = STORES_AND_EXIT_STATUSES, max_term_width = 120)]
 pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -87,6 +110,9 @@ pub(crate) enum Action {
     /// Look whether what is stored is whole
     #[command(after_help = VERIFY_FINDINGS)]
     Verify(VerifyArguments),
+    /// Remove the objects of a bucket that no file of the memory refers to any more
+    #[command(after_help = BUCKETS)]
+    Gc(GcArguments),
     /// The commands for people.
     #[command(flatten)]
     Command(CommandArguments),
@@ -119,8 +145,8 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case, requires = "command_line", conflicts_with = "store")]
     pub(crate) plain_files: Option<String>,
 
-    /// Test stores of this kind where there is nothing yet: beneath a directory that is new or empty, or beside a database
-    /// that does not exist
+    /// Test stores of this kind where there is nothing yet: beneath a directory that is new or empty, beside a database that
+    /// does not exist, or beneath a random prefix of a bucket
     #[arg(long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) store: Option<StoreUrl>,
 
@@ -161,6 +187,21 @@ pub(crate) struct VerifyArguments {
     pub(crate) store: StoreArgument,
 
     /// Print one JSON value: files, bytes and problems
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `gc`.
+#[derive(Args, Debug)]
+pub(crate) struct GcArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    /// Spare objects that are younger than AGE, such as 90s, 15m, 24h or 7d
+    #[arg(long, value_name = "AGE", default_value_t)]
+    pub(crate) older_than: Age,
+
+    /// Print one JSON value: removed_objects, removed_bytes and kept_objects
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -314,7 +355,8 @@ pub(crate) struct ViewCapArgument {
 /// The store that a subcommand works on.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgument {
-    /// Where the memory is kept: a directory's path, a file: URL, or sqlite:FILE?store=NAME
+    /// Where the memory is kept: a directory's path, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX,
+    /// gs://BUCKET/PREFIX or az://CONTAINER/PREFIX
     #[arg(long = "store", value_name = "URL", value_parser = store_url_parser())]
     pub(crate) url: StoreUrl,
 }
@@ -390,6 +432,46 @@ impl FromStr for AnswerTimeout {
     }
 }
 
+/// How old something is: a whole number with a unit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Age(pub(crate) Duration);
+
+impl Age {
+    /// The units with their lengths in seconds, the longest first.
+    const UNITS: [(char, u64); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
+}
+
+impl Default for Age {
+    fn default() -> Self {
+        Self(DEFAULT_GRACE)
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        // Several of a unit: a day is better known as 24h.
+        let is_whole = |length: u64| seconds > length && seconds.is_multiple_of(length);
+        let mut whole = Self::UNITS.into_iter().filter(|(_, length)| is_whole(*length));
+        let (unit, length) = whole.next().unwrap_or(('s', 1));
+        write!(f, "{}{unit}", seconds / length)
+    }
+}
+
+impl FromStr for Age {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let mut units = Self::UNITS.into_iter();
+        let (number, length) = units
+            .find_map(|(unit, length)| given.strip_suffix(unit).map(|number| (number, length)))
+            .filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or("a whole number with a unit, such as 90s, 15m, 24h or 7d")?;
+        let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(length));
+        seconds.map(Duration::from_secs).map(Self).ok_or("a whole number before the unit, and not too great a one")
+    }
+}
+
 /// What a backend is said to lack, and why.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredLack {
@@ -418,5 +500,22 @@ mod tests {
     #[test]
     fn the_definition_holds_together() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_age_is_a_whole_number_with_a_unit() {
+        for (given, seconds) in [("0s", 0), ("90s", 90), ("15m", 900), ("24h", 86_400), ("7d", 604_800)] {
+            assert_eq!(given.parse(), Ok(Age(Duration::from_secs(seconds))), "{given}");
+        }
+        for given in ["", "24", "h", "1.5h", "+1h", "-1h", " 1h", "1 h", "1H", "1w", "1h30m", "999999999999999999d"] {
+            assert!(given.parse::<Age>().is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn an_age_is_shown_as_it_is_read() {
+        for age in ["0s", "1s", "60s", "90s", "15m", "24h", "25h", "7d"] {
+            assert_eq!(age.parse::<Age>().unwrap().to_string(), age);
+        }
     }
 }

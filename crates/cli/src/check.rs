@@ -1,5 +1,6 @@
 //! `memory-tool check`: the conformance suite on a program, or on a store of ours.
 
+mod bucket;
 mod interruption;
 mod junit;
 mod list;
@@ -50,7 +51,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Failure> {
     let runtime = Runtime::new().map_err(Failure::Start)?;
     let interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
     // Dropped last: the stores of the cases are removed with it, whatever became of their cases.
-    let place = arguments.store.as_ref().map(Place::make).transpose()?;
+    let place = arguments.store.as_ref().map(|url| Place::make(url, &runtime)).transpose()?;
     let suite = match (&arguments.command_line, &place) {
         (Some(command_line), _) => Suite::for_command(match &arguments.plain_files {
             Some(directory) => command_line.clone().plain_files(directory.as_str()),

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use memory_tool_core::{BoxError, StoreError};
+use memory_tool_object_store::UrlError;
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,25 @@ pub(crate) enum Failure {
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
     Verification(#[source] StoreError),
+    /// No client of a bucket can be made.
+    #[error("cannot use {url}")]
+    Bucket {
+        /// The bucket, and the prefix.
+        url: String,
+        /// The cause.
+        source: UrlError,
+    },
+    /// A store keeps nothing that could be collected.
+    #[error(
+        "there is nothing to collect: only a store in a bucket keeps what no file refers to, and this one is on a disk"
+    )]
+    NothingToCollect,
+    /// The objects that no file refers to could not be collected.
+    #[error("cannot collect what no file refers to")]
+    Collection(#[source] StoreError),
+    /// No name can be made that nobody else has.
+    #[error("cannot make a random name")]
+    Randomness(#[source] getrandom::Error),
     /// A filter leaves nothing to do.
     #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
     NoCase {
@@ -78,12 +98,16 @@ pub(crate) fn tell_operator(error: &dyn Error) {
     tell(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
 }
 
-/// The error and all its causes, which only the operator may read.
+/// The error and all its causes, which only the operator may read. Some errors end with their cause already.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
+        let told = error.to_string();
+        if !text.ends_with(&told) {
+            text.push_str(": ");
+            text.push_str(&told);
+        }
         cause = error.source();
     }
     text
@@ -123,6 +147,15 @@ pub(crate) fn escape(text: &str, is_meant: impl Fn(char) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Told(&'static str, #[source] Option<Box<Told>>);
+        let error = Told("a", Some(Box::new(Told("b: c", Some(Box::new(Told("c", None)))))));
+        assert_eq!(with_causes(&error), "a: b: c");
+    }
 
     #[test]
     fn a_line_feed_cannot_forge_a_line() {

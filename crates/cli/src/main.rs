@@ -4,6 +4,7 @@ mod arguments;
 mod check;
 mod commands;
 mod failure;
+mod gc;
 mod output;
 mod run;
 mod store_url;
@@ -47,6 +48,7 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Soundness::Sound => ExitCode::SUCCESS,
             Soundness::Unsound => ExitCode::from(REFUSED),
         }),
+        Action::Gc(arguments) => gc::run(&arguments).map(|()| ExitCode::SUCCESS),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Refused => ExitCode::from(REFUSED),

@@ -30,6 +30,11 @@ pub(crate) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(value).map_err(|error| Failure::Output(io::Error::from(error)))
 }
 
+/// So many of them, in words.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::BufWriter;

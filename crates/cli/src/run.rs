@@ -31,9 +31,10 @@ pub(crate) fn build_tool(
     builder.max_view_characters(cap.max_view_chars.0).build()
 }
 
-/// A runtime for one thing at a time, on this thread.
+/// A runtime for one thing at a time, on this thread. The other thread looks after the connections to a bucket, which may be
+/// closed while this one waits for input.
 pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread().build().map_err(Failure::Start)
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Start)
 }
 
 fn serve(

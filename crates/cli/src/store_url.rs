@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_core::Store;
 use memory_tool_local::LocalStore;
+use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, StoreName, StoreNameError};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode, percent_encode};
 
@@ -26,6 +27,11 @@ pub(crate) enum StoreUrl {
         /// Which of the memories in it.
         store: StoreName,
     },
+    /// A memory beneath a prefix in a bucket.
+    Bucket {
+        /// The scheme of the cloud, the bucket, and the prefix, as they were given.
+        url: String,
+    },
 }
 
 /// Opens the store.
@@ -33,6 +39,7 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Box<dyn Store>, Failure> {
     Ok(match url {
         StoreUrl::Local(path) => Box::new(LocalStore::open(path).await.map_err(|error| Failure::Store(error.into()))?),
         StoreUrl::Sqlite { path, store } => Box::new(open_sqlite(path, store).await?),
+        StoreUrl::Bucket { url } => Box::new(open_bucket(url).await?),
     })
 }
 
@@ -42,14 +49,17 @@ pub(crate) async fn open_sqlite(path: &Path, store: &StoreName) -> Result<Sqlite
     opened.map_err(|error| Failure::Store(error.into()))
 }
 
-impl StoreUrl {
-    /// Where the store is on this machine's disk.
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::Local(path) | Self::Sqlite { path, .. } => path,
-        }
-    }
+/// Opens a memory in a bucket.
+pub(crate) async fn open_bucket(url: &str) -> Result<BucketStore, Failure> {
+    bucket(url)?.open().await.map_err(|error| Failure::Store(error.into()))
+}
 
+/// A client of a bucket, made of the settings in the environment. It has sent nothing yet.
+pub(crate) fn bucket(url: &str) -> Result<BucketStoreBuilder, Failure> {
+    BucketStoreBuilder::from_url(url).map_err(|source| Failure::Bucket { url: url.to_owned(), source })
+}
+
+impl StoreUrl {
     /// What to give for `--store`, so that another process parses it as this.
     pub(crate) fn to_argument(&self) -> OsString {
         match self {
@@ -61,6 +71,7 @@ impl StoreUrl {
                 let host = if path.starts_with(b"/") { "//" } else { "" };
                 format!("sqlite:{host}{}?store={}", escape(path), escape(store.as_str().as_bytes())).into()
             }
+            Self::Bucket { url } => url.into(),
         }
     }
 
@@ -75,6 +86,7 @@ impl StoreUrl {
         match scheme.to_ascii_lowercase().as_str() {
             "file" => parse_file_url(location),
             "sqlite" => parse_sqlite_url(location),
+            "s3" | "gs" | "az" => parse_bucket_url(scheme, location),
             _ => {
                 let given = given.to_string_lossy().into_owned();
                 Err(StoreUrlError::UnknownScheme { scheme: scheme.to_owned(), given })
@@ -91,7 +103,8 @@ pub(crate) enum StoreUrlError {
     Empty,
     /// There is no backend of that name.
     #[error(
-        "unknown scheme `{scheme}:`. A store is a path, a file: URL or a sqlite: URL; write ./{given} for a path of that name"
+        "unknown scheme `{scheme}:`. A store is a path, or a URL that begins with file:, sqlite:, s3:, gs: or az:; write \
+         ./{given} for a path of that name"
     )]
     UnknownScheme {
         /// The scheme.
@@ -116,6 +129,24 @@ pub(crate) enum StoreUrlError {
     /// The decoded path is none that this system can hold.
     #[error("the decoded path is not one that this system can hold")]
     UnsupportedPath,
+    /// The URL of a bucket is none.
+    #[error("it names no bucket. Write it as {scheme}://bucket/prefix")]
+    NoBucket {
+        /// The scheme.
+        scheme: String,
+    },
+    /// The name can be that of no bucket.
+    #[error("`{name}` cannot be the name of a bucket. It is the part between the second slash and the third")]
+    BucketName {
+        /// The name.
+        name: String,
+    },
+    /// The prefix of a bucket's URL cannot be one.
+    #[error("the prefix cannot be a part of a key: {reason}")]
+    Prefix {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The query has a parameter that means nothing.
     #[error(
         "unknown parameter `{name}`. A sqlite: URL may have ?store=NAME; write %3F and %26 for `?` and `&` themselves"
@@ -166,6 +197,41 @@ fn parse_sqlite_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
         path: parse_path(path)?,
         store: query.map_or_else(|| Ok(StoreName::default()), parse_query)?,
     })
+}
+
+/// Parses what follows `s3:`, `gs:` or `az:`. Whether there is such a bucket is seen when it is opened.
+fn parse_bucket_url(scheme: &str, location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
+    refuse_reserved(location, b"?#")?;
+    let no_bucket = || StoreUrlError::NoBucket { scheme: scheme.to_ascii_lowercase() };
+    let (bucket, prefix) = split_at(location.strip_prefix(b"//").ok_or_else(no_bucket)?, b'/');
+    if bucket.is_empty() {
+        return Err(no_bucket());
+    }
+    check_bucket_name(bucket)?;
+    check_prefix(prefix.unwrap_or_default())?;
+    // All of it is text, as its parts are.
+    Ok(StoreUrl::Bucket { url: format!("{scheme}:{}", String::from_utf8_lossy(location)) })
+}
+
+/// Refuses what a URL may have in that place, but no cloud in a name: a user, a port, an escaped character.
+fn check_bucket_name(name: &[u8]) -> Result<(), StoreUrlError> {
+    let can_be_in_a_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._$".contains(byte);
+    if name.iter().all(can_be_in_a_name) {
+        Ok(())
+    } else {
+        Err(StoreUrlError::BucketName { name: String::from_utf8_lossy(name).into_owned() })
+    }
+}
+
+/// Refuses a prefix that would be another one when it is read as a URL: there `a/../b` is `b`, and a line feed is nothing.
+fn check_prefix(prefix: &[u8]) -> Result<(), StoreUrlError> {
+    let refused = |reason: String| StoreUrlError::Prefix { reason };
+    let prefix = String::from_utf8(prefix.to_vec()).map_err(|error| refused(error.to_string()))?;
+    decode(prefix.as_bytes())?;
+    if prefix.contains(|character: char| character.is_control() || character.is_whitespace()) {
+        return Err(refused("it has a blank or a control character. Write %20 for a blank".to_owned()));
+    }
+    object_store::path::Path::from_url_path(format!("/{prefix}")).map(drop).map_err(|error| refused(error.to_string()))
 }
 
 /// The store that a query names.
@@ -252,7 +318,7 @@ mod tests {
     fn parse(given: &str) -> Result<PathBuf, StoreUrlError> {
         match StoreUrl::parse(OsStr::new(given))? {
             StoreUrl::Local(path) => Ok(path),
-            StoreUrl::Sqlite { .. } => panic!("{given} names a database"),
+            other => panic!("{given} names {other:?}"),
         }
     }
 
@@ -298,8 +364,8 @@ mod tests {
     fn an_argument_is_parsed_as_the_same_store() {
         for path in ["a", "/a b", "foo:bar", "a%20b?#", ""] {
             let parsed = StoreUrl::parse(&StoreUrl::Local(path.into()).to_argument()).unwrap();
-            assert!(matches!(parsed, StoreUrl::Local(_)), "{parsed:?}");
-            let (parsed, expected) = (parsed.path().to_owned(), Path::new(".").join(path));
+            let StoreUrl::Local(parsed) = parsed else { panic!("{parsed:?}") };
+            let expected = Path::new(".").join(path);
             assert_eq!(std::path::absolute(parsed).unwrap(), std::path::absolute(expected).unwrap());
         }
         let odd = [
@@ -350,6 +416,48 @@ mod tests {
     }
 
     #[test]
+    fn the_url_of_a_bucket_is_kept_as_it_was_given() {
+        for url in [
+            "s3://bucket",
+            "s3://bucket/",
+            "S3://my.bucket-1/a/b/",
+            "gs://my_bucket/a%20b/%3F/%25/é",
+            "az://container/users/alice",
+            "az://$root/a",
+        ] {
+            let parsed = StoreUrl::parse(OsStr::new(url)).unwrap();
+            assert_eq!(parsed, StoreUrl::Bucket { url: url.to_owned() });
+            assert_eq!(parsed.to_argument(), url);
+        }
+    }
+
+    #[test]
+    fn what_names_no_bucket_is_refused() {
+        let name = |name: &str| StoreUrlError::BucketName { name: name.to_owned() };
+        for (given, error) in [
+            ("s3:", StoreUrlError::NoBucket { scheme: "s3".to_owned() }),
+            ("s3:bucket", StoreUrlError::NoBucket { scheme: "s3".to_owned() }),
+            ("GS:/bucket", StoreUrlError::NoBucket { scheme: "gs".to_owned() }),
+            ("az://", StoreUrlError::NoBucket { scheme: "az".to_owned() }),
+            ("az:///prefix", StoreUrlError::NoBucket { scheme: "az".to_owned() }),
+            ("s3://user:secret@bucket/a", name("user:secret@bucket")),
+            ("s3://bucket:80/a", name("bucket:80")),
+            ("gs://a%20b", name("a%20b")),
+            ("gs://a b/c", name("a b")),
+            ("s3://bucket/a?region=b", StoreUrlError::QueryOrFragment),
+            ("s3://bucket#a", StoreUrlError::QueryOrFragment),
+            ("s3://bucket/100%", StoreUrlError::Percent),
+        ] {
+            assert_eq!(StoreUrl::parse(OsStr::new(given)), Err(error), "{given}");
+        }
+        for prefix in ["a//b", "/a", "a//", "a/../b", "..", ".", "%2e%2E/a", "a b", "a ", "a\n", "a%0Ab", "a%00", "%ff"]
+        {
+            let parsed = StoreUrl::parse(OsStr::new(&format!("s3://bucket/{prefix}")));
+            assert!(matches!(parsed, Err(StoreUrlError::Prefix { .. })), "{prefix:?}: {parsed:?}");
+        }
+    }
+
+    #[test]
     fn what_names_no_store_is_refused() {
         for (given, error) in [
             ("", StoreUrlError::Empty),
@@ -383,7 +491,7 @@ mod tests {
         ] {
             assert_eq!(parse(given), Err(error), "{given}");
         }
-        for given in ["foo:bar", "s3://bucket", "ab+c-d.e1:x"] {
+        for given in ["foo:bar", "s3a://bucket", "https://bucket", "ab+c-d.e1:x"] {
             assert!(matches!(parse(given), Err(StoreUrlError::UnknownScheme { .. })), "{given}");
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::arguments::VerifyArguments;
 use crate::failure::{Failure, on_one_line, with_causes};
-use crate::output::{to_json, write_line};
+use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
 use crate::store_url::{self, StoreUrl};
 
@@ -39,13 +39,17 @@ fn expect_store(url: &StoreUrl) -> Result<(), Failure> {
     let path = match url {
         StoreUrl::Local(directory) => directory.join("memories"),
         StoreUrl::Sqlite { path, .. } => path.clone(),
+        // Beneath any prefix there is a store, if only one without files, and looking there makes none.
+        StoreUrl::Bucket { .. } => return Ok(()),
     };
     fs::metadata(&path).map(|_| ()).map_err(|source| Failure::NoStore { path, source })
 }
 
 async fn verify(url: &StoreUrl) -> Result<Findings, Failure> {
     match url {
-        StoreUrl::Local(_) => Findings::default().read_files(&*store_url::open(url).await?, |_| false).await,
+        StoreUrl::Local(_) | StoreUrl::Bucket { .. } => {
+            Findings::default().read_files(&*store_url::open(url).await?, |_| false).await
+        }
         StoreUrl::Sqlite { path, store: name } => {
             let store = store_url::open_sqlite(path, name).await?;
             let mut findings = Findings::default();
@@ -121,10 +125,6 @@ impl Findings {
         };
         self.problems.iter().map(|problem| on_one_line(problem) + "\n").chain([summary]).collect()
     }
-}
-
-fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// How a file is that was listed.

@@ -86,7 +86,7 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
             &output,
             &format!(
                 "error: invalid value '{store}' for '--store <URL>': unknown scheme `{scheme}:`. \
-                 A store is a path, a file: URL or a sqlite: URL; write ./{store} for a path of that name\n"
+                 A store is a path, or a URL that begins with file:, sqlite:, s3:, gs: or az:; write ./{store} for a path of that name\n"
             ),
         );
         assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0);

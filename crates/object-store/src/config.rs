@@ -41,6 +41,18 @@ impl BucketStoreBuilder {
         self
     }
 
+    /// The bucket that the store will be in, for whatever else there is to do with it.
+    #[must_use]
+    pub fn bucket(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.bucket)
+    }
+
+    /// What the keys of all objects of the store begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
     /// Opens the store, after a test of the bucket: an object beneath the prefix is put under conditions that hold and under
     /// some that do not, and then removed.
     ///

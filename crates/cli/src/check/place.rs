@@ -5,56 +5,86 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture};
 use memory_tool_core::Store;
 use memory_tool_sqlite::StoreName;
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
+use crate::check::bucket::{BucketPlace, beneath};
 use crate::failure::Failure;
 use crate::store_url::{self, StoreUrl};
 
-/// What the directories are called, before what is random in their names.
-const PREFIX: &str = "memory-tool-check-";
+/// What the directories and prefixes are called, before what is random in their names.
+pub(crate) const PREFIX: &str = "memory-tool-check-";
 
 /// What the database of a case is called.
 const DATABASE: &str = "memory.sqlite";
 
 /// The place of a run, with nothing in it but the stores of the cases. Dropped, it is removed: all that was made, and
 /// nothing that was there.
-pub(crate) struct Place {
-    url: StoreUrl,
+pub(crate) enum Place {
+    /// A directory on this machine.
+    Disk(DiskPlace),
+    /// A prefix in a bucket.
+    Bucket(BucketPlace),
+}
+
+impl Place {
+    /// Makes the place that a URL names ready. What is there must not be touched, so nothing may be, or it gets a name of its
+    /// own.
+    pub(crate) fn make(url: &StoreUrl, runtime: &Runtime) -> Result<Self, Failure> {
+        match url {
+            StoreUrl::Local(path) => DiskPlace::make_for_directories(path).map(Self::Disk),
+            StoreUrl::Sqlite { path, store } => DiskPlace::make_for_databases(path, store).map(Self::Disk),
+            StoreUrl::Bucket { url } => BucketPlace::make(url, runtime).map(Self::Bucket),
+        }
+    }
+
+    /// What makes the stores in this place.
+    pub(crate) fn fixture(&self) -> CaseStores {
+        match self {
+            Self::Disk(place) => {
+                CaseStores::Disk { database: place.database.clone(), run: place.run.path().to_owned() }
+            }
+            Self::Bucket(place) => CaseStores::Bucket {
+                run: place.url().to_owned(),
+                name: place.name().to_owned(),
+                cases: AtomicU64::default(),
+            },
+        }
+    }
+}
+
+/// A directory for those of the cases.
+pub(crate) struct DiskPlace {
+    /// Which of the memories in its database a case has; `None` where cases have directories alone.
+    database: Option<StoreName>,
     // The fields are dropped in this order, from the inside out.
     run: TempDir,
     _made: MadeDirectories,
 }
 
-impl Place {
-    /// Makes the place that a URL names ready. What is there must not be touched, so nothing may be.
-    pub(crate) fn make(url: &StoreUrl) -> Result<Self, Failure> {
-        let failure = |source| Failure::Place { path: url.path().to_owned(), source };
-        let directory = directory(url).map_err(failure)?;
+impl DiskPlace {
+    fn make_for_directories(path: &Path) -> Result<Self, Failure> {
+        let failure = |source| Failure::Place { path: path.to_owned(), source };
+        let directory = std::path::absolute(path).map_err(failure)?;
         let made = MadeDirectories::make(&directory).map_err(failure)?;
-        match url {
-            StoreUrl::Local(path) => refuse_taken_directory(path)?,
-            StoreUrl::Sqlite { path, .. } => refuse_taken_database(path)?,
-        }
-        Ok(Self { url: url.clone(), run: new_directory(&directory).map_err(failure)?, _made: made })
+        refuse_taken_directory(path)?;
+        Ok(Self { database: None, run: new_directory(&directory).map_err(failure)?, _made: made })
     }
 
-    /// What makes the stores in this place.
-    pub(crate) fn fixture(&self) -> CaseStores {
-        CaseStores { kind: self.url.clone(), run: self.run.path().to_owned() }
-    }
-}
-
-/// The directory in which the run may have one of its own.
-fn directory(url: &StoreUrl) -> io::Result<PathBuf> {
-    let path = std::path::absolute(url.path())?;
-    match url {
-        StoreUrl::Local(_) => Ok(path),
-        StoreUrl::Sqlite { .. } => path.parent().map(Path::to_owned).ok_or_else(|| io::ErrorKind::IsADirectory.into()),
+    fn make_for_databases(path: &Path, store: &StoreName) -> Result<Self, Failure> {
+        let failure = |source| Failure::Place { path: path.to_owned(), source };
+        let file = std::path::absolute(path).map_err(failure)?;
+        let directory = file.parent().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
+        let made = MadeDirectories::make(directory).map_err(failure)?;
+        refuse_taken_database(path)?;
+        Ok(Self { database: Some(store.clone()), run: new_directory(directory).map_err(failure)?, _made: made })
     }
 }
 
@@ -102,33 +132,64 @@ fn new_directory(parent: &Path) -> io::Result<TempDir> {
 
 /// Makes the stores of the cases, each with nothing in common with the others. A backend adds to the methods what is its
 /// own.
-pub(crate) struct CaseStores {
-    /// What was given for the run.
-    kind: StoreUrl,
-    /// The directory of the run.
-    run: PathBuf,
+pub(crate) enum CaseStores {
+    /// Each in a directory of its own.
+    Disk {
+        /// Which of the memories in a database is the case's; `None` where its directory is the store.
+        database: Option<StoreName>,
+        /// The directory of the run.
+        run: PathBuf,
+    },
+    /// Each beneath a prefix of its own.
+    Bucket {
+        /// The URL of the run's prefix.
+        run: String,
+        /// What is random in it.
+        name: String,
+        /// How many cases have a store.
+        cases: AtomicU64,
+    },
 }
 
-/// The store of a case. Dropped, it is removed.
+/// The store of a case. Dropped, it is removed, unless it goes with those of the whole run.
 pub(crate) struct CaseStore {
     url: StoreUrl,
-    directory: TempDir,
+    /// The directory that was made for it.
+    directory: Option<TempDir>,
 }
 
 impl CaseStores {
     fn make(&self) -> io::Result<CaseStore> {
-        let directory = new_directory(&self.run)?;
-        let path = directory.path();
-        let url = match &self.kind {
-            StoreUrl::Local(_) => StoreUrl::Local(path.to_owned()),
-            StoreUrl::Sqlite { store, .. } => StoreUrl::Sqlite { path: path.join(DATABASE), store: store.clone() },
-        };
-        Ok(CaseStore { url, directory })
+        match self {
+            Self::Disk { database, run } => {
+                let directory = new_directory(run)?;
+                let path = directory.path();
+                let url = match database {
+                    None => StoreUrl::Local(path.to_owned()),
+                    Some(store) => StoreUrl::Sqlite { path: path.join(DATABASE), store: store.clone() },
+                };
+                Ok(CaseStore { url, directory: Some(directory) })
+            }
+            Self::Bucket { run, cases, .. } => {
+                let number = cases.fetch_add(1, Ordering::Relaxed).to_string();
+                Ok(CaseStore { url: StoreUrl::Bucket { url: beneath(run, &number) }, directory: None })
+            }
+        }
     }
 }
 
 async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
     store_url::open(url).await.map(Arc::from).map_err(FixtureError::failed)
+}
+
+/// The URL of a memory of that name, next to others.
+fn scope_in_bucket(url: &str, name: &str) -> Result<StoreUrl, FixtureError> {
+    if name.is_empty() {
+        return Err(FixtureError::failed("a memory needs a name"));
+    }
+    // Escaped, but not as in a URL, which would be undone: `a/` must not become a directory, nor `..` the one above.
+    let name = percent_encode(name.as_bytes(), NON_ALPHANUMERIC).to_string().replace('%', "=");
+    Ok(StoreUrl::Bucket { url: beneath(url, &format!("scopes/{name}")) })
 }
 
 #[async_trait]
@@ -154,11 +215,12 @@ impl StoreFixture for CaseStores {
         match &case.url {
             StoreUrl::Local(directory) => Ok(directory.join("memories")),
             StoreUrl::Sqlite { .. } => Err(FixtureError::lacks("the backend keeps its files in a database")),
+            StoreUrl::Bucket { .. } => Err(no_files_on_disk()),
         }
     }
 
     fn directory(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
-        Ok(case.directory.path().to_owned())
+        case.directory.as_ref().map(|directory| directory.path().to_owned()).ok_or_else(no_files_on_disk)
     }
 
     async fn scope(&self, case: &CaseStore, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
@@ -168,11 +230,36 @@ impl StoreFixture for CaseStores {
                 let store = StoreName::parse(name).map_err(FixtureError::failed)?;
                 open(&StoreUrl::Sqlite { path: path.clone(), store }).await
             }
+            StoreUrl::Bucket { url } => open(&scope_in_bucket(url, name)?).await,
         }
     }
 
     fn secrets(&self, case: &CaseStore) -> Vec<String> {
-        let names = [case.directory.path(), case.url.path()].into_iter().filter_map(Path::file_name);
-        names.map(|name| name.to_string_lossy().into_owned()).collect()
+        match self {
+            Self::Disk { .. } => secrets_of_disk(case),
+            Self::Bucket { run, name, .. } => secrets_of_bucket(run, name),
+        }
     }
+}
+
+fn no_files_on_disk() -> FixtureError {
+    FixtureError::lacks("the backend keeps its files in a bucket")
+}
+
+/// The names of the directory and of the file in it.
+fn secrets_of_disk(case: &CaseStore) -> Vec<String> {
+    let directory = case.directory.as_ref().map(TempDir::path);
+    let file = match &case.url {
+        StoreUrl::Sqlite { path, .. } => Some(path.as_path()),
+        StoreUrl::Local(_) | StoreUrl::Bucket { .. } => None,
+    };
+    let names = [directory, file].into_iter().flatten().filter_map(Path::file_name);
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+/// The prefix, and the bucket with what stands around it: its name alone may be a word that files hold, such as `test`.
+fn secrets_of_bucket(run: &str, name: &str) -> Vec<String> {
+    let location = run.split_once(':').map_or(run, |(_, location)| location);
+    let bucket = location.trim_start_matches('/').split('/').next().unwrap_or_default();
+    vec![name.to_owned(), format!("//{bucket}"), format!("{bucket}/{PREFIX}")]
 }

@@ -85,8 +85,11 @@ pub(crate) struct Session {
 impl Session {
     /// Starts the process with these options.
     pub(crate) fn start(store: impl AsRef<OsStr>, options: &[&str]) -> Self {
-        let mut command = program();
-        command.arg("run").arg("--store").arg(store).args(options);
+        Self::start_as(program().arg("run").arg("--store").arg(store).args(options))
+    }
+
+    /// Starts a process that was made ready with all its arguments and variables.
+    pub(crate) fn start_as(command: &mut Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
         let lines = read_lines(process.stdout.take().unwrap());

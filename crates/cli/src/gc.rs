@@ -1,0 +1,47 @@
+//! `memory-tool gc`: removes from a bucket what no file refers to any more.
+
+use std::io;
+
+use memory_tool_object_store::GcReport;
+use serde::Serialize;
+
+use crate::arguments::GcArguments;
+use crate::failure::Failure;
+use crate::output::{count, to_json, write_line};
+use crate::run::start_runtime;
+use crate::store_url::{self, StoreUrl};
+
+/// Collects, and prints what was removed.
+pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
+    let StoreUrl::Bucket { url } = &arguments.store.url else { return Err(Failure::NothingToCollect) };
+    let report = start_runtime()?.block_on(async {
+        let store = store_url::open_bucket(url).await?;
+        store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
+    })?;
+    let collected = Collected::from(report);
+    let text = if arguments.json { to_json(&collected)? } else { collected.to_text().into_bytes() };
+    // Whether anybody still read it changes nothing: what was removed is removed.
+    write_line(&mut io::stdout().lock(), text).map(|_| ())
+}
+
+/// What is printed of a collection.
+#[derive(Debug, Serialize)]
+struct Collected {
+    removed_objects: u64,
+    removed_bytes: u64,
+    kept_objects: u64,
+}
+
+impl From<GcReport> for Collected {
+    fn from(report: GcReport) -> Self {
+        let GcReport { removed_objects, removed_bytes, kept_objects, .. } = report;
+        Self { removed_objects, removed_bytes, kept_objects }
+    }
+}
+
+impl Collected {
+    fn to_text(&self) -> String {
+        let removed = count(self.removed_objects, "object");
+        format!("removed {removed}, {}; kept {}", count(self.removed_bytes, "byte"), count(self.kept_objects, "object"))
+    }
+}
