@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, Change, Expected, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
 };
 use tokio::time::sleep;
 
@@ -26,7 +26,6 @@ faults! {
     "deletes-nothing" DeletesNothing,
     "directories-by-prefix" DirectoriesByPrefix,
     "empties-no-empty-store" EmptiesNoEmptyStore,
-    "finds-another-version" FindsAnotherVersion,
     "folds-case" FoldsCase,
     "folds-ligatures" FoldsLigatures,
     "forgets-when-reopened" ForgetsWhenReopened,
@@ -326,26 +325,6 @@ impl Store for MapStore {
             return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
         }
         Ok(node)
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        loop {
-            match self.read(path).await? {
-                Node::Absent => return Ok(Found::Absent),
-                Node::File(mut file) => {
-                    if self.has(Fault::FindsAnotherVersion) {
-                        file.version = Version::new(Vec::new());
-                    }
-                    return Ok(Found::File(file));
-                }
-                Node::Directory => {
-                    let files = self.list(path).await?;
-                    if path.is_root() || !files.is_empty() {
-                        return Ok(Found::Directory(files));
-                    }
-                }
-            }
-        }
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
