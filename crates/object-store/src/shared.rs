@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{FileEntry, MemoryPath, Node, StoredFile};
+use memory_tool_core::{FileEntry, Found, MemoryPath, Node, StoredFile};
 use object_store::UpdateVersion;
 
 use crate::bucket::{Bucket, Fetched};
@@ -96,14 +96,24 @@ impl Shared {
 
     /// What is at a path.
     pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        Ok(match self.read_or_list(path).await? {
+            Found::Absent => Node::Absent,
+            Found::Directory(_) => Node::Directory,
+            Found::File(file) => Node::File(file),
+        })
+    }
+
+    /// What is at a path, with the files beneath a directory.
+    pub(crate) async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, Failure> {
         let deadline = Deadline::after(self.deadline);
         let mut snapshot = self.fetch(&deadline).await?;
         loop {
             let Some(file) = snapshot.index.file(path) else {
-                return Ok(if snapshot.index.has_beneath(path) { Node::Directory } else { Node::Absent });
+                let files = entries_beneath(&snapshot, path);
+                return Ok(if path.is_root() || !files.is_empty() { Found::Directory(files) } else { Found::Absent });
             };
             if let Some(bytes) = content::load(&self.bucket, file, &deadline).await? {
-                return Ok(Node::File(StoredFile::new(bytes, file.version())));
+                return Ok(Found::File(StoredFile::new(bytes, file.version())));
             }
             // The file was replaced or removed since, and its old contents were collected; otherwise they are lost.
             let later = self.fetch(&deadline).await?;
@@ -117,7 +127,11 @@ impl Shared {
     /// The files beneath a directory.
     pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
         let snapshot = self.fetch(&Deadline::after(self.deadline)).await?;
-        let beneath = snapshot.index.beneath(directory);
-        Ok(beneath.map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect())
+        Ok(entries_beneath(&snapshot, directory))
     }
+}
+
+fn entries_beneath(snapshot: &Snapshot, directory: &MemoryPath) -> Vec<FileEntry> {
+    let beneath = snapshot.index.beneath(directory);
+    beneath.map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect()
 }
