@@ -11,6 +11,7 @@ mod gc;
 mod id;
 mod index;
 mod keys;
+mod large;
 mod probe;
 mod shared;
 mod store;

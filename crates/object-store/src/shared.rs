@@ -13,6 +13,7 @@ use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
 use crate::id::Id;
 use crate::index::Index;
+use crate::large::off_the_thread_if_large;
 
 /// What the bucket held at one moment.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Snapshot {
     pub(crate) index: Index,
     /// The version of the object that is the index; `None` where there is none.
     pub(crate) version: Option<UpdateVersion>,
+    /// How many bytes that object has.
+    pub(crate) size: usize,
 }
 
 /// A store in use.
@@ -67,13 +70,16 @@ impl Shared {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a snapshot for later, unless a later one is known: answers may come in another order than they were made.
-    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
+    /// Keeps a snapshot for later, unless a later one is known: answers may come in another order than they were made. An older
+    /// one than that which was `known` before the request says that somebody put a copy of the index back.
+    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>, known: Option<&Arc<Snapshot>>) {
         let mut latest = self.lock();
-        let is_older = latest.as_ref().is_some_and(|latest| {
-            latest.index.is_of_the_store_of(&snapshot.index) && latest.index.revision() > snapshot.index.revision()
+        let is_overtaken = latest.as_ref().is_some_and(|latest| {
+            latest.index.is_of_the_store_of(&snapshot.index)
+                && latest.index.revision() > snapshot.index.revision()
+                && !known.is_some_and(|known| Arc::ptr_eq(known, latest))
         });
-        if !is_older {
+        if !is_overtaken {
             *latest = Some(snapshot);
         }
     }
@@ -83,14 +89,16 @@ impl Shared {
         let known = self.latest();
         let known_version = known.as_ref().and_then(|known| known.version.as_ref());
         let fetched = self.bucket.get_unless(&self.bucket.keys.index(), known_version, deadline).await?;
-        let snapshot = match (fetched, known) {
-            (Fetched::Unchanged, Some(known)) => return Ok(known),
+        let snapshot = match (fetched, &known) {
+            (Fetched::Unchanged, Some(known)) => return Ok(Arc::clone(known)),
             (Fetched::Found(bytes, version), _) => {
-                Arc::new(Snapshot { index: Index::decode(&bytes)?, version: Some(version) })
+                let size = bytes.len();
+                let index = off_the_thread_if_large(size, move || Index::decode(&bytes)).await??;
+                Arc::new(Snapshot { index, version: Some(version), size })
             }
             (Fetched::Missing | Fetched::Unchanged, _) => Arc::default(),
         };
-        self.keep(Arc::clone(&snapshot));
+        self.keep(Arc::clone(&snapshot), known.as_ref());
         Ok(snapshot)
     }
 
