@@ -6,6 +6,8 @@ mod cloud;
 mod config;
 mod content;
 mod deadline;
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure", test))]
+mod environment;
 mod failure;
 mod gc;
 mod id;
