@@ -27,12 +27,17 @@ pub(crate) const LOSSES: &[Fault] = &[
     Fault::DelayRequest(DEADLINE.saturating_add(SHORT)),
 ];
 
-/// Lets a fault happen to the next change of the index, and then no word come from the bucket. Whoever made the change cannot
-/// find out what became of it.
+/// How often a command asks for the index at most before it gives up: each time it waits for half of what is left.
+const QUESTIONS: usize = 30;
+
+/// Lets a fault happen to the next change of the index, and then no word come from the bucket until the proxy is told to
+/// [withdraw](Proxy::withdraw_exact) that. Whoever made the change cannot find out what became of it.
 pub(crate) fn lose_change(proxy: &Proxy, fault: Fault) {
     proxy.fault_at(Requests::of("PUT").with(INDEX), 1, fault);
     // The first is for the state to be changed.
-    proxy.fault_at(Requests::of("GET").with(INDEX), 2, Fault::Hang);
+    for question in 2..QUESTIONS {
+        proxy.fault_at(Requests::of("GET").with(INDEX), question, Fault::Hang);
+    }
 }
 
 /// Faults of all kinds, which strike one of seven requests.

@@ -126,6 +126,7 @@ impl Worker {
             }
             let called = clock.elapsed();
             let reply = self.session.ask(&command).unwrap();
+            self.proxy.withdraw_exact();
             calls.push(Call { process: self.process, command, called, answered: clock.elapsed(), reply });
         }
         calls

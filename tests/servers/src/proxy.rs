@@ -88,6 +88,11 @@ impl Proxy {
         lock(&self.state).plan.randomize(faults);
     }
 
+    /// Lets none of those faults happen any more that were asked for with [`Proxy::fault_at`].
+    pub fn withdraw_exact(&self) {
+        lock(&self.state).plan.withdraw_exact();
+    }
+
     /// Lets no more faults happen.
     pub fn heal(&self) {
         lock(&self.state).plan = Plan::default();
