@@ -24,7 +24,7 @@ mod write;
 pub use config::{DEFAULT_BUSY_TIMEOUT, EncryptedStoreBuilder, OpenError};
 pub use failure::{Damage, EncryptionError};
 pub use keys::{
-    DEFAULT_PASSPHRASE_COST, DataKey, KeyError, KeyId, KeyIdError, KeyProvider, KeyRing, KeyTextError,
+    DEFAULT_PASSPHRASE_COST, DataKey, KeyError, KeyId, KeyIdError, KeyProvider, KeyRing, KeySourceError,
     MAX_KEY_ID_BYTES, Passphrase, PassphraseCost, RawKey,
 };
 pub use padding::Padding;

@@ -1,5 +1,7 @@
 //! [`Plan`]: what a batch comes down to in the store beneath.
 
+use std::collections::BTreeMap;
+
 use memory_tool_core::{Batch, Change, Expected, MemoryPath, StoreError, Version};
 
 use crate::failure::Failure;
@@ -40,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) conditions: Vec<Condition>,
     pub(crate) writes: Vec<PlannedWrite>,
     pub(crate) removals: Vec<Id>,
-    /// The files after it; `None` where the index need not be written.
+    /// The index after it; `None` where it need not be written.
     pub(crate) next: Option<Index>,
 }
 
@@ -86,34 +88,42 @@ impl Request {
             plan.conditions.extend(condition(index, path, expected)?);
         }
         let Some(data_key) = sealing.data_key else { return Ok(()) };
-        let mut next = index.clone();
         for (number, change) in self.changes.iter().enumerate() {
             change.check(|path| Ok(index.node(path)))?;
             match change {
                 Change::Write { path, .. } => {
-                    let known = index.files.get(path).map(|file| file.id);
-                    let id = known.map_or_else(Id::random, Ok)?;
+                    let known = index.files.get(path);
+                    let id = known.map_or_else(Id::random, |file| Ok(file.id))?;
                     let length = self.lengths.get(number).copied().unwrap_or_default();
-                    let size = sealing.padding.noted_size(length);
-                    next.files.insert(path.clone(), FileRecord { id, data_key, size });
+                    let file = FileRecord { id, data_key, size: sealing.padding.noted_size(length) };
                     plan.writes.push(PlannedWrite { change: number, id });
+                    if known != Some(&file) {
+                        plan.next_files(index).insert(path.clone(), file);
+                    }
                 }
                 Change::Remove { path } => {
                     for (path, file) in index.at_or_beneath(path) {
-                        next.files.remove(path);
+                        plan.next_files(index).remove(path);
                         plan.removals.push(file.id);
                     }
                 }
                 Change::Rename { from, to } => {
                     for (path, file) in index.at_or_beneath(from) {
-                        next.files.remove(path);
-                        next.files.insert(path.rebase(from, to)?, *file);
+                        let files = plan.next_files(index);
+                        files.remove(path);
+                        files.insert(path.rebase(from, to)?, *file);
                     }
                 }
             }
         }
-        plan.next = (next.files != index.files).then_some(next);
         Ok(())
+    }
+}
+
+impl Plan {
+    /// The files after it, to be changed.
+    fn next_files(&mut self, index: &Index) -> &mut BTreeMap<MemoryPath, FileRecord> {
+        &mut self.next.get_or_insert_with(|| index.clone()).files
     }
 }
 

@@ -163,9 +163,14 @@ impl Rekeying<'_> {
         next: Index,
         key: &WriteKey,
     ) -> Result<bool, Failure> {
+        let revision = snapshot.index.revision + 1;
+        let next = Index { revision, ..next };
         let batch = self.shared.write_index(snapshot.require(changes)?, next, key).await?;
         match self.shared.inner.apply(batch).await {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.shared.note_revision(revision);
+                Ok(true)
+            }
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {
                 self.patience.pause().await?;
                 Ok(false)

@@ -24,8 +24,16 @@ pub(crate) struct Shared {
     pub(crate) keychain: Keychain,
     pub(crate) padding: Padding,
     pub(crate) busy_timeout: Duration,
-    /// The latest snapshot that is known. Others may have replaced the index since.
-    latest: Mutex<Option<Arc<Snapshot>>>,
+    known: Mutex<Known>,
+}
+
+/// What is known of the index from before. Others may have replaced it since.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// The latest snapshot.
+    pub(crate) latest: Option<Arc<Snapshot>>,
+    /// The revision of the index that it cannot be behind, unless somebody put an older one back.
+    pub(crate) revision: u64,
 }
 
 impl fmt::Debug for Shared {
@@ -39,25 +47,31 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(crate) fn new(inner: Box<dyn Store>, keychain: Keychain, padding: Padding, busy_timeout: Duration) -> Self {
-        Self { inner, keychain, padding, busy_timeout, latest: Mutex::default() }
+        Self { inner, keychain, padding, busy_timeout, known: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
-        // It holds a pointer, which is whole even if a holder panicked.
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // It holds a pointer and a number, which are whole even if a holder panicked.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn latest(&self) -> Option<Arc<Snapshot>> {
+    pub(crate) fn known(&self) -> Known {
         self.lock().clone()
     }
 
     pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
-        *self.lock() = Some(snapshot);
+        *self.lock() = Known { revision: snapshot.index.revision, latest: Some(snapshot) };
+    }
+
+    /// Notes that the index was written.
+    pub(crate) fn note_revision(&self, revision: u64) {
+        let mut known = self.lock();
+        known.revision = known.revision.max(revision);
     }
 
     /// A snapshot to begin with, which need not hold any more.
     pub(crate) async fn latest_or_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        match self.latest() {
+        match self.known().latest {
             Some(latest) => Ok(latest),
             None => self.snapshot().await,
         }

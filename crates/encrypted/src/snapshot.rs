@@ -16,7 +16,7 @@ use crate::index::Index;
 use crate::keys::KeyError;
 use crate::object::{offload, open};
 use crate::patience::Patience;
-use crate::shared::Shared;
+use crate::shared::{Known, Shared};
 
 /// What a store held at one moment.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ impl Shared {
     /// What the store holds at a moment between the call and the answer: the latest snapshot itself where nothing changed since.
     pub(crate) async fn snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
         let mut patience = Patience::of(self.busy_timeout);
-        let latest = self.latest();
+        let known = self.known();
         loop {
             let first = self.fetch(IndexCopy::First).await?;
-            if let Some(latest) = latest.as_ref().filter(|latest| latest.first == first.found) {
+            if let Some(latest) = known.latest.as_ref().filter(|latest| latest.first == first.found) {
                 match &latest.second {
                     None => return Ok(Arc::clone(latest)),
                     Some(second) if *second == self.fetch(IndexCopy::Second).await?.found => {
@@ -77,8 +77,7 @@ impl Shared {
                     Some(_) => {}
                 }
             }
-            let known = latest.as_ref().map(|latest| &latest.index).filter(|index| index.exists());
-            if let Some(snapshot) = self.decide(known, first).await? {
+            if let Some(snapshot) = self.decide(&known, first).await? {
                 let snapshot = Arc::new(snapshot);
                 self.keep(Arc::clone(&snapshot));
                 return Ok(snapshot);
@@ -88,11 +87,13 @@ impl Shared {
     }
 
     /// The snapshot that the two copies make; `None` where they were replaced while they were read.
-    async fn decide(&self, known: Option<&Index>, first: Fetched) -> Result<Option<Snapshot>, Failure> {
+    async fn decide(&self, known: &Known, first: Fetched) -> Result<Option<Snapshot>, Failure> {
+        let known_store = known.latest.as_ref().map(|latest| &latest.index).filter(|index| index.exists());
+        let known_store = known_store.map(|index| index.store);
         let first_found = first.found.clone();
         let opened_first = self.open_copy(IndexCopy::First, first).await;
-        if let (Ok(index), Some(known)) = (&opened_first, known)
-            && index.store == known.store
+        if let Ok(index) = &opened_first
+            && known_store == Some(index.store)
             && index.revision >= known.revision
         {
             return Ok(opened_first.ok().map(|index| Snapshot { index, first: first_found, second: None }));
@@ -102,9 +103,9 @@ impl Shared {
         let opened_second = self.open_copy(IndexCopy::Second, second).await;
         let is_new = (&first_found, &second_found) == (&Found::Nothing, &Found::Nothing);
         let chosen = if is_new {
-            self.expect_nothing(known).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
+            self.expect_nothing(known_store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
         } else {
-            choose(known.map(|known| known.store), opened_first, opened_second)
+            choose(known_store, opened_first, opened_second)
         };
         if let Ok((index, IndexCopy::First)) = chosen {
             return Ok(Some(Snapshot { index, first: first_found, second: None }));
@@ -147,8 +148,8 @@ impl Shared {
     }
 
     /// Checks that there is nothing where there is no index.
-    async fn expect_nothing(&self, known: Option<&Index>) -> Result<(), Failure> {
-        if known.is_some() {
+    async fn expect_nothing(&self, known_store: Option<Id>) -> Result<(), Failure> {
+        if known_store.is_some() {
             return Err(EncryptionError::IndexGone.into());
         }
         let files = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
@@ -162,11 +163,11 @@ impl Shared {
 
 /// The better one of the two copies: that of the store that is known, and the newer one.
 fn choose(
-    known: Option<Id>,
+    known_store: Option<Id>,
     first: Result<Index, Failure>,
     second: Result<Index, Failure>,
 ) -> Result<(Index, IndexCopy), Failure> {
-    let belongs = |index: &Index| known.is_none_or(|known| index.store == known);
+    let belongs = |index: &Index| known_store.is_none_or(|store| index.store == store);
     let (index, copy) = match (first, second) {
         (Ok(first), Ok(second)) => match (belongs(&first), belongs(&second)) {
             (true, true) if first.store != second.store => return Err(EncryptionError::OtherStore.into()),

@@ -91,6 +91,7 @@ impl Shared {
         missing: &BTreeSet<Id>,
     ) -> Result<Attempt, Failure> {
         let mut batch = snapshot.require(Batch::new())?;
+        let mut revision = snapshot.index.revision;
         for Condition { id, version, .. } in &plan.conditions {
             batch = batch.require(Place::Content(*id).path(), Expected::Version(version.clone()));
         }
@@ -104,11 +105,15 @@ impl Shared {
                 batch = batch.remove(Place::Content(*id).path()).map_err(StoreError::from)?;
             }
             if let Some(next) = plan.next {
-                batch = self.write_index(batch, next, &key).await?;
+                revision += 1;
+                batch = self.write_index(batch, Index { revision, ..next }, &key).await?;
             }
         }
         match self.inner.apply(batch).await {
-            Ok(()) => Ok(Attempt::Done),
+            Ok(()) => {
+                self.note_revision(revision);
+                Ok(Attempt::Done)
+            }
             Err(error) => judge(error, &plan.conditions),
         }
     }
@@ -128,9 +133,8 @@ impl Shared {
         offload(content.len(), move || seal(&header, &cipher, padding, &content)).await?
     }
 
-    /// Writes both copies of the index as it will be, with a slot for the data key that it is encrypted with.
+    /// Writes both copies of the index, with a slot for the data key that it is encrypted with.
     pub(crate) async fn write_index(&self, batch: Batch, mut next: Index, key: &WriteKey) -> Result<Batch, Failure> {
-        next.revision += 1;
         if next.slot(key.slot.data_key).is_none() {
             next.slots.push(key.slot.clone());
         }

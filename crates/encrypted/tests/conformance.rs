@@ -3,6 +3,8 @@
 //!
 //! The test starts itself again as the program that serves a store and is killed.
 
+#![allow(clippy::print_stdout, reason = "a test without a harness reports by printing")]
+
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};

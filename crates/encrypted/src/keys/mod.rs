@@ -14,7 +14,7 @@ use memory_tool_core::BoxError;
 use zeroize::{Zeroize, Zeroizing};
 
 pub use self::passphrase::{DEFAULT_PASSPHRASE_COST, Passphrase, PassphraseCost};
-pub use self::raw::{KeyTextError, RawKey};
+pub use self::raw::{KeySourceError, RawKey};
 pub use self::ring::KeyRing;
 
 /// The number of bytes of a key.

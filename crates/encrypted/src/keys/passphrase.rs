@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::cipher::{Cipher, Nonce};
 use crate::keys::raw::{unwrap_under, wrap_under};
 use crate::keys::secret_file::read_secret;
-use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider, KeyTextError};
+use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider, KeySourceError};
 
 /// What it costs to try a passphrase, unless another cost is set: the second recommendation of RFC 9106, 64 MiB of memory. It is
 /// more than what OWASP asks for at least, 19 MiB and two passes.
@@ -91,19 +91,19 @@ impl Passphrase {
     /// A passphrase of the default cost and with the id `passphrase`.
     ///
     /// # Errors
-    /// [`KeyTextError::EmptyPassphrase`].
-    pub fn new(passphrase: impl Into<String>) -> Result<Self, KeyTextError> {
+    /// [`KeySourceError::EmptyPassphrase`].
+    pub fn new(passphrase: impl Into<String>) -> Result<Self, KeySourceError> {
         Self::from_bytes(Zeroizing::new(passphrase.into().into_bytes()))
     }
 
     /// The passphrase in a file, without a line break at its end.
     ///
     /// # Errors
-    /// [`KeyTextError::File`] where it cannot be read, or where others than its owner can read or write it;
-    /// [`KeyTextError::EmptyPassphrase`].
-    pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeyTextError> {
+    /// [`KeySourceError::File`] where it cannot be read, or where others than its owner can read or write it;
+    /// [`KeySourceError::EmptyPassphrase`].
+    pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
-        let mut content = read_secret(path.clone()).await.map_err(|source| KeyTextError::File { path, source })?;
+        let mut content = read_secret(path.clone()).await.map_err(|source| KeySourceError::File { path, source })?;
         for end in [b'\n', b'\r'] {
             if content.last() == Some(&end) {
                 content.pop();
@@ -115,14 +115,14 @@ impl Passphrase {
     /// The passphrase in the variable `name` of the environment.
     ///
     /// # Errors
-    /// [`KeyTextError::NotInEnvironment`]; [`KeyTextError::EmptyPassphrase`].
-    pub fn from_environment(name: &str) -> Result<Self, KeyTextError> {
-        Self::new(env::var(name).map_err(|_| KeyTextError::NotInEnvironment { name: name.to_owned() })?)
+    /// [`KeySourceError::NotInEnvironment`]; [`KeySourceError::EmptyPassphrase`].
+    pub fn from_environment(name: &str) -> Result<Self, KeySourceError> {
+        Self::new(env::var(name).map_err(|_| KeySourceError::NotInEnvironment { name: name.to_owned() })?)
     }
 
-    fn from_bytes(passphrase: Zeroizing<Vec<u8>>) -> Result<Self, KeyTextError> {
+    fn from_bytes(passphrase: Zeroizing<Vec<u8>>) -> Result<Self, KeySourceError> {
         if passphrase.is_empty() {
-            return Err(KeyTextError::EmptyPassphrase);
+            return Err(KeySourceError::EmptyPassphrase);
         }
         let id = KeyId("passphrase".into());
         Ok(Self { id, passphrase: Arc::new(passphrase), cost: DEFAULT_PASSPHRASE_COST })
@@ -258,6 +258,6 @@ mod tests {
 
     #[test]
     fn an_empty_passphrase_is_none() {
-        assert!(matches!(Passphrase::new(""), Err(KeyTextError::EmptyPassphrase)));
+        assert!(matches!(Passphrase::new(""), Err(KeySourceError::EmptyPassphrase)));
     }
 }

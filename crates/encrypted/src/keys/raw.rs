@@ -68,34 +68,34 @@ impl RawKey {
     /// ignored.
     ///
     /// # Errors
-    /// [`KeyTextError::NotAKey`].
-    pub fn from_text(text: &str) -> Result<Self, KeyTextError> {
+    /// [`KeySourceError::NotAKey`].
+    pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
         let text = text.trim();
-        let bytes = hexadecimal(text).or_else(|| base64(text)).ok_or(KeyTextError::NotAKey)?;
+        let bytes = hexadecimal(text).or_else(|| base64(text)).ok_or(KeySourceError::NotAKey)?;
         Ok(Self::new(DataKey::from_bytes(*bytes)))
     }
 
     /// The key in a file, as text or as 32 bytes.
     ///
     /// # Errors
-    /// [`KeyTextError::File`] where it cannot be read, or where others than its owner can read or write it;
-    /// [`KeyTextError::NotAKey`].
-    pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeyTextError> {
+    /// [`KeySourceError::File`] where it cannot be read, or where others than its owner can read or write it;
+    /// [`KeySourceError::NotAKey`].
+    pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
-        let content = read_secret(path.clone()).await.map_err(|source| KeyTextError::File { path, source })?;
+        let content = read_secret(path.clone()).await.map_err(|source| KeySourceError::File { path, source })?;
         if let Ok(bytes) = <[u8; KEY_BYTES]>::try_from(content.as_slice()) {
             return Ok(Self::from_bytes(bytes));
         }
-        Self::from_text(std::str::from_utf8(&content).map_err(|_| KeyTextError::NotAKey)?)
+        Self::from_text(std::str::from_utf8(&content).map_err(|_| KeySourceError::NotAKey)?)
     }
 
     /// The key in the variable `name` of the environment, as text.
     ///
     /// # Errors
-    /// [`KeyTextError::NotInEnvironment`]; [`KeyTextError::NotAKey`].
-    pub fn from_environment(name: &str) -> Result<Self, KeyTextError> {
+    /// [`KeySourceError::NotInEnvironment`]; [`KeySourceError::NotAKey`].
+    pub fn from_environment(name: &str) -> Result<Self, KeySourceError> {
         let text = env::var(name).map(Zeroizing::new);
-        Self::from_text(&text.map_err(|_| KeyTextError::NotInEnvironment { name: name.to_owned() })?)
+        Self::from_text(&text.map_err(|_| KeySourceError::NotInEnvironment { name: name.to_owned() })?)
     }
 
     /// The key by another name, such as that of the year in which it was made.
@@ -184,7 +184,7 @@ pub(crate) fn unwrap_under(cipher: &Cipher, associated: &[u8], wrapped: &[u8]) -
 /// Why a key or passphrase could not be had from where it is kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyTextError {
+pub enum KeySourceError {
     /// It is no key.
     #[error("it is not a key: 64 hexadecimal digits, or 32 bytes in base64")]
     NotAKey,
@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(*RawKey::from_text(&text).unwrap().to_hex(), HEX, "{text}");
         }
         for text in ["", "00", &HEX[1..], &format!("{HEX}00"), &HEX.replace('f', "g"), "AAECAwQF", &"é".repeat(32)] {
-            assert!(matches!(RawKey::from_text(text), Err(KeyTextError::NotAKey)), "{text}");
+            assert!(matches!(RawKey::from_text(text), Err(KeySourceError::NotAKey)), "{text}");
         }
     }
 
