@@ -7,7 +7,7 @@ use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreErr
 use memory_tool_sqlite::{Problem, StoreName};
 use serde::Serialize;
 
-use crate::arguments::VerifyArguments;
+use crate::arguments::{StoreArgument, VerifyArguments};
 use crate::failure::{Failure, on_one_line, with_causes};
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
@@ -25,9 +25,8 @@ pub(crate) enum Soundness {
 
 /// Looks at all that is stored and prints what is wrong with it.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Soundness, Failure> {
-    let url = &arguments.store.url;
-    expect_store(url)?;
-    let findings = start_runtime()?.block_on(verify(url))?;
+    expect_store(&arguments.store.url)?;
+    let findings = start_runtime()?.block_on(verify(&arguments.store))?;
     let text = if arguments.json { to_json(&findings)? } else { findings.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: the status says it, too.
     write_line(&mut io::stdout().lock(), text)?;
@@ -45,15 +44,16 @@ fn expect_store(url: &StoreUrl) -> Result<(), Failure> {
     fs::metadata(&path).map(|_| ()).map_err(|source| Failure::NoStore { path, source })
 }
 
-async fn verify(url: &StoreUrl) -> Result<Findings, Failure> {
-    match url {
+async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
+    match &store.url {
         StoreUrl::Local(_) | StoreUrl::Bucket { .. } => {
-            Findings::default().read_files(&*store_url::open(url).await?, |_| false).await
+            Findings::default().read_files(&*store_url::open(store).await?, |_| false).await
         }
         StoreUrl::Sqlite { path, store: name } => {
-            let store = store_url::open_sqlite(path, name).await?;
+            let keys = store.encryption.key_ring().await?;
+            let database = store_url::open_sqlite(path, name).await?;
             let mut findings = Findings::default();
-            let problems = match store.verify().await {
+            let problems = match database.verify().await {
                 Ok(problems) => problems,
                 Err(error) => {
                     findings.problems.push(damage(error)?);
@@ -61,7 +61,8 @@ async fn verify(url: &StoreUrl) -> Result<Findings, Failure> {
                 }
             };
             findings.problems.extend(problems.iter().map(Problem::to_string));
-            findings.read_files(&store, |path| problems.iter().any(|problem| is_about(problem, name, path))).await
+            let memory = store.encryption.over(Box::new(database), keys).await?;
+            findings.read_files(&*memory, |path| problems.iter().any(|problem| is_about(problem, name, path))).await
         }
     }
 }
