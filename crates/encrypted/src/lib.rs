@@ -19,6 +19,8 @@ mod rekey;
 mod shared;
 mod snapshot;
 mod store;
+#[cfg(test)]
+mod vectors;
 mod write;
 
 pub use config::{DEFAULT_BUSY_TIMEOUT, EncryptedStoreBuilder, OpenError};
