@@ -4,7 +4,8 @@
 mod cipher;
 mod config;
 mod failure;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
 pub mod fuzzing;
 mod header;
 mod id;
