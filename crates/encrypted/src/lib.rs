@@ -4,7 +4,8 @@
 mod cipher;
 mod config;
 mod failure;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
 pub mod fuzzing;
 mod header;
 mod id;
@@ -19,6 +20,8 @@ mod rekey;
 mod shared;
 mod snapshot;
 mod store;
+#[cfg(test)]
+mod vectors;
 mod write;
 
 pub use config::{DEFAULT_BUSY_TIMEOUT, EncryptedStoreBuilder, OpenError};
