@@ -204,6 +204,23 @@ fn a_damaged_file_is_found_and_harms_no_other() {
     assert!(!errors.contains(SECRET), "{errors}");
 }
 
+#[test]
+fn what_is_no_part_of_the_memory_is_found() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    fs::write(place.file("notes.txt"), "nobody encrypted this").unwrap();
+    fs::remove_file(place.file("index-2")).unwrap();
+    let found = "a copy of the index cannot be used: the stored object /memories/index-2 is not as it was written: it is gone\n\
+                 /memories/notes.txt is no part of the encrypted memory\n\
+                 2 problems found\n";
+    assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));
+    fs::remove_file(place.file("notes.txt")).unwrap();
+    assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
+    assert_eq!(run(&store, &["verify"], &key), reply("2 files, 74 bytes: no problem found"));
+}
+
 fn create_files(store: &OsString, key: &[OsString]) {
     let mut command = program();
     let mut session = Session::start_as(command.arg("run").arg("--store").arg(store).args(key));

@@ -88,7 +88,7 @@ impl Shared {
     }
 
     /// Looks until the index is the same before and after it: then what was seen, a failure or not, is from one moment.
-    async fn while_index_holds<T, F>(&self, look: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
+    pub(crate) async fn while_index_holds<T, F>(&self, look: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -165,7 +165,7 @@ impl Shared {
 }
 
 /// The id of the file whose ciphertext lies there.
-fn id_of(path: &MemoryPath) -> Option<Id> {
+pub(crate) fn id_of(path: &MemoryPath) -> Option<Id> {
     let mut names = path.segments();
     let id = names.next().and_then(Id::parse)?;
     names.next().is_none().then_some(id)

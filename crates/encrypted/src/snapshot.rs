@@ -36,7 +36,7 @@ enum Found {
 }
 
 /// A copy of the index as it was fetched.
-struct Fetched {
+pub(crate) struct Fetched {
     found: Found,
     stored: Vec<u8>,
 }
@@ -117,7 +117,7 @@ impl Shared {
         chosen.map(|(index, _)| Some(Snapshot { index, first: first_found, second: Some(second_found) }))
     }
 
-    async fn fetch(&self, copy: IndexCopy) -> Result<Fetched, Failure> {
+    pub(crate) async fn fetch(&self, copy: IndexCopy) -> Result<Fetched, Failure> {
         let node = self.inner.read(&Place::Index(copy).path()).await.map_err(Failure::of_inner)?;
         Ok(match node {
             Node::Absent => Fetched { found: Found::Nothing, stored: Vec::new() },
@@ -126,7 +126,7 @@ impl Shared {
         })
     }
 
-    async fn open_copy(&self, copy: IndexCopy, fetched: Fetched) -> Result<Index, Failure> {
+    pub(crate) async fn open_copy(&self, copy: IndexCopy, fetched: Fetched) -> Result<Index, Failure> {
         let place = Place::Index(copy);
         let damaged = |damage| Failure::damaged(place.path(), damage);
         match fetched.found {

@@ -10,6 +10,7 @@ use crate::header::{IndexCopy, Place, has_magic};
 use crate::keys::KeyRing;
 use crate::rekey::{RekeyProgress, RekeyReport};
 use crate::shared::Shared;
+use crate::verify::Problem;
 
 /// Claude's memory, encrypted, in any other store.
 ///
@@ -69,6 +70,15 @@ impl EncryptedStore {
             }
         }
         Ok(false)
+    }
+
+    /// Looks for what is wrong in the store beneath and shows in no file: a copy of the index that is damaged or older than the
+    /// other, and files that are no part of the memory. Whether the files themselves are whole, [`Store::read`] says.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`].
+    pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
+        self.shared.verify().await.map_err(|failure| failure.during("verifying"))
     }
 
     pub(crate) fn of(shared: Shared) -> Self {
