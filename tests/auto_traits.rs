@@ -5,6 +5,9 @@ use std::sync::Arc;
 use memory_tool_core::{
     Batch, Command, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Reply, Store, StoreError,
 };
+use memory_tool_encrypted::{
+    EncryptedStore, EncryptedStoreBuilder, KeyProvider, KeyRing, Passphrase, RawKey, RekeyProgress,
+};
 use memory_tool_local::{LocalStore, LocalStoreBuilder, OpenError};
 use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, SqliteStoreBuilder};
@@ -24,6 +27,8 @@ fn types_may_be_shared_between_threads() {
     shared_between_threads::<(Batch, Command, Error, MemoryPath, Reply, StoreError)>();
     shared_between_threads::<(InMemoryStore, LocalStore, LocalStoreBuilder, OpenError)>();
     shared_between_threads::<(BucketStore, BucketStoreBuilder, memory_tool_object_store::OpenError)>();
+    shared_between_threads::<(EncryptedStore, EncryptedStoreBuilder, memory_tool_encrypted::OpenError)>();
+    shared_between_threads::<(KeyRing, Passphrase, RawKey, Arc<dyn KeyProvider>)>();
     shared_between_threads::<(SqliteStore, SqliteStoreBuilder, memory_tool_sqlite::OpenError)>();
 }
 
@@ -39,4 +44,13 @@ fn futures_may_be_spawned() {
     drop(spawned(LocalStore::open("never opened: the future is dropped")));
     drop(spawned(BucketStore::open(Arc::new(InMemory::new()), "never opened".into())));
     drop(spawned(SqliteStore::open("never opened: the future is dropped")));
+    let keys = KeyRing::new(RawKey::from_bytes([0; 32]));
+    drop(spawned(EncryptedStore::open(InMemoryStore::new(), keys)));
+    drop(spawned(RawKey::from_file("never read: the future is dropped")));
+}
+
+/// Is never called: it is enough that it can be written.
+#[expect(dead_code, reason = "the compiler says what the test is about")]
+fn spawned_rekeying(store: &EncryptedStore) -> impl Future + Send {
+    store.rekey(drop::<RekeyProgress>)
 }

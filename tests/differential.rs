@@ -9,10 +9,14 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Expected, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, Version,
+    Batch, Engine, Expected, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult,
+    Version,
 };
+use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_object_store::BucketStore;
 use memory_tool_sqlite::SqliteStore;
@@ -197,6 +201,34 @@ async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<
     Ok(())
 }
 
+/// Two sessions of one memory, that take turns: each has to see what the other did.
+#[derive(Debug)]
+struct Alternating {
+    sessions: [EncryptedStore; 2],
+    calls: AtomicUsize,
+}
+
+impl Alternating {
+    fn session(&self) -> &EncryptedStore {
+        &self.sessions[self.calls.fetch_add(1, Ordering::Relaxed) / 3 % 2]
+    }
+}
+
+#[async_trait]
+impl Store for Alternating {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.session().read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.session().list(directory).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.session().apply(batch).await
+    }
+}
+
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
@@ -239,6 +271,22 @@ proptest! {
         block_on(async {
             let store = BucketStore::open(Arc::new(InMemory::new()), "memory".into()).await.unwrap();
             compare(store, &steps, options).await
+        })?;
+    }
+
+    /// Two sessions, one with padding and under another key, so that each finds what it would not have written itself.
+    #[test]
+    fn the_encrypted_store_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let inner = Arc::new(InMemoryStore::new());
+            let key = |byte| RawKey::from_bytes([byte; 32]);
+            let plain = EncryptedStore::builder(Arc::clone(&inner), KeyRing::new(key(1)).with(key(2)));
+            let padded = EncryptedStore::builder(inner, KeyRing::new(key(2)).with(key(1))).padding(Padding::Padme);
+            let sessions = [plain.open().await.unwrap(), padded.open().await.unwrap()];
+            compare(Alternating { sessions, calls: AtomicUsize::new(0) }, &steps, options).await
         })?;
     }
 }

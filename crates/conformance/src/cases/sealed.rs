@@ -32,7 +32,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     sealed_case!("sealed.names", "no name of a file or directory is seen beneath the encryption", names),
     sealed_case!(
         "sealed.nonces",
-        "no ciphertext comes twice, not of the same text in another file, nor written again",
+        "a text that is written again, or to another file, makes a ciphertext that never was before",
         nonces
     ),
     sealed_case!(
@@ -145,15 +145,24 @@ async fn names(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
     let (store, beneath) = (subject.store()?, subject.beneath().await?);
-    let mut seen: Vec<Vec<u8>> = Vec::new();
+    // Each ciphertext that ever was, and where it stood.
+    let mut seen: Vec<(Vec<u8>, MemoryPath)> = Vec::new();
     for round in 0..3 {
         for file in ["/memories/a", "/memories/b"] {
             store.apply(Batch::new().write(path(file)?, b"0123456789abcdef0123456789abcdef".to_vec())?).await?;
-        }
-        let sealed: Vec<_> = sealed_files(&*beneath).await?.into_iter().map(|(_, sealed)| sealed).collect();
-        for ciphertext in sealed {
-            check(!seen.contains(&ciphertext), || format!("in round {round} a ciphertext came again"))?;
-            seen.push(ciphertext);
+            let mut is_new = false;
+            for (place, ciphertext) in sealed_files(&*beneath).await? {
+                match seen.iter().find(|(known, _)| *known == ciphertext) {
+                    Some((_, known_place)) => check(*known_place == place, || {
+                        format!("in round {round} a ciphertext stood at {known_place} and at {place}")
+                    })?,
+                    None => {
+                        is_new = true;
+                        seen.push((ciphertext, place));
+                    }
+                }
+            }
+            check(is_new, || format!("in round {round} {file} was written, and no ciphertext is new"))?;
         }
     }
     Ok(())

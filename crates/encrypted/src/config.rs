@@ -1,0 +1,84 @@
+//! Opening an [`EncryptedStore`]: its options, and what can be wrong.
+
+use std::fmt;
+use std::time::Duration;
+
+use memory_tool_core::{Store, StoreError};
+
+use crate::failure::{EncryptionError, Failure};
+use crate::keychain::Keychain;
+use crate::keys::KeyRing;
+use crate::padding::Padding;
+use crate::shared::Shared;
+use crate::store::EncryptedStore;
+
+/// How long an operation goes on while others change the store, unless another time is set.
+pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Options of an [`EncryptedStore`]. Made by [`EncryptedStore::builder`].
+#[must_use]
+pub struct EncryptedStoreBuilder {
+    inner: Box<dyn Store>,
+    keys: KeyRing,
+    padding: Padding,
+    busy_timeout: Duration,
+}
+
+impl EncryptedStoreBuilder {
+    pub(crate) fn new(inner: Box<dyn Store>, keys: KeyRing) -> Self {
+        Self { inner, keys, padding: Padding::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT }
+    }
+
+    /// To what sizes files are filled up that are written from now on. Default: [`Padding::None`].
+    pub fn padding(mut self, padding: Padding) -> Self {
+        self.padding = padding;
+        self
+    }
+
+    /// How long an operation goes on while others change the store again and again, before it fails as
+    /// [`Busy`](memory_tool_core::FailureKind::Busy), with nothing changed. Default: [`DEFAULT_BUSY_TIMEOUT`].
+    pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
+        self.busy_timeout = busy_timeout;
+        self
+    }
+
+    /// Opens the store. It comes into being with the first write: until then nothing says whether a key is the right one.
+    ///
+    /// # Errors
+    /// [`OpenError`] with the cause as its source.
+    pub async fn open(self) -> Result<EncryptedStore, OpenError> {
+        let Self { inner, keys, padding, busy_timeout } = self;
+        let shared = Shared::new(inner, Keychain::new(keys), padding, busy_timeout);
+        shared.snapshot().await?;
+        Ok(EncryptedStore::of(shared))
+    }
+}
+
+impl fmt::Debug for EncryptedStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut options = f.debug_struct("EncryptedStoreBuilder");
+        options.field("inner", &self.inner).field("keys", &self.keys);
+        options.field("padding", &self.padding).field("busy_timeout", &self.busy_timeout).finish()
+    }
+}
+
+/// Why a store could not be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// What is stored is not an encrypted memory that the key ring opens.
+    #[error("cannot open the encrypted memory store")]
+    Encryption(#[source] EncryptionError),
+    /// The store beneath failed, or the system did.
+    #[error("cannot read the store beneath the encryption")]
+    Store(#[source] StoreError),
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Encryption(error) => Self::Encryption(error),
+            other => Self::Store(other.during("opening")),
+        }
+    }
+}

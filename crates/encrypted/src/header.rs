@@ -1,0 +1,233 @@
+//! [`Header`]: what a stored object says of itself in the clear, and how it is taken apart. `docs/encryption.md` describes each
+//! byte.
+//!
+//! A header is authenticated together with what follows it. Until then nothing that it says is true, and nothing of it is used but
+//! to find the key.
+
+use memory_tool_core::MemoryPath;
+
+use crate::cipher::{NONCE_BYTES, Nonce, TAG_BYTES};
+use crate::failure::Damage;
+use crate::id::{ID_BYTES, Id};
+use crate::keys::KeyId;
+
+/// The version of the format that this crate writes, and the only one that it knows.
+pub(crate) const FORMAT_VERSION: u8 = 1;
+
+/// The first bytes of every stored object. The first is no text, and the last show whether line breaks were converted.
+const MAGIC: [u8; 8] = *b"\x8dMTE\r\n\x1a\n";
+
+/// The length of the header of a content. That of an index has the slots in addition.
+pub(crate) const HEADER_BYTES: usize = 92;
+
+/// By how many bytes a stored content is longer than the content, without padding.
+pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
+
+const KIND_INDEX: u8 = 1;
+const KIND_CONTENT: u8 = 2;
+const FLAG_PADDED: u8 = 1;
+
+/// The only place where a stored object is good.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    Index(IndexCopy),
+    Content(Id),
+}
+
+/// One of the two copies of the index.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum IndexCopy {
+    First,
+    Second,
+}
+
+impl Place {
+    /// Where it lies in the store beneath.
+    pub(crate) fn path(self) -> MemoryPath {
+        let name = match self {
+            Self::Index(copy) => format!("index-{}", copy.number()),
+            Self::Content(id) => id.to_string(),
+        };
+        // Both are legal names. If one were not, nothing would be found at the root, which is a directory.
+        MemoryPath::root().child(&name).unwrap_or_else(|_| MemoryPath::root())
+    }
+
+    fn kind(self) -> u8 {
+        match self {
+            Self::Index(_) => KIND_INDEX,
+            Self::Content(_) => KIND_CONTENT,
+        }
+    }
+
+    fn id(self) -> Id {
+        match self {
+            Self::Index(copy) => {
+                let mut bytes = [0; ID_BYTES];
+                bytes[ID_BYTES - 1] = copy.number();
+                Id::from_bytes(bytes)
+            }
+            Self::Content(id) => id,
+        }
+    }
+}
+
+impl IndexCopy {
+    fn number(self) -> u8 {
+        match self {
+            Self::First => 1,
+            Self::Second => 2,
+        }
+    }
+}
+
+/// A data key, wrapped by a key that a key ring may have.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Slot {
+    pub(crate) data_key: Id,
+    pub(crate) key: KeyId,
+    pub(crate) wrapped: Vec<u8>,
+}
+
+/// What a stored object says of itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Header {
+    pub(crate) kind: u8,
+    pub(crate) is_padded: bool,
+    pub(crate) store: Id,
+    /// The id of the file, or the number of the copy of the index.
+    pub(crate) place: Id,
+    pub(crate) data_key: Id,
+    pub(crate) nonce: Nonce,
+    /// The data keys, where it is an index.
+    pub(crate) slots: Vec<Slot>,
+}
+
+impl Header {
+    pub(crate) fn new(place: Place, store: Id, data_key: Id, is_padded: bool, nonce: Nonce) -> Self {
+        Self { kind: place.kind(), is_padded, store, place: place.id(), data_key, nonce, slots: Vec::new() }
+    }
+
+    /// Checks that this is where it was encrypted for.
+    pub(crate) fn expect_place(&self, place: Place) -> Result<(), Damage> {
+        if (self.kind, self.place) == (place.kind(), place.id()) { Ok(()) } else { Err(Damage::OtherPlace) }
+    }
+
+    /// Checks that this is the store that it was encrypted for.
+    pub(crate) fn expect_store(&self, store: Id) -> Result<(), Damage> {
+        if self.store == store { Ok(()) } else { Err(Damage::OtherStore) }
+    }
+
+    /// Appends the header of a ciphertext of that many bytes, its tag included. `None` where a slot is too long to be written.
+    pub(crate) fn encode(&self, sealed_bytes: usize, buffer: &mut Vec<u8>) -> Option<()> {
+        buffer.extend_from_slice(&MAGIC);
+        buffer.extend_from_slice(&[FORMAT_VERSION, self.kind, if self.is_padded { FLAG_PADDED } else { 0 }, 0]);
+        for id in [self.store, self.place, self.data_key] {
+            buffer.extend_from_slice(id.as_bytes());
+        }
+        buffer.extend_from_slice(&self.nonce.0);
+        buffer.extend_from_slice(&u64::try_from(sealed_bytes).ok()?.to_be_bytes());
+        if self.kind == KIND_INDEX {
+            encode_slots(&self.slots, buffer)?;
+        }
+        Some(())
+    }
+}
+
+fn encode_slots(slots: &[Slot], buffer: &mut Vec<u8>) -> Option<()> {
+    buffer.extend_from_slice(&u16::try_from(slots.len()).ok()?.to_be_bytes());
+    for Slot { data_key, key, wrapped } in slots {
+        buffer.extend_from_slice(data_key.as_bytes());
+        buffer.push(u8::try_from(key.as_str().len()).ok()?);
+        buffer.extend_from_slice(key.as_str().as_bytes());
+        buffer.extend_from_slice(&u16::try_from(wrapped.len()).ok()?.to_be_bytes());
+        buffer.extend_from_slice(wrapped);
+    }
+    Some(())
+}
+
+/// Whether a stored object begins as those of an encrypted store do.
+pub(crate) fn has_magic(stored: &[u8]) -> bool {
+    stored.starts_with(&MAGIC)
+}
+
+/// Takes a stored object apart: its header, and where the ciphertext begins.
+pub(crate) fn parse(stored: &[u8]) -> Result<(Header, usize), Damage> {
+    let mut reader = Reader { rest: stored };
+    reader.expect_magic()?;
+    let found = reader.byte()?;
+    if found != FORMAT_VERSION {
+        return Err(Damage::UnknownFormat { found, known: FORMAT_VERSION });
+    }
+    let [kind, flags, reserved] = reader.array()?;
+    if flags & !FLAG_PADDED != 0 || reserved != 0 {
+        return Err(Damage::Header("it has flags that nobody knows"));
+    }
+    let (store, place, data_key) = (reader.id()?, reader.id()?, reader.id()?);
+    let nonce = Nonce(reader.array::<NONCE_BYTES>()?);
+    let sealed_bytes = u64::from_be_bytes(reader.array()?);
+    let slots = match kind {
+        KIND_INDEX => reader.slots()?,
+        KIND_CONTENT => Vec::new(),
+        _ => return Err(Damage::Header("it is neither an index nor a content")),
+    };
+    if sealed_bytes < TAG_BYTES as u64 {
+        return Err(Damage::Header("its ciphertext is too short to be one"));
+    }
+    match (reader.rest.len() as u64).cmp(&sealed_bytes) {
+        std::cmp::Ordering::Less => return Err(Damage::Truncated),
+        std::cmp::Ordering::Greater => return Err(Damage::TrailingBytes),
+        std::cmp::Ordering::Equal => {}
+    }
+    let header = Header { kind, is_padded: flags & FLAG_PADDED != 0, store, place, data_key, nonce, slots };
+    Ok((header, stored.len() - reader.rest.len()))
+}
+
+/// What has not been read yet. Who wants more than there is finds a stored object whose end is missing.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn expect_magic(&mut self) -> Result<(), Damage> {
+        match self.rest.strip_prefix(&MAGIC) {
+            Some(rest) => self.rest = rest,
+            None if MAGIC.starts_with(self.rest) => return Err(Damage::Truncated),
+            None => return Err(Damage::NotEncrypted),
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], Damage> {
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Damage::Truncated)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Damage> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Damage::Truncated)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    fn byte(&mut self) -> Result<u8, Damage> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn id(&mut self) -> Result<Id, Damage> {
+        self.array().map(Id::from_bytes)
+    }
+
+    fn slots(&mut self) -> Result<Vec<Slot>, Damage> {
+        let count = u16::from_be_bytes(self.array()?);
+        (0..count).map(|_| self.slot()).collect()
+    }
+
+    fn slot(&mut self) -> Result<Slot, Damage> {
+        let data_key = self.id()?;
+        let length = self.byte()?.into();
+        let key = std::str::from_utf8(self.bytes(length)?).ok().and_then(|key| key.parse().ok());
+        let length = u16::from_be_bytes(self.array()?).into();
+        let wrapped = self.bytes(length)?.to_vec();
+        Ok(Slot { data_key, key: key.ok_or(Damage::Header("the name of a key is none"))?, wrapped })
+    }
+}

@@ -1,0 +1,206 @@
+//! Rekeying: everything is encrypted anew under the primary of the key ring, a few files at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, Expected, MemoryPath, StoreError, Version};
+use zeroize::Zeroizing;
+
+use crate::failure::{EncryptionError, Failure};
+use crate::header::{Place, Slot};
+use crate::id::Id;
+use crate::index::{FileRecord, Index};
+use crate::keychain::WriteKey;
+use crate::keys::KeyId;
+use crate::patience::Patience;
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+
+/// How many files are encrypted anew in one batch, so that the index is not written for each.
+const FILES_AT_ONCE: usize = 32;
+
+/// How many bytes of ciphertexts a batch has before it takes no further file.
+const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// How far rekeying has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct RekeyProgress {
+    /// How many files were encrypted anew.
+    pub done: usize,
+    /// How many there are in all that were or are to be encrypted anew. It may change while others use the store.
+    pub total: usize,
+}
+
+/// What rekeying has done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct RekeyReport {
+    /// How many files were encrypted anew.
+    pub rewritten: usize,
+    /// The files that are damaged, and stay as they are.
+    pub damaged: Vec<MemoryPath>,
+    /// The keys that were needed before this call, and are not any more: nothing of this memory is encrypted under a key of that
+    /// name. A passphrase that has the name of the one before it is not told from it.
+    pub no_longer_needed: Vec<KeyId>,
+    /// The keys other than the primary that something is still encrypted under.
+    pub still_needed: Vec<KeyId>,
+}
+
+/// Rekeying under way.
+struct Rekeying<'a> {
+    shared: &'a Shared,
+    fresh_key: Option<WriteKey>,
+    patience: Patience,
+    rewritten: usize,
+    damaged: BTreeMap<Id, MemoryPath>,
+}
+
+/// A file that was read to be encrypted anew.
+struct OpenedFile {
+    content: Arc<Zeroizing<Vec<u8>>>,
+    /// Of the ciphertext.
+    version: Version,
+}
+
+impl Shared {
+    pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
+        let patience = Patience::of(self.busy_timeout);
+        let rekeying = Rekeying { shared: self, fresh_key: None, patience, rewritten: 0, damaged: BTreeMap::new() };
+        rekeying.run(progress).await
+    }
+}
+
+impl Rekeying<'_> {
+    async fn run(mut self, mut progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
+        loop {
+            let snapshot = self.shared.snapshot().await?;
+            if !snapshot.index.exists() {
+                return Ok(self.report(&[], &[]));
+            }
+            let key = self.shared.primary_key(&snapshot.index, &mut self.fresh_key).await?;
+            let left = self.left(&snapshot.index, &key);
+            progress(RekeyProgress { done: self.rewritten, total: self.rewritten + left.len() });
+            if !left.is_empty() {
+                self.rewrite(&snapshot, left, &key).await?;
+                continue;
+            }
+            let slots = needed_slots(&snapshot.index, &key);
+            let next = Index { slots, ..snapshot.index.clone() };
+            if next.slots == snapshot.index.slots || self.write(&snapshot, Batch::new(), next.clone(), &key).await? {
+                return Ok(self.report(&snapshot.index.slots, &next.slots));
+            }
+        }
+    }
+
+    /// The files that are to be encrypted anew.
+    fn left(&self, index: &Index, key: &WriteKey) -> Vec<(MemoryPath, FileRecord)> {
+        let is_left = |file: &FileRecord| file.data_key != key.slot.data_key && !self.damaged.contains_key(&file.id);
+        index.files.iter().filter(|(_, file)| is_left(file)).map(|(path, file)| (path.clone(), *file)).collect()
+    }
+
+    /// Encrypts the first of the files anew, unless somebody changes them meanwhile: then nothing is done.
+    async fn rewrite(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        left: Vec<(MemoryPath, FileRecord)>,
+        key: &WriteKey,
+    ) -> Result<(), Failure> {
+        let (mut batch, mut next) = (Batch::new(), snapshot.index.clone());
+        let (mut files, mut bytes) = (0, 0);
+        for (path, file) in left {
+            if files == FILES_AT_ONCE || bytes >= BYTES_AT_ONCE {
+                break;
+            }
+            let place = Place::Content(file.id).path();
+            let Some(OpenedFile { content, version }) = self.open(snapshot, &path, &file).await? else { continue };
+            let size = self.shared.padding.noted_size(content.len());
+            let stored = self.shared.seal_content(snapshot.index.store, file.id, key, content).await?;
+            files += 1;
+            bytes += stored.len();
+            batch = batch.require(place.clone(), Expected::Version(version));
+            batch = batch.write(place, stored).map_err(StoreError::from)?;
+            next.files.insert(path, FileRecord { data_key: key.slot.data_key, size, ..file });
+        }
+        if files > 0 && self.write(snapshot, batch, next, key).await? {
+            self.rewritten += files;
+            self.patience = Patience::of(self.shared.busy_timeout);
+        }
+        Ok(())
+    }
+
+    /// The content of a file; `None` where there is none, because it is damaged or was changed meanwhile.
+    async fn open(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        path: &MemoryPath,
+        file: &FileRecord,
+    ) -> Result<Option<OpenedFile>, Failure> {
+        let opened = match self.shared.fetch_content(file.id).await {
+            Ok(stored) => {
+                let opening = self.shared.open_content(&snapshot.index, file, stored.content).await;
+                opening.map(|content| (content, stored.version))
+            }
+            Err(failure) => Err(failure),
+        };
+        match opened {
+            Ok((content, version)) => Ok(Some(OpenedFile { content: Arc::new(Zeroizing::new(content)), version })),
+            Err(Failure::Encryption(EncryptionError::Damaged { .. })) => {
+                if Arc::ptr_eq(snapshot, &self.shared.snapshot().await?) {
+                    self.damaged.insert(file.id, path.clone());
+                }
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Writes under the condition that nothing changed, and says whether that was so.
+    async fn write(
+        &mut self,
+        snapshot: &Snapshot,
+        changes: Batch,
+        next: Index,
+        key: &WriteKey,
+    ) -> Result<bool, Failure> {
+        let revision = snapshot.index.revision + 1;
+        let next = Index { revision, ..next };
+        let batch = self.shared.write_index(snapshot.require(changes)?, next, key).await?;
+        match self.shared.inner.apply(batch).await {
+            Ok(()) => {
+                self.shared.note_revision(revision);
+                Ok(true)
+            }
+            Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {
+                self.patience.pause().await?;
+                Ok(false)
+            }
+            Err(error) => Err(Failure::of_inner(error)),
+        }
+    }
+
+    fn report(self, before: &[Slot], after: &[Slot]) -> RekeyReport {
+        let names = |slots: &[Slot]| slots.iter().map(|slot| slot.key.clone()).collect::<BTreeSet<_>>();
+        let (before, mut after) = (names(before), names(after));
+        let no_longer_needed = before.difference(&after).cloned().collect();
+        after.remove(self.shared.keychain.primary_id());
+        RekeyReport {
+            rewritten: self.rewritten,
+            damaged: self.damaged.into_values().collect(),
+            no_longer_needed,
+            still_needed: after.into_iter().collect(),
+        }
+    }
+}
+
+/// The slots of the data keys that something is encrypted with, that of the primary among them.
+fn needed_slots(index: &Index, key: &WriteKey) -> Vec<Slot> {
+    let mut used: BTreeSet<_> = index.files.values().map(|file| file.data_key).collect();
+    used.insert(key.slot.data_key);
+    let mut slots = index.slots.clone();
+    slots.retain(|slot| used.contains(&slot.data_key));
+    if index.slot(key.slot.data_key).is_none() {
+        slots.push(key.slot.clone());
+    }
+    slots
+}

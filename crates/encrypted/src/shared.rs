@@ -1,0 +1,172 @@
+//! [`Shared`]: what the clones of a store have in common, and how it is read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoredFile};
+
+use crate::failure::{Damage, Failure};
+use crate::header::{OVERHEAD_BYTES, Place, parse};
+use crate::id::Id;
+use crate::index::{FileRecord, Index};
+use crate::keychain::Keychain;
+use crate::object::{offload, open};
+use crate::padding::Padding;
+use crate::patience::Patience;
+use crate::plan::version;
+use crate::snapshot::Snapshot;
+
+/// A store in use.
+pub(crate) struct Shared {
+    pub(crate) inner: Box<dyn Store>,
+    pub(crate) keychain: Keychain,
+    pub(crate) padding: Padding,
+    pub(crate) busy_timeout: Duration,
+    known: Mutex<Known>,
+}
+
+/// What is known of the index from before. Others may have replaced it since.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// The latest snapshot.
+    pub(crate) latest: Option<Arc<Snapshot>>,
+    /// The revision of the index that it cannot be behind, unless somebody put an older one back.
+    pub(crate) revision: u64,
+}
+
+impl fmt::Debug for Shared {
+    /// Without the index, which holds the names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shared = f.debug_struct("Shared");
+        shared.field("inner", &self.inner).field("keychain", &self.keychain).field("padding", &self.padding);
+        shared.field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(inner: Box<dyn Store>, keychain: Keychain, padding: Padding, busy_timeout: Duration) -> Self {
+        Self { inner, keychain, padding, busy_timeout, known: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // It holds a pointer and a number, which are whole even if a holder panicked.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn known(&self) -> Known {
+        self.lock().clone()
+    }
+
+    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
+        *self.lock() = Known { revision: snapshot.index.revision, latest: Some(snapshot) };
+    }
+
+    /// Notes that the index was written.
+    pub(crate) fn note_revision(&self, revision: u64) {
+        let mut known = self.lock();
+        known.revision = known.revision.max(revision);
+    }
+
+    /// A snapshot to begin with, which need not hold any more.
+    pub(crate) async fn latest_or_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
+        match self.known().latest {
+            Some(latest) => Ok(latest),
+            None => self.snapshot().await,
+        }
+    }
+
+    /// What is at a path.
+    pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        self.while_index_holds(|snapshot| async move { self.look_at(&snapshot.index, path).await }).await
+    }
+
+    /// The files beneath a directory.
+    pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
+        self.while_index_holds(|snapshot| async move { self.look_beneath(&snapshot.index, directory).await }).await
+    }
+
+    /// Looks until the index is the same before and after it: then what was seen, a failure or not, is from one moment.
+    pub(crate) async fn while_index_holds<T, F>(&self, look: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut patience = Patience::of(self.busy_timeout);
+        let mut snapshot = self.latest_or_snapshot().await?;
+        loop {
+            let seen = look(Arc::clone(&snapshot)).await;
+            let now = self.snapshot().await?;
+            if Arc::ptr_eq(&now, &snapshot) {
+                return seen;
+            }
+            snapshot = now;
+            patience.pause().await?;
+        }
+    }
+
+    async fn look_at(&self, index: &Index, path: &MemoryPath) -> Result<Node, Failure> {
+        let Some(file) = index.files.get(path) else { return Ok(index.node(path)) };
+        let stored = self.fetch_content(file.id).await?;
+        let content = self.open_content(index, file, stored.content).await?;
+        Ok(Node::File(StoredFile::new(content, version(file.id, &stored.version))))
+    }
+
+    /// The ciphertext of a file.
+    pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
+        let place = Place::Content(id).path();
+        match self.inner.read(&place).await.map_err(Failure::of_inner)? {
+            Node::File(stored) => Ok(stored),
+            Node::Absent => Err(Failure::damaged(place, Damage::Missing)),
+            Node::Directory => Err(Failure::damaged(place, Damage::Obstructed)),
+        }
+    }
+
+    /// Decrypts the content of a file.
+    pub(crate) async fn open_content(
+        &self,
+        index: &Index,
+        file: &FileRecord,
+        stored: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
+        let place = Place::Content(file.id);
+        let damaged = |damage| Failure::damaged(place.path(), damage);
+        let (header, head) = parse(&stored).map_err(damaged)?;
+        header.expect_store(index.store).and_then(|()| header.expect_place(place)).map_err(damaged)?;
+        let slot = index.slot(file.data_key).filter(|slot| slot.data_key == header.data_key);
+        let slot = slot.ok_or_else(|| damaged(Damage::OtherDataKey))?;
+        let cipher = self.keychain.open(slot).await?.cipher;
+        let opening = offload(stored.len(), move || open(&header, &cipher, head, stored));
+        let content = opening.await?.map_err(damaged)?;
+        if file.size.is_some_and(|size| size != content.len() as u64) {
+            return Err(damaged(Damage::Content("it has not the size that the index has for it")));
+        }
+        Ok(content)
+    }
+
+    async fn look_beneath(&self, index: &Index, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
+        let sizes = if index.beneath(directory).any(|(_, file)| file.size.is_none()) {
+            self.sizes_of_ciphertexts().await?
+        } else {
+            BTreeMap::new()
+        };
+        let size = |file: &FileRecord| {
+            // A file whose ciphertext is gone or too short is listed, too: so it can be seen, and removed.
+            let of_ciphertext = || sizes.get(&file.id).map_or(0, |size| size.saturating_sub(OVERHEAD_BYTES as u64));
+            file.size.unwrap_or_else(of_ciphertext)
+        };
+        Ok(index.beneath(directory).map(|(path, file)| FileEntry::new(path.clone(), size(file))).collect())
+    }
+
+    async fn sizes_of_ciphertexts(&self) -> Result<BTreeMap<Id, u64>, Failure> {
+        let stored = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
+        Ok(stored.into_iter().filter_map(|file| Some((id_of(&file.path)?, file.size))).collect())
+    }
+}
+
+/// The id of the file whose ciphertext lies there.
+pub(crate) fn id_of(path: &MemoryPath) -> Option<Id> {
+    let mut names = path.segments();
+    let id = names.next().and_then(Id::parse)?;
+    names.next().is_none().then_some(id)
+}

@@ -1,0 +1,212 @@
+//! How a batch is applied: planned on the index, encrypted, and put under the condition that the index is still that one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, Expected, MemoryPath, Node, StoreError};
+use zeroize::Zeroizing;
+
+use crate::cipher::Nonce;
+use crate::failure::{EncryptionError, Failure};
+use crate::header::{Header, IndexCopy, Place};
+use crate::id::Id;
+use crate::index::Index;
+use crate::keychain::WriteKey;
+use crate::object::{offload, seal};
+use crate::padding::Padding;
+use crate::patience::Patience;
+use crate::plan::{Condition, Plan, Refusal, Request, Sealing, take_apart};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+
+/// The contents of a batch, in the order of its changes.
+type Contents = Vec<Arc<Zeroizing<Vec<u8>>>>;
+
+/// What became of one attempt.
+enum Attempt {
+    Done,
+    /// The index is another by now.
+    Stale,
+    /// The ciphertext of a file that is to be removed is not there.
+    Missing,
+}
+
+impl Shared {
+    /// Applies the batch as a whole, or not at all.
+    pub(crate) async fn apply(&self, batch: Batch) -> Result<(), Failure> {
+        let (request, contents) = take_apart(batch);
+        let contents = contents.into_iter().map(|content| Arc::new(Zeroizing::new(content))).collect();
+        let mut patience = Patience::of(self.busy_timeout);
+        let mut fresh_key = None;
+        let mut missing = BTreeSet::new();
+        let mut snapshot = self.latest_or_snapshot().await?;
+        loop {
+            let key = self.write_key(&request, &snapshot.index, &mut fresh_key).await?;
+            let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
+            match request.plan(&snapshot.index, sealing) {
+                Ok(plan) => match self.attempt(&snapshot, plan, key, &contents, &missing).await? {
+                    Attempt::Done => return Ok(()),
+                    Attempt::Stale => {}
+                    Attempt::Missing => missing = self.missing(&snapshot.index).await?,
+                },
+                Err(refusal) => {
+                    let failure = self.first_failure(refusal).await?;
+                    if Arc::ptr_eq(&snapshot, &self.snapshot().await?) {
+                        return Err(failure);
+                    }
+                }
+            }
+            patience.pause().await?;
+            snapshot = self.snapshot().await?;
+        }
+    }
+
+    /// The data key to write with, where there is something to write.
+    async fn write_key(
+        &self,
+        request: &Request,
+        index: &Index,
+        fresh: &mut Option<WriteKey>,
+    ) -> Result<Option<WriteKey>, Failure> {
+        if request.changes.is_empty() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
+    }
+
+    /// The data key of the primary: that of the store, or else a fresh one, which is made once for all attempts.
+    pub(crate) async fn primary_key(&self, index: &Index, fresh: &mut Option<WriteKey>) -> Result<WriteKey, Failure> {
+        if let Some(key) = self.keychain.of_primary(&index.slots).await? {
+            return Ok(key);
+        }
+        match fresh {
+            Some(key) => Ok(key.clone()),
+            None => Ok(fresh.insert(self.keychain.new_key().await?).clone()),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        snapshot: &Snapshot,
+        plan: Plan,
+        key: Option<WriteKey>,
+        contents: &Contents,
+        missing: &BTreeSet<Id>,
+    ) -> Result<Attempt, Failure> {
+        let mut batch = snapshot.require(Batch::new())?;
+        let mut revision = snapshot.index.revision;
+        for Condition { id, version, .. } in &plan.conditions {
+            batch = batch.require(Place::Content(*id).path(), Expected::Version(version.clone()));
+        }
+        if let Some(key) = key {
+            for write in &plan.writes {
+                let content = contents.get(write.change).map(Arc::clone).unwrap_or_default();
+                let stored = self.seal_content(snapshot.index.store, write.id, &key, content).await?;
+                batch = write_to(batch, Place::Content(write.id), stored)?;
+            }
+            for id in plan.removals.iter().filter(|id| !missing.contains(id)) {
+                batch = batch.remove(Place::Content(*id).path()).map_err(StoreError::from)?;
+            }
+            if let Some(next) = plan.next {
+                revision += 1;
+                batch = self.write_index(batch, Index { revision, ..next }, &key).await?;
+            }
+        }
+        match self.inner.apply(batch).await {
+            Ok(()) => {
+                self.note_revision(revision);
+                Ok(Attempt::Done)
+            }
+            Err(error) => judge(error, &plan.conditions),
+        }
+    }
+
+    /// Encrypts the content of a file.
+    pub(crate) async fn seal_content(
+        &self,
+        store: Id,
+        id: Id,
+        key: &WriteKey,
+        content: Arc<Zeroizing<Vec<u8>>>,
+    ) -> Result<Vec<u8>, Failure> {
+        let padding = self.padding;
+        let is_padded = padding != Padding::None;
+        let header = Header::new(Place::Content(id), store, key.slot.data_key, is_padded, Nonce::random()?);
+        let cipher = Arc::clone(&key.cipher);
+        offload(content.len(), move || seal(&header, &cipher, padding, &content)).await?
+    }
+
+    /// Writes both copies of the index, with a slot for the data key that it is encrypted with.
+    pub(crate) async fn write_index(&self, batch: Batch, mut next: Index, key: &WriteKey) -> Result<Batch, Failure> {
+        if next.slot(key.slot.data_key).is_none() {
+            next.slots.push(key.slot.clone());
+        }
+        let cipher = Arc::clone(&key.cipher);
+        let data_key = key.slot.data_key;
+        let sealing = offload(next.files.len() * TYPICAL_ENTRY_BYTES, move || {
+            let encoded = next.encode().map(Zeroizing::new).ok_or(EncryptionError::TooLarge { what: "the index" })?;
+            let seal_copy = |copy| {
+                let mut header = Header::new(Place::Index(copy), next.store, data_key, true, Nonce::random()?);
+                header.slots.clone_from(&next.slots);
+                seal(&header, &cipher, INDEX_PADDING, &encoded)
+            };
+            Ok::<_, Failure>([seal_copy(IndexCopy::First)?, seal_copy(IndexCopy::Second)?])
+        });
+        let [first, second] = sealing.await??;
+        let batch = write_to(batch, Place::Index(IndexCopy::First), first)?;
+        write_to(batch, Place::Index(IndexCopy::Second), second)
+    }
+
+    /// The files of the index whose ciphertexts are not there.
+    async fn missing(&self, index: &Index) -> Result<BTreeSet<Id>, Failure> {
+        let there = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
+        let mut missing: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
+        for file in there {
+            // What lies beneath a name is in its place, too, and can be removed.
+            if let Some(id) = file.path.segments().next().and_then(Id::parse) {
+                missing.remove(&id);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The failure that a refusal comes to: a condition before it that does not hold is told first.
+    async fn first_failure(&self, refusal: Refusal) -> Result<Failure, Failure> {
+        for Condition { path, id, version } in refusal.conditions {
+            match self.inner.read(&Place::Content(id).path()).await {
+                Ok(Node::File(file)) if file.version == version => {}
+                Ok(_) => return Ok(StoreError::VersionMismatch { path }.into()),
+                Err(error) => return Err(Failure::of_inner(error)),
+            }
+        }
+        Ok(refusal.failure)
+    }
+}
+
+/// To what the index is padded, whatever the padding of files: a name more or less is not seen.
+const INDEX_PADDING: Padding = Padding::Multiple(std::num::NonZeroUsize::new(1024).unwrap());
+
+/// About what a file takes in the index.
+const TYPICAL_ENTRY_BYTES: usize = 64;
+
+fn write_to(batch: Batch, place: Place, stored: Vec<u8>) -> Result<Batch, Failure> {
+    batch.write(place.path(), stored).map_err(|error| StoreError::from(error).into())
+}
+
+/// What the answer of the store beneath says.
+fn judge(error: StoreError, conditions: &[Condition]) -> Result<Attempt, Failure> {
+    let is_index = |path: &MemoryPath| {
+        [IndexCopy::First, IndexCopy::Second].into_iter().any(|copy| Place::Index(copy).path() == *path)
+    };
+    match error {
+        StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } if is_index(&path) => {
+            Ok(Attempt::Stale)
+        }
+        StoreError::NotFound { .. } => Ok(Attempt::Missing),
+        StoreError::VersionMismatch { path } => {
+            let condition = conditions.iter().find(|condition| Place::Content(condition.id).path() == path);
+            match condition {
+                Some(condition) => Err(StoreError::VersionMismatch { path: condition.path.clone() }.into()),
+                None => Err(Failure::of_inner(StoreError::VersionMismatch { path })),
+            }
+        }
+        other => Err(Failure::of_inner(other)),
+    }
+}

@@ -1,0 +1,204 @@
+//! Opening: which keys open what, and what is said where they do not.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::error::Error;
+use std::sync::Arc;
+
+use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool, Store, StoreError};
+use memory_tool_encrypted::{
+    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Passphrase, PassphraseCost, RawKey,
+};
+use support::{cause, content, contents, key, open, open_error, path, remove, ring, stored, write};
+
+fn passphrase(text: &str) -> Passphrase {
+    Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap())
+}
+
+#[tokio::test]
+async fn a_key_that_the_ring_lacks_is_named() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    match open_error(&inner, ring(2).with(key(3))).await {
+        EncryptionError::NoKey { needed, available } => {
+            assert_eq!(needed.as_str(), "key-of-1");
+            assert_eq!(available.iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["key-of-2", "key-of-3"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    open(&inner, ring(2).with(key(3)).with(key(1))).await;
+}
+
+#[tokio::test]
+async fn a_wrong_key_of_the_right_name_is_told() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    let impostor = RawKey::from_bytes([9; 32]).with_id("key-of-1".parse().unwrap());
+    let error = open_error(&inner, KeyRing::new(impostor)).await;
+    assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
+    assert_eq!(error.to_string(), "the key key-of-1 does not open it");
+}
+
+#[tokio::test]
+async fn a_wrong_passphrase_is_told_at_once() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, KeyRing::new(passphrase("right"))).await, "/memories/a", "x").await;
+    let error = open_error(&inner, KeyRing::new(passphrase("wrong"))).await;
+    assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
+    let store = open(&inner, KeyRing::new(passphrase("right"))).await;
+    assert_eq!(content(&store, &path("/memories/a")).await, b"x");
+}
+
+#[tokio::test]
+async fn files_that_nobody_encrypted_are_no_memory() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&*inner, "/memories/notes.txt", "plain").await;
+    let error = open_error(&inner, ring(1)).await;
+    assert!(matches!(error, EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+    // Not even by the name of an index.
+    write(&*inner, "/memories/index-1", "plain").await;
+    let error = open_error(&inner, ring(1)).await;
+    assert!(matches!(error, EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }), "{error:?}");
+    assert_eq!(contents(&*inner).await.len(), 2);
+}
+
+#[tokio::test]
+async fn ciphertexts_without_an_index_are_no_empty_memory() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    for copy in ["/memories/index-1", "/memories/index-2"] {
+        remove(&*inner, &path(copy)).await;
+    }
+    let error = open_error(&inner, ring(1)).await;
+    assert!(matches!(error, EncryptionError::IndexGone), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_format_of_the_future_is_told() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    for name in ["index-1", "index-2"] {
+        let mut bytes = stored(&*inner, name).await;
+        bytes[8] = 2;
+        write(&*inner, &format!("/memories/{name}"), bytes).await;
+    }
+    match open_error(&inner, ring(1)).await {
+        EncryptionError::Damaged { damage, .. } => {
+            assert_eq!(damage, Damage::UnknownFormat { found: 2, known: 1 });
+            assert_eq!(damage.to_string(), "it has version 2 of the format, and this program knows version 1");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_store_comes_into_being_with_its_first_write() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = open(&inner, ring(1)).await;
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
+    remove(&store, &MemoryPath::root()).await;
+    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
+    write(&store, "/memories/a", "x").await;
+    remove(&store, &MemoryPath::root()).await;
+    // Empty, and not as if it had never been.
+    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap().len(), 2);
+    open_error(&inner, ring(2)).await;
+}
+
+/// Both write the first file at once: the one that is late sees that the store is there.
+#[tokio::test]
+async fn two_first_writers_make_one_store() {
+    for _ in 0..50 {
+        let inner = Arc::new(InMemoryStore::new());
+        let (left, right) = (open(&inner, ring(1)).await, open(&inner, ring(1)).await);
+        tokio::join!(write(&left, "/memories/left", "l"), write(&right, "/memories/right", "r"));
+        for store in [&left, &right] {
+            assert_eq!(contents(store).await.len(), 2);
+        }
+    }
+}
+
+/// Two processes with different primaries, each of which knows the other's key, do not rewrite each other's files.
+#[tokio::test]
+async fn each_ring_writes_under_its_own_primary() {
+    let inner = Arc::new(InMemoryStore::new());
+    let (old, new) = (open(&inner, ring(1).with(key(2))).await, open(&inner, ring(2).with(key(1))).await);
+    for round in 0..4 {
+        write(&old, "/memories/old", format!("{round}")).await;
+        write(&new, "/memories/new", format!("{round}")).await;
+        write(&old, "/memories/shared", format!("old {round}")).await;
+        write(&new, "/memories/shared", format!("new {round}")).await;
+        assert_eq!(contents(&old).await, contents(&new).await);
+    }
+    // One slot for each: the names of the keys are in the clear.
+    let index = stored(&*inner, "index-1").await;
+    for name in ["key-of-1", "key-of-2"] {
+        assert_eq!(index.windows(8).filter(|window| *window == name.as_bytes()).count(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_shows_a_key_a_passphrase_a_name_or_a_text() {
+    let inner = Arc::new(InMemoryStore::new());
+    let raw = RawKey::from_bytes([0x5a; 32]);
+    let hidden = [
+        "5a5a5a5a".to_owned(),
+        "5A5A5A5A".to_owned(),
+        "90, 90, 90, 90".to_owned(),
+        "WlpaWlpa".to_owned(),
+        "correct horse".to_owned(),
+        format!("{:?}", b"correct horse").trim_matches(['[', ']']).to_owned(),
+        "secret-name".to_owned(),
+        "secret text".to_owned(),
+    ];
+    let keys = KeyRing::new(raw).with(passphrase("correct horse"));
+    let builder = EncryptedStore::builder(Arc::clone(&inner), keys.clone());
+    let mut shown = vec![format!("{keys:?}"), format!("{builder:?}")];
+    let store = builder.open().await.unwrap();
+    write(&store, "/memories/secret-name", "secret text").await;
+    store.read(&path("/memories/secret-name")).await.unwrap();
+    shown.push(format!("{store:?} {store:#?}"));
+    let error = open_error(&inner, KeyRing::new(passphrase("correct horse"))).await;
+    shown.push(format!("{error:?} {error}"));
+    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+        write(&*inner, entry.path.as_str(), vec![0x8d; 200]).await;
+    }
+    let error = store.read(&path("/memories/secret-name")).await.unwrap_err();
+    shown.push(format!("{error:?} {error} {}", error.source().unwrap()));
+    let data_key = memory_tool_encrypted::DataKey::from_bytes([0x5a; 32]);
+    shown.push(format!("{data_key:?} {data_key:#?}"));
+    for text in shown {
+        for secret in &hidden {
+            assert!(!text.contains(secret), "{secret:?} is in {text}");
+        }
+    }
+}
+
+/// What the model reads names no stored object, even where the store beneath does.
+#[tokio::test]
+async fn the_model_does_not_read_what_is_beneath() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = open(&inner, ring(1)).await;
+    write(&store, "/memories/a", "x").await;
+    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+        if !entry.path.as_str().contains("index") {
+            write(&*inner, entry.path.as_str(), "plain").await;
+        }
+    }
+    let error = store.read(&path("/memories/a")).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }));
+    assert!(matches!(error, StoreError::Failure { .. }));
+    let input = serde_json::json!({"command": "view", "path": "/memories/a"});
+    let reply = Engine::new(store).call(input).await.unwrap_err().to_string();
+    assert_eq!(reply, "Error: The memory storage holds damaged data here. Nothing was changed");
+}
+
+#[tokio::test]
+async fn ids_of_keys_are_short_texts() {
+    for illegal in ["", "line\nbreak", &"x".repeat(256)] {
+        illegal.parse::<memory_tool_encrypted::KeyId>().unwrap_err();
+    }
+    assert_eq!(key(1).key_id().as_str(), "key-of-1");
+}

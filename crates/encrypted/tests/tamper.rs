@@ -1,0 +1,323 @@
+//! Tampering: whatever is done to what is stored, no altered content is ever read, and what was not touched stays readable.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Node, Store};
+use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding};
+use support::{cause, content, contents, damage, open, path, remove, ring, stored, write};
+
+const FILES: usize = 50;
+const HEADER_BYTES: usize = 92;
+
+/// A store of 50 files, and everything that is stored of it.
+struct Victim {
+    inner: Arc<InMemoryStore>,
+    store: EncryptedStore,
+    files: BTreeMap<MemoryPath, Vec<u8>>,
+    stored: BTreeMap<MemoryPath, Vec<u8>>,
+    /// The ciphertext of each file.
+    places: BTreeMap<MemoryPath, MemoryPath>,
+}
+
+impl Victim {
+    async fn new(padding: Padding) -> Self {
+        let inner = Arc::new(InMemoryStore::new());
+        let store = EncryptedStore::builder(Arc::clone(&inner), ring(1)).padding(padding).open().await.unwrap();
+        let (mut files, mut places) = (BTreeMap::new(), BTreeMap::new());
+        let mut known = Vec::new();
+        for number in 0..FILES {
+            let file = path(&format!("/memories/directory-{}/{number}.txt", number % 7));
+            let text = format!("text {number}").repeat(number % 5).into_bytes();
+            write(&store, file.as_str(), text.clone()).await;
+            let now: Vec<_> =
+                inner.list(&MemoryPath::root()).await.unwrap().into_iter().map(|entry| entry.path).collect();
+            let is_content = |place: &&MemoryPath| !place.as_str().contains("index") && !known.contains(*place);
+            let place = now.iter().find(is_content).unwrap().clone();
+            places.insert(file.clone(), place);
+            files.insert(file, text);
+            known = now;
+        }
+        let stored = contents(&*inner).await;
+        assert_eq!(stored.len(), FILES + 2);
+        Self { inner, store, files, stored, places }
+    }
+
+    async fn put(&self, place: &MemoryPath, bytes: Vec<u8>) {
+        self.inner.apply(Batch::new().write(place.clone(), bytes).unwrap()).await.unwrap();
+    }
+
+    async fn restore(&self, place: &MemoryPath) {
+        self.put(place, self.stored[place].clone()).await;
+    }
+
+    /// The file whose ciphertext lies there; `None` for a copy of the index.
+    fn file_at(&self, place: &MemoryPath) -> Option<&MemoryPath> {
+        self.places.iter().find(|(_, its_place)| *its_place == place).map(|(file, _)| file)
+    }
+
+    /// Each file is as it was written, or, where its ciphertext is touched, an error. All are listed. Gives the damages.
+    async fn expect_nothing_else(&self, touched: &[&MemoryPath]) -> BTreeMap<MemoryPath, Damage> {
+        let mut damages = BTreeMap::new();
+        for (file, written) in &self.files {
+            if !touched.contains(&&self.places[file]) {
+                assert_eq!(content(&self.store, file).await, *written, "{file}");
+                continue;
+            }
+            match self.store.read(file).await {
+                Ok(node) => panic!("{file} was tampered with and reads as {node:?}"),
+                Err(error) => damages.insert(file.clone(), damage(&error).clone()),
+            };
+        }
+        let mut listed: Vec<_> =
+            self.store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|entry| entry.path).collect();
+        listed.sort();
+        assert!(listed.iter().eq(self.files.keys()));
+        damages
+    }
+
+    /// As above, but of the files that were not touched only one is read.
+    async fn expect_damage(&self, place: &MemoryPath) -> Option<Damage> {
+        let untouched = self.files.iter().find(|(file, _)| self.places[*file] != *place).unwrap();
+        assert_eq!(content(&self.store, untouched.0).await, *untouched.1);
+        match self.store.read(self.file_at(place)?).await {
+            Ok(node) => panic!("{place} was tampered with, and there is {node:?}"),
+            Err(error) => Some(damage(&error).clone()),
+        }
+    }
+}
+
+/// What is said of a flip of one bit of a content, by the place of the byte in the format.
+fn is_expected(byte: usize, damage: &Damage) -> bool {
+    match byte {
+        0..8 => *damage == Damage::NotEncrypted,
+        8 => matches!(damage, Damage::UnknownFormat { .. }),
+        9 | 11 => matches!(damage, Damage::Header(_)),
+        10 => matches!(damage, Damage::Header(_) | Damage::Altered),
+        12..28 => *damage == Damage::OtherStore,
+        28..44 => *damage == Damage::OtherPlace,
+        44..60 => *damage == Damage::OtherDataKey,
+        84..HEADER_BYTES => matches!(damage, Damage::Truncated | Damage::TrailingBytes | Damage::Header(_)),
+        _ => *damage == Damage::Altered,
+    }
+}
+
+async fn flip_each_bit(padding: Padding) {
+    let victim = Victim::new(padding).await;
+    let mut flips = 0;
+    for (place, bytes) in &victim.stored {
+        for bit in 0..8 * bytes.len() {
+            let (byte, mut flipped) = (bit / 8, bytes.clone());
+            flipped[byte] ^= 1 << (bit % 8);
+            victim.put(place, flipped).await;
+            if let Some(damage) = victim.expect_damage(place).await {
+                assert!(is_expected(byte, &damage), "byte {byte}: {damage:?}");
+            }
+            if flips % 1_000 == 0 {
+                victim.expect_nothing_else(&[place]).await;
+                assert_eq!(reopened(&victim).await.list(&MemoryPath::root()).await.unwrap().len(), FILES);
+            }
+            flips += 1;
+        }
+        victim.restore(place).await;
+    }
+    assert_eq!(flips, 8 * victim.stored.values().map(Vec::len).sum::<usize>());
+    assert_eq!(contents(&victim.store).await, victim.files);
+}
+
+async fn reopened(victim: &Victim) -> EncryptedStore {
+    open(&victim.inner, ring(1)).await
+}
+
+#[tokio::test]
+async fn a_flip_of_any_bit_is_noticed() {
+    flip_each_bit(Padding::None).await;
+}
+
+#[tokio::test]
+async fn a_flip_of_any_bit_is_noticed_with_padding() {
+    flip_each_bit(Padding::Multiple(NonZeroUsize::new(128).unwrap())).await;
+}
+
+#[tokio::test]
+async fn an_end_that_is_missing_is_noticed_wherever_it_was_cut() {
+    let victim = Victim::new(Padding::None).await;
+    for (place, bytes) in &victim.stored {
+        for length in 0..bytes.len() {
+            victim.put(place, bytes[..length].to_vec()).await;
+            if let Some(damage) = victim.expect_damage(place).await {
+                assert_eq!(damage, Damage::Truncated, "{length} of {}", bytes.len());
+            }
+        }
+        victim.put(place, [bytes.as_slice(), b"\0"].concat()).await;
+        if let Some(damage) = victim.expect_damage(place).await {
+            assert_eq!(damage, Damage::TrailingBytes);
+        }
+        victim.restore(place).await;
+    }
+    assert_eq!(contents(&victim.store).await, victim.files);
+}
+
+#[tokio::test]
+async fn every_pair_of_ciphertexts_that_is_swapped_is_noticed() {
+    let victim = Victim::new(Padding::None).await;
+    let (first, second) = (path("/memories/index-1"), path("/memories/index-2"));
+    for (left, left_bytes) in &victim.stored {
+        for (right, right_bytes) in victim.stored.range(left..).skip(1) {
+            victim.put(left, right_bytes.clone()).await;
+            victim.put(right, left_bytes.clone()).await;
+            if (left, right) == (&first, &second) {
+                // Nothing else says what there is.
+                let error = victim.store.list(&MemoryPath::root()).await.unwrap_err();
+                assert_eq!(*damage(&error), Damage::OtherPlace);
+            } else {
+                let damages = victim.expect_nothing_else(&[left, right]).await;
+                assert!(damages.values().all(|damage| *damage == Damage::OtherPlace), "{damages:?}");
+            }
+            victim.restore(left).await;
+            victim.restore(right).await;
+        }
+    }
+    assert_eq!(contents(&victim.store).await, victim.files);
+}
+
+/// A stored object by another name is gone from its own.
+#[tokio::test]
+async fn a_change_of_any_character_of_a_stored_name_is_noticed() {
+    let victim = Victim::new(Padding::None).await;
+    for (place, bytes) in &victim.stored {
+        let name = place.name().unwrap();
+        for (byte, character) in name.char_indices() {
+            let other = if character == '0' { '1' } else { '0' };
+            let changed = format!("/memories/{}{other}{}", &name[..byte], &name[byte + 1..]);
+            remove(&*victim.inner, place).await;
+            write(&*victim.inner, &changed, bytes.clone()).await;
+            let damage = victim.expect_damage(place).await;
+            assert!(damage.is_none_or(|damage| damage == Damage::Missing));
+            remove(&*victim.inner, &path(&changed)).await;
+            victim.restore(place).await;
+        }
+        remove(&*victim.inner, place).await;
+        victim.expect_nothing_else(&[place]).await;
+        victim.restore(place).await;
+    }
+    assert_eq!(contents(&victim.store).await, victim.files);
+}
+
+#[tokio::test]
+async fn what_is_damaged_can_be_removed_renamed_and_written_anew() {
+    let victim = Victim::new(Padding::None).await;
+    let places: Vec<_> = victim.places.iter().collect();
+    let [(broken, broken_place), (gone, gone_place), (plain, plain_place), (blocked, blocked_place), ..] = places[..]
+    else {
+        panic!("too few files");
+    };
+    victim.put(broken_place, vec![0; 10]).await;
+    remove(&*victim.inner, gone_place).await;
+    victim.put(plain_place, b"nobody encrypted this".to_vec()).await;
+    remove(&*victim.inner, blocked_place).await;
+    write(&*victim.inner, &format!("{blocked_place}/file"), "x").await;
+    let damages = victim.expect_nothing_else(&[broken_place, gone_place, plain_place, blocked_place]).await;
+    assert_eq!(damages[gone], Damage::Missing);
+    assert_eq!(damages[plain], Damage::NotEncrypted);
+    assert_eq!(damages[blocked], Damage::Obstructed);
+
+    let moved = path("/memories/moved/away");
+    let batch = Batch::new().rename(broken.clone(), moved.clone()).unwrap().remove(blocked.clone()).unwrap();
+    victim.store.apply(batch).await.unwrap();
+    write(&victim.store, moved.as_str(), "as new").await;
+    write(&victim.store, gone.as_str(), "as new").await;
+    for file in [&moved, gone] {
+        assert_eq!(content(&victim.store, file).await, b"as new");
+    }
+    remove(&*victim.inner, &victim.places[gone]).await;
+    remove(&victim.store, &MemoryPath::root()).await;
+    assert_eq!(victim.store.list(&MemoryPath::root()).await.unwrap(), []);
+    let left: Vec<_> = contents(&*victim.inner).await.into_keys().collect();
+    assert_eq!(left, [path("/memories/index-1"), path("/memories/index-2")]);
+}
+
+#[tokio::test]
+async fn a_copy_of_the_index_that_is_lost_is_made_anew_by_the_next_write_of_it() {
+    let victim = Victim::new(Padding::None).await;
+    for name in ["index-1", "index-2"] {
+        let copy = path(&format!("/memories/{name}"));
+        for damaged in [None, Some(b"".to_vec()), Some(b"plain text".to_vec()), Some(vec![0x8d; 4000])] {
+            match damaged {
+                None => remove(&*victim.inner, &copy).await,
+                Some(bytes) => victim.put(&copy, bytes).await,
+            }
+            assert_eq!(contents(&victim.store).await, victim.files);
+            assert_eq!(contents(&reopened(&victim).await).await, victim.files);
+            write(&victim.store, "/memories/new", "new").await;
+            remove(&reopened(&victim).await, &path("/memories/new")).await;
+            assert!(stored(&*victim.inner, name).await.starts_with(b"\x8dMTE"));
+        }
+    }
+}
+
+/// A single copy of the index that somebody put back does no harm: the other is newer.
+#[tokio::test]
+async fn an_older_copy_of_the_index_is_not_believed() {
+    let victim = Victim::new(Padding::None).await;
+    write(&victim.store, "/memories/new", "new").await;
+    let mut files = victim.files.clone();
+    files.insert(path("/memories/new"), b"new".to_vec());
+    for name in ["index-1", "index-2"] {
+        victim.restore(&path(&format!("/memories/{name}"))).await;
+        assert_eq!(contents(&victim.store).await, files);
+        assert_eq!(contents(&reopened(&victim).await).await, files);
+        write(&victim.store, "/memories/newer", "").await;
+        remove(&victim.store, &path("/memories/newer")).await;
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_store_is_told() {
+    let (victim, other) = (Victim::new(Padding::None).await, Victim::new(Padding::None).await);
+    let (first, second) = (path("/memories/index-1"), path("/memories/index-2"));
+    let (file, place) = victim.places.iter().next().unwrap();
+    victim.put(place, other.stored[&other.places[file]].clone()).await;
+    assert_eq!(victim.expect_nothing_else(&[place]).await[file], Damage::OtherStore);
+    victim.restore(place).await;
+
+    victim.put(&first, other.stored[&first].clone()).await;
+    assert_eq!(contents(&victim.store).await, victim.files);
+    let unknown = support::open_error(&victim.inner, ring(1)).await;
+    assert!(matches!(unknown, EncryptionError::OtherStore), "{unknown:?}");
+    victim.put(&second, other.stored[&second].clone()).await;
+    let error = victim.store.read(file).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::OtherStore));
+    // Who opens it now sees the other store, of whose files none is there.
+    let error = reopened(&victim).await.read(file).await.unwrap_err();
+    assert_eq!(*damage(&error), Damage::Missing);
+}
+
+/// While a store is open, it is not emptied by taking everything away.
+#[tokio::test]
+async fn a_store_that_vanishes_is_no_empty_store() {
+    let victim = Victim::new(Padding::None).await;
+    remove(&*victim.inner, &MemoryPath::root()).await;
+    for error in [
+        victim.store.read(&path("/memories/x")).await.unwrap_err(),
+        victim.store.list(&MemoryPath::root()).await.unwrap_err(),
+        victim.store.apply(Batch::new().write(path("/memories/x"), Vec::new()).unwrap()).await.unwrap_err(),
+    ] {
+        assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn files_of_others_beside_the_ciphertexts_are_not_memory() {
+    let victim = Victim::new(Padding::None).await;
+    for name in ["plain.txt", "deep/plain.txt", "index-3", "0123"] {
+        write(&*victim.inner, &format!("/memories/{name}"), "nobody encrypted this").await;
+        assert_eq!(victim.store.read(&path(&format!("/memories/{name}"))).await.unwrap(), Node::Absent);
+    }
+    assert_eq!(contents(&reopened(&victim).await).await, victim.files);
+}

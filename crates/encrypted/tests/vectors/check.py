@@ -1,0 +1,136 @@
+"""Checks format-1.json, beside this file, without a line of the Rust code: what docs/encryption.md says is enough.
+
+    pip install cryptography
+    python3 check.py
+"""
+
+import json
+import pathlib
+import struct
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+from hashlib import sha256
+
+
+def xaes(key, nonce):
+    """The cipher and the nonce of AES-256-GCM that XAES-256-GCM comes down to."""
+    block = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update
+    subkey = int.from_bytes(block(bytes(16)), "big") << 1
+    if subkey >> 128:
+        subkey ^= 1 << 128 ^ 0x87
+    derived = b""
+    for counter in (1, 2):
+        message = int.from_bytes(bytes([0, counter, 0x58, 0]) + nonce[:12], "big")
+        derived += block((message ^ subkey).to_bytes(16, "big"))
+    return AESGCM(derived), nonce[12:]
+
+
+def decrypt(key, nonce, sealed, associated):
+    cipher, short_nonce = xaes(key, nonce)
+    return cipher.decrypt(short_nonce, sealed, associated)
+
+
+def encrypt(key, nonce, message, associated):
+    cipher, short_nonce = xaes(key, nonce)
+    return cipher.encrypt(short_nonce, message, associated)
+
+
+def unwrap(vector):
+    """The data key that a key or a passphrase wrapped."""
+    wrapped = bytes.fromhex(vector["wrapped"])
+    assert wrapped[0] == 1
+    if "passphrase" not in vector:
+        key = bytes.fromhex(vector["key"])
+        fingerprint = sha256(b"memory-tool fingerprint of a key\x01" + key).hexdigest()[:16]
+        assert vector["wrapped_by"] == "key-" + fingerprint
+        return decrypt(key, wrapped[1:25], wrapped[25:], b"memory-tool data key wrapped by a key\x01")
+    memory, passes, lanes = struct.unpack(">III", wrapped[1:13])
+    argon2 = Argon2id(salt=wrapped[13:29], length=64, iterations=passes, lanes=lanes, memory_cost=memory)
+    derived = argon2.derive(vector["passphrase"].encode())
+    assert derived[32:] == wrapped[29:61], "wrong passphrase"
+    label = b"memory-tool data key wrapped by a passphrase\x01"
+    return decrypt(derived[:32], wrapped[61:85], wrapped[85:], label + wrapped[:61])
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, length):
+        taken = self.data[self.at : self.at + length]
+        assert len(taken) == length
+        self.at += length
+        return taken
+
+    def number(self, length):
+        return int.from_bytes(self.take(length), "big")
+
+
+def padded_length(padding, length):
+    if padding == "padmé":
+        length += 1
+        exponent = length.bit_length() - 1
+        zeros = exponent - exponent.bit_length()
+        return (length + (1 << zeros) - 1) >> zeros << zeros
+    return (length // padding + 1) * padding
+
+
+def check(vectors, data_keys, vector):
+    stored = bytes.fromhex(vector["stored"])
+    reader = Reader(stored)
+    is_index = vector["name"].startswith("index-")
+    is_padded = vector["padding"] != "none"
+    assert reader.take(8) == b"\x8dMTE\r\n\x1a\n"
+    assert list(reader.take(4)) == [1, 1 if is_index else 2, int(is_padded), 0]
+    assert reader.take(16).hex() == vectors["store"]
+    assert reader.take(16).hex() == (vector["name"][-1].zfill(32) if is_index else vector["name"])
+    assert reader.take(16).hex() == vector["data_key"]
+    nonce = reader.take(24)
+    assert nonce.hex() == vector["nonce"]
+    sealed_length = reader.number(8)
+    if is_index:
+        assert reader.number(2) == len(vectors["data_keys"])
+        for slot in vectors["data_keys"]:
+            assert reader.take(16).hex() == slot["id"]
+            assert reader.take(reader.number(1)).decode() == slot["wrapped_by"]
+            assert reader.take(reader.number(2)).hex() == slot["wrapped"]
+    head, sealed = stored[: reader.at], stored[reader.at :]
+    assert len(sealed) == sealed_length
+
+    key = data_keys[vector["data_key"]]
+    plaintext = bytes.fromhex(vector["plaintext"])
+    padded = plaintext
+    if is_padded:
+        padded += b"\x80"
+        padded = padded.ljust(padded_length(vector["padding"], len(plaintext)), b"\0")
+    assert decrypt(key, nonce, sealed, head) == padded
+    assert encrypt(key, nonce, padded, head) == sealed
+    if is_index:
+        check_index(vectors, vector, Reader(plaintext))
+
+
+def check_index(vectors, vector, reader):
+    ids = [slot["id"] for slot in vectors["data_keys"]]
+    files = {file["path"]: file for file in vector["files"]}
+    assert reader.number(8) == vector["revision"]
+    assert reader.number(4) == len(files)
+    paths = []
+    for _ in files:
+        paths.append("/memories/" + reader.take(reader.number(2)).decode())
+        file = files[paths[-1]]
+        assert reader.take(16).hex() == file["id"]
+        assert ids[reader.number(2)] == file["data_key"]
+        assert (reader.number(8) if reader.number(1) else None) == file["size"]
+    assert reader.at == len(reader.data)
+    assert paths == sorted(paths, key=lambda path: path.encode().split(b"/"))
+
+
+vectors = json.loads(pathlib.Path(__file__).with_name("format-1.json").read_text())
+data_keys = {vector["id"]: unwrap(vector) for vector in vectors["data_keys"]}
+for vector in vectors["data_keys"]:
+    assert data_keys[vector["id"]].hex() == vector["data_key"]
+for vector in vectors["objects"]:
+    check(vectors, data_keys, vector)
+print(f"{len(data_keys)} data keys and {len(vectors['objects'])} stored objects are as the format says")

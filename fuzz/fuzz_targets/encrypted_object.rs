@@ -1,0 +1,7 @@
+//! Whatever lies where an encrypted object should be is taken apart without a panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use memory_tool_encrypted::fuzzing;
+
+fuzz_target!(|stored: &[u8]| fuzzing::parse_object(stored));
