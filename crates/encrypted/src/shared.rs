@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoredFile};
+use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
 
 use crate::failure::{Damage, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
@@ -25,6 +25,14 @@ pub(crate) struct Shared {
     pub(crate) padding: Padding,
     pub(crate) busy_timeout: Duration,
     known: Mutex<Known>,
+}
+
+/// What lies at a place in the store beneath.
+pub(crate) enum Stored {
+    Nothing,
+    /// Something else than a file.
+    Obstructed,
+    File(StoredFile),
 }
 
 /// What is known of the index from before. Others may have replaced it since.
@@ -114,11 +122,21 @@ impl Shared {
 
     /// The ciphertext of a file.
     pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
-        let place = Place::Content(id).path();
-        match self.inner.read(&place).await.map_err(Failure::of_inner)? {
-            Node::File(stored) => Ok(stored),
-            Node::Absent => Err(Failure::damaged(place, Damage::Missing)),
-            Node::Directory => Err(Failure::damaged(place, Damage::Obstructed)),
+        let place = Place::Content(id);
+        match self.fetch(place).await? {
+            Stored::File(stored) => Ok(stored),
+            Stored::Nothing => Err(Failure::damaged(place.path(), Damage::Missing)),
+            Stored::Obstructed => Err(Failure::damaged(place.path(), Damage::Obstructed)),
+        }
+    }
+
+    pub(crate) async fn fetch(&self, place: Place) -> Result<Stored, Failure> {
+        match self.inner.read(&place.path()).await {
+            Ok(Node::File(file)) => Ok(Stored::File(file)),
+            Ok(Node::Absent) => Ok(Stored::Nothing),
+            Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),
+            // Such as a symbolic link.
+            Ok(Node::Directory) | Err(_) => Ok(Stored::Obstructed),
         }
     }
 
@@ -165,7 +183,7 @@ impl Shared {
 }
 
 /// The id of the file whose ciphertext lies there.
-fn id_of(path: &MemoryPath) -> Option<Id> {
+pub(crate) fn id_of(path: &MemoryPath) -> Option<Id> {
     let mut names = path.segments();
     let id = names.next().and_then(Id::parse)?;
     names.next().is_none().then_some(id)
