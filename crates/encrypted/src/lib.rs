@@ -22,6 +22,7 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 mod vectors;
+mod verify;
 mod write;
 
 pub use config::{DEFAULT_BUSY_TIMEOUT, EncryptedStoreBuilder, OpenError};
@@ -33,3 +34,4 @@ pub use keys::{
 pub use padding::Padding;
 pub use rekey::{RekeyProgress, RekeyReport};
 pub use store::EncryptedStore;
+pub use verify::Problem;

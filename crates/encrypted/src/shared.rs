@@ -96,7 +96,7 @@ impl Shared {
     }
 
     /// Looks until the index is the same before and after it: then what was seen, a failure or not, is from one moment.
-    async fn while_index_holds<T, F>(&self, look: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
+    pub(crate) async fn while_index_holds<T, F>(&self, look: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {

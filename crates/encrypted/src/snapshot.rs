@@ -126,7 +126,8 @@ impl Shared {
         Ok(Found::of(&self.fetch(Place::Index(copy)).await?) == *found)
     }
 
-    async fn open_copy(&self, copy: IndexCopy, stored: Stored) -> Result<Index, Failure> {
+    /// Decrypts a copy of the index.
+    pub(crate) async fn open_copy(&self, copy: IndexCopy, stored: Stored) -> Result<Index, Failure> {
         let place = Place::Index(copy);
         let damaged = |damage| Failure::damaged(place.path(), damage);
         let stored = match stored {

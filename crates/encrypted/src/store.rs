@@ -9,6 +9,7 @@ use crate::config::{EncryptedStoreBuilder, OpenError};
 use crate::keys::KeyRing;
 use crate::rekey::{RekeyProgress, RekeyReport};
 use crate::shared::Shared;
+use crate::verify::Problem;
 
 /// Claude's memory, encrypted, in any other store.
 ///
@@ -52,6 +53,16 @@ impl EncryptedStore {
     /// The memory in `inner` with options of your own.
     pub fn builder(inner: impl Store, keys: KeyRing) -> EncryptedStoreBuilder {
         EncryptedStoreBuilder::new(Box::new(inner), keys)
+    }
+
+    /// Reads everything and tells what is not as it was written: files, copies of the index, and stored objects that belong to
+    /// no file. Others may use the store meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] where nothing can be read, or the store beneath fails. What else it finds is no error, but in the
+    /// list, which is empty where all is well.
+    pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
+        self.shared.verify().await.map_err(|failure| failure.during("verifying"))
     }
 
     pub(crate) fn of(shared: Shared) -> Self {

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Node, Store};
-use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding};
+use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding, Problem};
 use support::{cause, content, contents, damage, open, path, remove, ring, stored, write};
 
 const FILES: usize = 50;
@@ -351,5 +351,34 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
         }
         std::fs::remove_file(&place).unwrap();
         std::fs::rename(&aside, &place).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_found() {
+    let victim = Victim::new(Padding::None).await;
+    let found = async || victim.store.verify().await.unwrap();
+    assert!(found().await.is_empty());
+    let nothing = open(&Arc::new(InMemoryStore::new()), ring(1)).await;
+    assert!(nothing.verify().await.unwrap().is_empty());
+
+    let (file, place) = victim.places.iter().next().unwrap();
+    victim.put(place, b"plain".to_vec()).await;
+    assert!(matches!(&found().await[..], [Problem::File { path, .. }] if path == file));
+    victim.restore(place).await;
+    let stray = "/memories/00112233445566778899aabbccddeeff";
+    write(&*victim.inner, stray, victim.stored[place].clone()).await;
+    assert!(matches!(&found().await[..], [Problem::Stray { object }] if object.as_str() == stray));
+    remove(&*victim.inner, &path(stray)).await;
+
+    write(&victim.store, "/memories/new", "new").await;
+    for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
+        let newer = content(&*victim.inner, &copy).await;
+        victim.restore(&copy).await;
+        assert!(matches!(&found().await[..], [Problem::OlderIndexCopy]));
+        remove(&*victim.inner, &copy).await;
+        assert!(matches!(&found().await[..], [Problem::IndexCopy { .. }]));
+        victim.put(&copy, newer).await;
+        assert!(found().await.is_empty());
     }
 }

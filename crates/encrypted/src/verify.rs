@@ -1,0 +1,90 @@
+//! Whether all that is stored is as it was written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory_tool_core::MemoryPath;
+
+use crate::failure::{EncryptionError, Failure};
+use crate::header::{IndexCopy, Place};
+use crate::index::Index;
+use crate::shared::{Shared, id_of};
+use crate::snapshot::Snapshot;
+
+/// Something that [`EncryptedStore::verify`](crate::EncryptedStore::verify) found wrong. For the operator: it holds paths.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A file cannot be read.
+    #[error("{path} cannot be read")]
+    File {
+        /// The file.
+        path: MemoryPath,
+        /// What is wrong.
+        #[source]
+        error: EncryptionError,
+    },
+    /// One of the two copies of the index cannot be read. The other is as good, and the next change of the tree repairs it.
+    #[error("a copy of the index cannot be read")]
+    IndexCopy {
+        /// What is wrong.
+        #[source]
+        error: EncryptionError,
+    },
+    /// One of the two copies of the index is older than the other: somebody put it back. The next change of the tree repairs it.
+    #[error("a copy of the index is older than the other")]
+    OlderIndexCopy,
+    /// A stored object looks like that of a file, and belongs to none.
+    #[error("the stored object {object} belongs to no file")]
+    Stray {
+        /// Where it lies in the store beneath.
+        object: MemoryPath,
+    },
+}
+
+impl Shared {
+    pub(crate) async fn verify(&self) -> Result<Vec<Problem>, Failure> {
+        let look = |snapshot: Arc<Snapshot>| async move {
+            let mut problems = self.problems_of_index(&snapshot.index).await?;
+            problems.extend(self.strays(&snapshot.index).await?);
+            Ok((problems, snapshot))
+        };
+        let (mut problems, snapshot) = self.while_index_holds(look).await?;
+        for path in snapshot.index.files.keys() {
+            match self.read(path).await {
+                Ok(_) => {}
+                Err(Failure::Encryption(error)) => problems.push(Problem::File { path: path.clone(), error }),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(problems)
+    }
+
+    async fn problems_of_index(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
+        let mut problems = Vec::new();
+        for copy in [IndexCopy::First, IndexCopy::Second] {
+            if !index.exists() {
+                break;
+            }
+            let stored = self.fetch(Place::Index(copy)).await?;
+            match self.open_copy(copy, stored).await {
+                Ok(found) if found.store != index.store => {
+                    problems.push(Problem::IndexCopy { error: EncryptionError::OtherStore });
+                }
+                Ok(found) if found.revision < index.revision => problems.push(Problem::OlderIndexCopy),
+                Ok(_) => {}
+                Err(Failure::Encryption(error)) => problems.push(Problem::IndexCopy { error }),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(problems)
+    }
+
+    async fn strays(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
+        let known: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
+        let stored = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
+        let is_stray = |path: &MemoryPath| id_of(path).is_some_and(|id| !known.contains(&id));
+        let strays = stored.into_iter().map(|file| file.path).filter(is_stray);
+        Ok(strays.map(|object| Problem::Stray { object }).collect())
+    }
+}
