@@ -172,7 +172,7 @@ impl Rekeying<'_> {
         let batch = self.shared.write_index(snapshot.require(changes)?, next, key).await?;
         match self.shared.inner.apply(batch).await {
             Ok(()) => {
-                self.shared.note_revision(revision);
+                self.shared.note_write(snapshot.index.store, revision);
                 Ok(true)
             }
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {

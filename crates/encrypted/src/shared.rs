@@ -40,6 +40,8 @@ pub(crate) enum Stored {
 pub(crate) struct Known {
     /// The latest snapshot.
     pub(crate) latest: Option<Arc<Snapshot>>,
+    /// The store, once it exists: there will be no other in its place.
+    pub(crate) store: Option<Id>,
     /// The revision of the index that it cannot be behind, unless somebody put an older one back.
     pub(crate) revision: u64,
 }
@@ -68,18 +70,23 @@ impl Shared {
     }
 
     pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
-        *self.lock() = Known { revision: snapshot.index.revision, latest: Some(snapshot) };
+        let mut known = self.lock();
+        known.store = snapshot.index.exists().then_some(snapshot.index.store).or(known.store);
+        known.revision = snapshot.index.revision;
+        known.latest = Some(snapshot);
     }
 
-    /// Notes that the index was written.
-    pub(crate) fn note_revision(&self, revision: u64) {
+    /// Notes that this store wrote the index.
+    pub(crate) fn note_write(&self, store: Id, revision: u64) {
         let mut known = self.lock();
+        known.store = Some(store);
         known.revision = known.revision.max(revision);
     }
 
-    /// A snapshot to begin with, which need not hold any more.
-    pub(crate) async fn latest_or_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        match self.known().latest {
+    /// A snapshot to begin with, which need not hold any more. After a write of this store it would not.
+    pub(crate) async fn likely_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
+        let Known { latest, revision, .. } = self.known();
+        match latest.filter(|latest| latest.index.revision >= revision) {
             Some(latest) => Ok(latest),
             None => self.snapshot().await,
         }
@@ -101,7 +108,7 @@ impl Shared {
         F: Future<Output = Result<T, Failure>>,
     {
         let mut patience = Patience::of(self.busy_timeout);
-        let mut snapshot = self.latest_or_snapshot().await?;
+        let mut snapshot = self.likely_snapshot().await?;
         loop {
             let seen = look(Arc::clone(&snapshot)).await;
             let now = self.snapshot().await?;

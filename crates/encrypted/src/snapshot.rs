@@ -93,12 +93,10 @@ impl Shared {
 
     /// The snapshot that the two copies make; `None` where they were replaced while they were read.
     async fn decide(&self, known: &Known, first: Stored) -> Result<Option<Snapshot>, Failure> {
-        let known_store = known.latest.as_ref().map(|latest| &latest.index).filter(|index| index.exists());
-        let known_store = known_store.map(|index| index.store);
         let first_found = Found::of(&first);
         let opened_first = self.open_copy(IndexCopy::First, first).await;
         if let Ok(index) = &opened_first
-            && known_store == Some(index.store)
+            && known.store == Some(index.store)
             && index.revision >= known.revision
         {
             return Ok(opened_first.ok().map(|index| Snapshot { index, first: first_found, second: None }));
@@ -108,9 +106,9 @@ impl Shared {
         let opened_second = self.open_copy(IndexCopy::Second, second).await;
         let is_new = (&first_found, &second_found) == (&Found::Nothing, &Found::Nothing);
         let chosen = if is_new {
-            self.expect_nothing(known_store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
+            self.expect_nothing(known.store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
         } else {
-            choose(known_store, opened_first, opened_second)
+            choose(known.store, opened_first, opened_second)
         };
         if let Ok((index, IndexCopy::First)) = chosen {
             return Ok(Some(Snapshot { index, first: first_found, second: None }));

@@ -35,7 +35,7 @@ impl Shared {
         let mut patience = Patience::of(self.busy_timeout);
         let mut fresh_key = None;
         let mut missing = BTreeSet::new();
-        let mut snapshot = self.latest_or_snapshot().await?;
+        let mut snapshot = self.likely_snapshot().await?;
         loop {
             let key = self.write_key(&request, &snapshot.index, &mut fresh_key).await?;
             let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
@@ -86,7 +86,7 @@ impl Shared {
         missing: &BTreeSet<Id>,
     ) -> Result<Attempt, Failure> {
         let mut batch = snapshot.require(Batch::new())?;
-        let mut revision = snapshot.index.revision;
+        let mut written = None;
         for Condition { id, version, .. } in &plan.conditions {
             batch = batch.require(Place::Content(*id).path(), Expected::Version(version.clone()));
         }
@@ -99,13 +99,16 @@ impl Shared {
                 batch = batch.remove(Place::Content(*id).path()).map_err(StoreError::from)?;
             }
             if let Some(next) = plan.next {
-                revision += 1;
+                let revision = snapshot.index.revision + 1;
                 batch = self.write_index(batch, Index { revision, ..next }, &key).await?;
+                written = Some(revision);
             }
         }
         match self.inner.apply(batch).await {
             Ok(()) => {
-                self.note_revision(revision);
+                if let Some(revision) = written {
+                    self.note_write(snapshot.index.store, revision);
+                }
                 Ok(Attempt::Done)
             }
             Err(error) => judge(error, &plan.conditions),
