@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
-use memory_tool_encrypted::KeyRing;
+use memory_tool_encrypted::{self as encrypted, KeyRing};
 use memory_tool_sqlite::{self as sqlite, StoreName};
 use serde::Serialize;
 
@@ -113,7 +113,10 @@ impl Findings {
         let memory = encryption.open(stored, keys).await?;
         let problems = memory.verify().await.map_err(Failure::Verification)?;
         self.problems.extend(problems.iter().map(|problem| with_causes(problem)));
-        self.read_files(&memory, |_| false).await
+        let is_told = |file: &MemoryPath| {
+            problems.iter().any(|problem| matches!(problem, encrypted::Problem::File { path, .. } if path == file))
+        };
+        self.read_files(&memory, is_told).await
     }
 
     /// Reads every file of the memory. A problem is told once, though it may have been told before.

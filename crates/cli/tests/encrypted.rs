@@ -212,7 +212,7 @@ fn what_is_no_part_of_the_memory_is_found() {
     assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
     fs::write(place.file("notes.txt"), "nobody encrypted this").unwrap();
     fs::remove_file(place.file("index-2")).unwrap();
-    let found = "a copy of the index cannot be used: the stored object /memories/index-2 is not as it was written: it is gone\n\
+    let found = "a copy of the index cannot be read: the stored object /memories/index-2 is not as it was written: it is gone\n\
                  /memories/notes.txt is no part of the encrypted memory\n\
                  2 problems found\n";
     assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));

@@ -1,22 +1,25 @@
 //! [`Plan`]: what a batch comes down to in the store beneath.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use memory_tool_core::{Batch, Change, Expected, MemoryPath, StoreError, Version};
+use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::id::{ID_BYTES, Id};
 use crate::index::{FileRecord, Index};
 use crate::padding::Padding;
 
+/// What a file is to hold, shared with the thread that encrypts it.
+pub(crate) type Content = Arc<Zeroizing<Vec<u8>>>;
+
 /// A batch whose contents are apart from its changes, so that they may be encrypted as often as it takes.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) preconditions: Vec<(MemoryPath, Expected)>,
-    /// The changes, each [`Change::Write`] without its content.
-    pub(crate) changes: Vec<Change>,
-    /// The lengths of the contents, in the order of the changes; 0 for a change that is no write.
-    pub(crate) lengths: Vec<usize>,
+    preconditions: Vec<(MemoryPath, Expected)>,
+    /// Each change with its content, which is empty where it is no [`Change::Write`].
+    changes: Vec<(Change, Content)>,
 }
 
 /// A file that has to be as it was.
@@ -28,12 +31,11 @@ pub(crate) struct Condition {
     pub(crate) version: Version,
 }
 
-/// A ciphertext that is to be put.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// A content that is to be encrypted and put.
+#[derive(Debug)]
 pub(crate) struct PlannedWrite {
-    /// The place of the write among the changes.
-    pub(crate) change: usize,
     pub(crate) id: Id,
+    pub(crate) content: Content,
 }
 
 /// What is to be done in the store beneath, as long as the index is the one that it was planned on.
@@ -74,6 +76,24 @@ fn inner_version(id: Id, version: &Version) -> Option<Version> {
 }
 
 impl Request {
+    /// Takes the contents out of a batch.
+    pub(crate) fn new(batch: Batch) -> Self {
+        let (preconditions, changes) = batch.into_parts();
+        let apart = |mut change| {
+            let content = match &mut change {
+                Change::Write { content, .. } => std::mem::take(content),
+                Change::Remove { .. } | Change::Rename { .. } => Vec::new(),
+            };
+            (change, Arc::new(Zeroizing::new(content)))
+        };
+        Self { preconditions, changes: changes.into_iter().map(apart).collect() }
+    }
+
+    /// Whether it only asks whether its preconditions hold.
+    pub(crate) fn changes_nothing(&self) -> bool {
+        self.changes.is_empty()
+    }
+
     /// Plans the batch on an index.
     pub(crate) fn plan(&self, index: &Index, sealing: Sealing) -> Result<Plan, Refusal> {
         let mut plan = Plan::default();
@@ -88,15 +108,14 @@ impl Request {
             plan.conditions.extend(condition(index, path, expected)?);
         }
         let Some(data_key) = sealing.data_key else { return Ok(()) };
-        for (number, change) in self.changes.iter().enumerate() {
+        for (change, content) in &self.changes {
             change.check(|path| Ok(index.node(path)))?;
             match change {
                 Change::Write { path, .. } => {
                     let known = index.files.get(path);
                     let id = known.map_or_else(Id::random, |file| Ok(file.id))?;
-                    let length = self.lengths.get(number).copied().unwrap_or_default();
-                    let file = FileRecord { id, data_key, size: sealing.padding.noted_size(length) };
-                    plan.writes.push(PlannedWrite { change: number, id });
+                    let file = FileRecord { id, data_key, size: sealing.padding.noted_size(content.len()) };
+                    plan.writes.push(PlannedWrite { id, content: Arc::clone(content) });
                     if known != Some(&file) {
                         plan.next_files(index).insert(path.clone(), file);
                     }
@@ -136,20 +155,6 @@ fn condition(index: &Index, path: &MemoryPath, expected: &Expected) -> Result<Op
         },
         _ => expected.check(path, &index.node(path)).map(|()| None),
     }
-}
-
-/// Takes the contents out of a batch.
-pub(crate) fn take_apart(batch: Batch) -> (Request, Vec<Vec<u8>>) {
-    let (preconditions, mut changes) = batch.into_parts();
-    let contents: Vec<_> = changes
-        .iter_mut()
-        .map(|change| match change {
-            Change::Write { content, .. } => std::mem::take(content),
-            Change::Remove { .. } | Change::Rename { .. } => Vec::new(),
-        })
-        .collect();
-    let lengths = contents.iter().map(Vec::len).collect();
-    (Request { preconditions, changes, lengths }, contents)
 }
 
 #[cfg(test)]

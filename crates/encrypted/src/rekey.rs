@@ -13,6 +13,7 @@ use crate::index::{FileRecord, Index};
 use crate::keychain::WriteKey;
 use crate::keys::KeyId;
 use crate::patience::Patience;
+use crate::plan::Content;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
@@ -58,7 +59,7 @@ struct Rekeying<'a> {
 
 /// A file that was read to be encrypted anew.
 struct OpenedFile {
-    content: Arc<Zeroizing<Vec<u8>>>,
+    content: Content,
     /// Of the ciphertext.
     version: Version,
 }
@@ -122,7 +123,10 @@ impl Rekeying<'_> {
             batch = batch.write(place, stored).map_err(StoreError::from)?;
             next.files.insert(path, FileRecord { data_key: key.slot.data_key, size, ..file });
         }
-        if files > 0 && self.write(snapshot, batch, next, key).await? {
+        if files == 0 {
+            return self.patience.pause().await;
+        }
+        if self.write(snapshot, batch, next, key).await? {
             self.rewritten += files;
             self.patience = Patience::of(self.shared.busy_timeout);
         }
@@ -168,7 +172,7 @@ impl Rekeying<'_> {
         let batch = self.shared.write_index(snapshot.require(changes)?, next, key).await?;
         match self.shared.inner.apply(batch).await {
             Ok(()) => {
-                self.shared.note_revision(revision);
+                self.shared.note_write(snapshot.index.store, revision);
                 Ok(true)
             }
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoredFile};
+use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
 
 use crate::failure::{Damage, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
@@ -27,11 +27,21 @@ pub(crate) struct Shared {
     known: Mutex<Known>,
 }
 
+/// What lies at a place in the store beneath.
+pub(crate) enum Stored {
+    Nothing,
+    /// Something else than a file.
+    Obstructed,
+    File(StoredFile),
+}
+
 /// What is known of the index from before. Others may have replaced it since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// The latest snapshot.
     pub(crate) latest: Option<Arc<Snapshot>>,
+    /// The store, once it exists: there will be no other in its place.
+    pub(crate) store: Option<Id>,
     /// The revision of the index that it cannot be behind, unless somebody put an older one back.
     pub(crate) revision: u64,
 }
@@ -60,18 +70,23 @@ impl Shared {
     }
 
     pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
-        *self.lock() = Known { revision: snapshot.index.revision, latest: Some(snapshot) };
+        let mut known = self.lock();
+        known.store = snapshot.index.exists().then_some(snapshot.index.store).or(known.store);
+        known.revision = snapshot.index.revision;
+        known.latest = Some(snapshot);
     }
 
-    /// Notes that the index was written.
-    pub(crate) fn note_revision(&self, revision: u64) {
+    /// Notes that this store wrote the index.
+    pub(crate) fn note_write(&self, store: Id, revision: u64) {
         let mut known = self.lock();
+        known.store = Some(store);
         known.revision = known.revision.max(revision);
     }
 
-    /// A snapshot to begin with, which need not hold any more.
-    pub(crate) async fn latest_or_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        match self.known().latest {
+    /// A snapshot to begin with, which need not hold any more. After a write of this store it would not.
+    pub(crate) async fn likely_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
+        let Known { latest, revision, .. } = self.known();
+        match latest.filter(|latest| latest.index.revision >= revision) {
             Some(latest) => Ok(latest),
             None => self.snapshot().await,
         }
@@ -93,7 +108,7 @@ impl Shared {
         F: Future<Output = Result<T, Failure>>,
     {
         let mut patience = Patience::of(self.busy_timeout);
-        let mut snapshot = self.latest_or_snapshot().await?;
+        let mut snapshot = self.likely_snapshot().await?;
         loop {
             let seen = look(Arc::clone(&snapshot)).await;
             let now = self.snapshot().await?;
@@ -114,11 +129,21 @@ impl Shared {
 
     /// The ciphertext of a file.
     pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
-        let place = Place::Content(id).path();
-        match self.inner.read(&place).await.map_err(Failure::of_inner)? {
-            Node::File(stored) => Ok(stored),
-            Node::Absent => Err(Failure::damaged(place, Damage::Missing)),
-            Node::Directory => Err(Failure::damaged(place, Damage::Obstructed)),
+        let place = Place::Content(id);
+        match self.fetch(place).await? {
+            Stored::File(stored) => Ok(stored),
+            Stored::Nothing => Err(Failure::damaged(place.path(), Damage::Missing)),
+            Stored::Obstructed => Err(Failure::damaged(place.path(), Damage::Obstructed)),
+        }
+    }
+
+    pub(crate) async fn fetch(&self, place: Place) -> Result<Stored, Failure> {
+        match self.inner.read(&place.path()).await {
+            Ok(Node::File(file)) => Ok(Stored::File(file)),
+            Ok(Node::Absent) => Ok(Stored::Nothing),
+            Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),
+            // Such as a symbolic link.
+            Ok(Node::Directory) | Err(_) => Ok(Stored::Obstructed),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Expected, MemoryPath, Node, Version};
+use memory_tool_core::{Batch, Expected, MemoryPath, Version};
 use zeroize::Zeroizing;
 
 use crate::failure::{Damage, EncryptionError, Failure};
@@ -16,7 +16,7 @@ use crate::index::Index;
 use crate::keys::KeyError;
 use crate::object::{offload, open};
 use crate::patience::Patience;
-use crate::shared::{Known, Shared};
+use crate::shared::{Known, Shared, Stored, id_of};
 
 /// What a store held at one moment.
 #[derive(Debug)]
@@ -31,14 +31,19 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Found {
     Nothing,
-    Directory,
+    /// Something else than a file.
+    Obstructed,
     File(Version),
 }
 
-/// A copy of the index as it was fetched.
-pub(crate) struct Fetched {
-    found: Found,
-    stored: Vec<u8>,
+impl Found {
+    fn of(stored: &Stored) -> Self {
+        match stored {
+            Stored::Nothing => Self::Nothing,
+            Stored::Obstructed => Self::Obstructed,
+            Stored::File(file) => Self::File(file.version.clone()),
+        }
+    }
 }
 
 impl Snapshot {
@@ -57,7 +62,7 @@ fn require(batch: Batch, copy: IndexCopy, found: &Found) -> Result<Batch, Failur
     match found {
         Found::Nothing => Ok(batch.require(path, Expected::Absent)),
         Found::File(version) => Ok(batch.require(path, Expected::Version(version.clone()))),
-        Found::Directory => Err(Failure::damaged(path, Damage::Obstructed)), // no index could be written there
+        Found::Obstructed => Err(Failure::damaged(path, Damage::Obstructed)), // no index could be written there
     }
 }
 
@@ -67,11 +72,11 @@ impl Shared {
         let mut patience = Patience::of(self.busy_timeout);
         let known = self.known();
         loop {
-            let first = self.fetch(IndexCopy::First).await?;
-            if let Some(latest) = known.latest.as_ref().filter(|latest| latest.first == first.found) {
+            let first = self.fetch(Place::Index(IndexCopy::First)).await?;
+            if let Some(latest) = known.latest.as_ref().filter(|latest| latest.first == Found::of(&first)) {
                 match &latest.second {
                     None => return Ok(Arc::clone(latest)),
-                    Some(second) if *second == self.fetch(IndexCopy::Second).await?.found => {
+                    Some(second) if self.is_still_there(IndexCopy::Second, second).await? => {
                         return Ok(Arc::clone(latest));
                     }
                     Some(_) => {}
@@ -87,54 +92,47 @@ impl Shared {
     }
 
     /// The snapshot that the two copies make; `None` where they were replaced while they were read.
-    async fn decide(&self, known: &Known, first: Fetched) -> Result<Option<Snapshot>, Failure> {
-        let known_store = known.latest.as_ref().map(|latest| &latest.index).filter(|index| index.exists());
-        let known_store = known_store.map(|index| index.store);
-        let first_found = first.found.clone();
+    async fn decide(&self, known: &Known, first: Stored) -> Result<Option<Snapshot>, Failure> {
+        let first_found = Found::of(&first);
         let opened_first = self.open_copy(IndexCopy::First, first).await;
         if let Ok(index) = &opened_first
-            && known_store == Some(index.store)
+            && known.store == Some(index.store)
             && index.revision >= known.revision
         {
             return Ok(opened_first.ok().map(|index| Snapshot { index, first: first_found, second: None }));
         }
-        let second = self.fetch(IndexCopy::Second).await?;
-        let second_found = second.found.clone();
+        let second = self.fetch(Place::Index(IndexCopy::Second)).await?;
+        let second_found = Found::of(&second);
         let opened_second = self.open_copy(IndexCopy::Second, second).await;
         let is_new = (&first_found, &second_found) == (&Found::Nothing, &Found::Nothing);
         let chosen = if is_new {
-            self.expect_nothing(known_store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
+            self.expect_nothing(known.store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
         } else {
-            choose(known_store, opened_first, opened_second)
+            choose(known.store, opened_first, opened_second)
         };
         if let Ok((index, IndexCopy::First)) = chosen {
             return Ok(Some(Snapshot { index, first: first_found, second: None }));
         }
         // What the first copy lacks may be because it was replaced before the second was read.
-        if self.fetch(IndexCopy::First).await?.found != first_found {
+        if !self.is_still_there(IndexCopy::First, &first_found).await? {
             return Ok(None);
         }
         chosen.map(|(index, _)| Some(Snapshot { index, first: first_found, second: Some(second_found) }))
     }
 
-    pub(crate) async fn fetch(&self, copy: IndexCopy) -> Result<Fetched, Failure> {
-        let node = self.inner.read(&Place::Index(copy).path()).await.map_err(Failure::of_inner)?;
-        Ok(match node {
-            Node::Absent => Fetched { found: Found::Nothing, stored: Vec::new() },
-            Node::Directory => Fetched { found: Found::Directory, stored: Vec::new() },
-            Node::File(file) => Fetched { found: Found::File(file.version), stored: file.content },
-        })
+    async fn is_still_there(&self, copy: IndexCopy, found: &Found) -> Result<bool, Failure> {
+        Ok(Found::of(&self.fetch(Place::Index(copy)).await?) == *found)
     }
 
-    pub(crate) async fn open_copy(&self, copy: IndexCopy, fetched: Fetched) -> Result<Index, Failure> {
+    /// Decrypts a copy of the index.
+    pub(crate) async fn open_copy(&self, copy: IndexCopy, stored: Stored) -> Result<Index, Failure> {
         let place = Place::Index(copy);
         let damaged = |damage| Failure::damaged(place.path(), damage);
-        match fetched.found {
-            Found::Nothing => return Err(damaged(Damage::Missing)),
-            Found::Directory => return Err(damaged(Damage::Obstructed)),
-            Found::File(_) => {}
-        }
-        let stored = fetched.stored;
+        let stored = match stored {
+            Stored::Nothing => return Err(damaged(Damage::Missing)),
+            Stored::Obstructed => return Err(damaged(Damage::Obstructed)),
+            Stored::File(file) => file.content,
+        };
         let (header, head) = parse(&stored).map_err(damaged)?;
         header.expect_place(place).map_err(damaged)?;
         let slot = header.slots.iter().find(|slot| slot.data_key == header.data_key);
@@ -153,8 +151,7 @@ impl Shared {
             return Err(EncryptionError::IndexGone.into());
         }
         let files = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
-        let is_content = |name: &str| Id::parse(name).is_some();
-        if files.iter().any(|file| file.path.name().is_some_and(is_content)) {
+        if files.iter().any(|file| id_of(&file.path).is_some()) {
             return Err(EncryptionError::IndexGone.into());
         }
         if files.is_empty() { Ok(()) } else { Err(EncryptionError::NotEncrypted { files: files.len() }.into()) }

@@ -72,11 +72,12 @@ impl EncryptedStore {
         Ok(false)
     }
 
-    /// Looks for what is wrong in the store beneath and shows in no file: a copy of the index that is damaged or older than the
-    /// other, and files that are no part of the memory. Whether the files themselves are whole, [`Store::read`] says.
+    /// Reads everything and tells what is not as it was written: files, copies of the index, and stored objects that belong to
+    /// no file. Others may use the store meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Failure`].
+    /// [`StoreError::Failure`] where nothing can be read, or the store beneath fails. What else it finds is no error, but in the
+    /// list, which is empty where all is well.
     pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
         self.shared.verify().await.map_err(|failure| failure.during("verifying"))
     }

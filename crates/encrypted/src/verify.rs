@@ -1,28 +1,40 @@
-//! Verifying: what is wrong with a store beyond its files, which whoever reads them finds.
+//! Whether all that is stored is as it was written.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use memory_tool_core::MemoryPath;
 
 use crate::failure::{EncryptionError, Failure};
 use crate::header::{IndexCopy, Place};
 use crate::index::Index;
-use crate::shared::{Shared, id_of};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
 
-/// Something in the store beneath that should not be so. The memory can be used all the same.
+/// Something that [`EncryptedStore::verify`](crate::EncryptedStore::verify) found wrong. For the operator: it holds paths.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// One of the two copies of the index cannot be used. The next write that changes the index replaces it.
-    #[error("a copy of the index cannot be used")]
-    Index(#[source] EncryptionError),
-    /// One of the two copies of the index is not that which was written last: somebody put an older one back.
-    #[error("{object} is an older index, or that of another store")]
-    OlderIndex {
-        /// The copy.
-        object: MemoryPath,
+    /// A file cannot be read.
+    #[error("{path} cannot be read")]
+    File {
+        /// The file.
+        path: MemoryPath,
+        /// What is wrong.
+        #[source]
+        error: EncryptionError,
     },
-    /// A file is no part of the memory: nobody encrypted it, or it belongs to another one. It is never shown.
+    /// One of the two copies of the index cannot be read. The other is as good, and the next change of the tree repairs it.
+    #[error("a copy of the index cannot be read")]
+    IndexCopy {
+        /// What is wrong.
+        #[source]
+        error: EncryptionError,
+    },
+    /// One of the two copies of the index is older than the other: somebody put it back. The next change of the tree repairs it.
+    #[error("a copy of the index is older than the other")]
+    OlderIndexCopy,
+    /// A file is no part of the memory: nobody encrypted it, or it is that of another memory. It is never shown.
     #[error("{object} is no part of the encrypted memory")]
     Foreign {
         /// Where it lies in the store beneath.
@@ -32,35 +44,48 @@ pub enum Problem {
 
 impl Shared {
     pub(crate) async fn verify(&self) -> Result<Vec<Problem>, Failure> {
-        self.while_index_holds(|snapshot| async move {
-            let mut problems = Vec::new();
-            if snapshot.index.exists() {
-                for copy in [IndexCopy::First, IndexCopy::Second] {
-                    problems.extend(self.verify_copy(copy, &snapshot.index).await?);
-                }
-                problems.extend(self.foreign_files(&snapshot.index).await?);
+        let look = |snapshot: Arc<Snapshot>| async move {
+            let mut problems = self.problems_of_index(&snapshot.index).await?;
+            problems.extend(self.foreign_files(&snapshot.index).await?);
+            Ok((problems, snapshot))
+        };
+        let (mut problems, snapshot) = self.while_index_holds(look).await?;
+        for path in snapshot.index.files.keys() {
+            match self.read(path).await {
+                Ok(_) => {}
+                Err(Failure::Encryption(error)) => problems.push(Problem::File { path: path.clone(), error }),
+                Err(failure) => return Err(failure),
             }
-            Ok(problems)
-        })
-        .await
+        }
+        Ok(problems)
     }
 
-    async fn verify_copy(&self, copy: IndexCopy, current: &Index) -> Result<Option<Problem>, Failure> {
-        match self.open_copy(copy, self.fetch(copy).await?).await {
-            Ok(index) if (index.store, index.revision) == (current.store, current.revision) => Ok(None),
-            Ok(_) => Ok(Some(Problem::OlderIndex { object: Place::Index(copy).path() })),
-            Err(Failure::Encryption(error)) => Ok(Some(Problem::Index(error))),
-            Err(failure) => Err(failure),
+    async fn problems_of_index(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
+        let mut problems = Vec::new();
+        for copy in [IndexCopy::First, IndexCopy::Second] {
+            if !index.exists() {
+                break;
+            }
+            let stored = self.fetch(Place::Index(copy)).await?;
+            match self.open_copy(copy, stored).await {
+                Ok(found) if found.store != index.store => {
+                    problems.push(Problem::IndexCopy { error: EncryptionError::OtherStore });
+                }
+                Ok(found) if found.revision < index.revision => problems.push(Problem::OlderIndexCopy),
+                Ok(_) => {}
+                Err(Failure::Encryption(error)) => problems.push(Problem::IndexCopy { error }),
+                Err(failure) => return Err(failure),
+            }
         }
+        Ok(problems)
     }
 
     async fn foreign_files(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
+        let files = index.files.values().map(|file| Place::Content(file.id).path());
         let copies = [IndexCopy::First, IndexCopy::Second].map(|copy| Place::Index(copy).path());
-        let ids: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
-        let is_of_a_file = |path: &MemoryPath| id_of(path).is_some_and(|id| ids.contains(&id));
+        let known: BTreeSet<_> = files.chain(copies).collect();
         let stored = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
-        let foreign =
-            stored.into_iter().map(|file| file.path).filter(|path| !copies.contains(path) && !is_of_a_file(path));
+        let foreign = stored.into_iter().map(|file| file.path).filter(|path| !known.contains(path));
         Ok(foreign.map(|object| Problem::Foreign { object }).collect())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Expected, MemoryPath, Node, StoreError};
+use memory_tool_core::{Batch, Expected, MemoryPath, StoreError};
 use zeroize::Zeroizing;
 
 use crate::cipher::Nonce;
@@ -15,12 +15,9 @@ use crate::keychain::WriteKey;
 use crate::object::{offload, seal};
 use crate::padding::Padding;
 use crate::patience::Patience;
-use crate::plan::{Condition, Plan, Refusal, Request, Sealing, take_apart};
-use crate::shared::Shared;
+use crate::plan::{Condition, Content, Plan, PlannedWrite, Refusal, Request, Sealing};
+use crate::shared::{Shared, Stored};
 use crate::snapshot::Snapshot;
-
-/// The contents of a batch, in the order of its changes.
-type Contents = Vec<Arc<Zeroizing<Vec<u8>>>>;
 
 /// What became of one attempt.
 enum Attempt {
@@ -34,17 +31,16 @@ enum Attempt {
 impl Shared {
     /// Applies the batch as a whole, or not at all.
     pub(crate) async fn apply(&self, batch: Batch) -> Result<(), Failure> {
-        let (request, contents) = take_apart(batch);
-        let contents = contents.into_iter().map(|content| Arc::new(Zeroizing::new(content))).collect();
+        let request = Request::new(batch);
         let mut patience = Patience::of(self.busy_timeout);
         let mut fresh_key = None;
         let mut missing = BTreeSet::new();
-        let mut snapshot = self.latest_or_snapshot().await?;
+        let mut snapshot = self.likely_snapshot().await?;
         loop {
             let key = self.write_key(&request, &snapshot.index, &mut fresh_key).await?;
             let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
             match request.plan(&snapshot.index, sealing) {
-                Ok(plan) => match self.attempt(&snapshot, plan, key, &contents, &missing).await? {
+                Ok(plan) => match self.attempt(&snapshot, plan, key, &missing).await? {
                     Attempt::Done => return Ok(()),
                     Attempt::Stale => {}
                     Attempt::Missing => missing = self.missing(&snapshot.index).await?,
@@ -68,7 +64,7 @@ impl Shared {
         index: &Index,
         fresh: &mut Option<WriteKey>,
     ) -> Result<Option<WriteKey>, Failure> {
-        if request.changes.is_empty() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
+        if request.changes_nothing() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
     }
 
     /// The data key of the primary: that of the store, or else a fresh one, which is made once for all attempts.
@@ -87,31 +83,32 @@ impl Shared {
         snapshot: &Snapshot,
         plan: Plan,
         key: Option<WriteKey>,
-        contents: &Contents,
         missing: &BTreeSet<Id>,
     ) -> Result<Attempt, Failure> {
         let mut batch = snapshot.require(Batch::new())?;
-        let mut revision = snapshot.index.revision;
+        let mut written = None;
         for Condition { id, version, .. } in &plan.conditions {
             batch = batch.require(Place::Content(*id).path(), Expected::Version(version.clone()));
         }
         if let Some(key) = key {
-            for write in &plan.writes {
-                let content = contents.get(write.change).map(Arc::clone).unwrap_or_default();
-                let stored = self.seal_content(snapshot.index.store, write.id, &key, content).await?;
-                batch = write_to(batch, Place::Content(write.id), stored)?;
+            for PlannedWrite { id, content } in plan.writes {
+                let stored = self.seal_content(snapshot.index.store, id, &key, content).await?;
+                batch = write_to(batch, Place::Content(id), stored)?;
             }
             for id in plan.removals.iter().filter(|id| !missing.contains(id)) {
                 batch = batch.remove(Place::Content(*id).path()).map_err(StoreError::from)?;
             }
             if let Some(next) = plan.next {
-                revision += 1;
+                let revision = snapshot.index.revision + 1;
                 batch = self.write_index(batch, Index { revision, ..next }, &key).await?;
+                written = Some(revision);
             }
         }
         match self.inner.apply(batch).await {
             Ok(()) => {
-                self.note_revision(revision);
+                if let Some(revision) = written {
+                    self.note_write(snapshot.index.store, revision);
+                }
                 Ok(Attempt::Done)
             }
             Err(error) => judge(error, &plan.conditions),
@@ -124,7 +121,7 @@ impl Shared {
         store: Id,
         id: Id,
         key: &WriteKey,
-        content: Arc<Zeroizing<Vec<u8>>>,
+        content: Content,
     ) -> Result<Vec<u8>, Failure> {
         let padding = self.padding;
         let is_padded = padding != Padding::None;
@@ -170,10 +167,9 @@ impl Shared {
     /// The failure that a refusal comes to: a condition before it that does not hold is told first.
     async fn first_failure(&self, refusal: Refusal) -> Result<Failure, Failure> {
         for Condition { path, id, version } in refusal.conditions {
-            match self.inner.read(&Place::Content(id).path()).await {
-                Ok(Node::File(file)) if file.version == version => {}
-                Ok(_) => return Ok(StoreError::VersionMismatch { path }.into()),
-                Err(error) => return Err(Failure::of_inner(error)),
+            match self.fetch(Place::Content(id)).await? {
+                Stored::File(file) if file.version == version => {}
+                _ => return Ok(StoreError::VersionMismatch { path }.into()),
             }
         }
         Ok(refusal.failure)

@@ -6,13 +6,15 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Expected, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
 };
-use memory_tool_encrypted::{EncryptedStore, Padding};
+use memory_tool_encrypted::{EncryptedStore, Padding, RekeyProgress};
 use serde_json::json;
-use support::{Faulty, Mishap, content, contents, open, path, ring, write};
+use support::{Faulty, Mishap, content, contents, key, open, path, ring, write};
 
 const WRITERS: usize = 8;
 const INSERTS: usize = 50;
@@ -159,4 +161,77 @@ async fn an_unknown_outcome_stays_unknown() {
     let error = store.apply(Batch::new().write(path("/memories/a"), b"two".to_vec()).unwrap()).await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }), "{error:?}");
     assert_eq!(content(&store, &path("/memories/a")).await, b"two");
+}
+
+/// A store in which somebody else writes the index between any two looks at it.
+#[derive(Debug)]
+struct Restless(Arc<InMemoryStore>);
+
+#[async_trait]
+impl Store for Restless {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        let found = self.0.read(path).await?;
+        if let Node::File(file) = &found
+            && path.as_str().ends_with("index-1")
+        {
+            self.0.apply(Batch::new().write(path.clone(), file.content.clone())?).await?;
+        }
+        Ok(found)
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.0.list(directory).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn who_is_never_first_gives_up_after_a_while() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "text").await;
+    let busy_timeout = Duration::from_millis(50);
+    let builder = EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(1)).busy_timeout(busy_timeout);
+    let store = builder.open().await.unwrap();
+    let builder =
+        EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(2).with(key(1))).busy_timeout(busy_timeout);
+    let rekeying = builder.open().await.unwrap();
+    let file = path("/memories/a");
+    for error in [
+        store.read(&file).await.unwrap_err(),
+        store.list(&MemoryPath::root()).await.unwrap_err(),
+        store.apply(Batch::new().write(file.clone(), b"other".to_vec()).unwrap()).await.unwrap_err(),
+        rekeying.rekey(drop::<RekeyProgress>).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
+    }
+    assert_eq!(content(&open(&inner, ring(1)).await, &file).await, b"text");
+}
+
+/// A store far away is asked no more than it must be.
+#[tokio::test]
+async fn an_operation_makes_few_calls() {
+    let counting = Arc::new(Faulty::new(&Arc::new(InMemoryStore::new()), usize::MAX, Mishap::FailsBefore));
+    let store = EncryptedStore::open(Arc::clone(&counting), ring(1)).await.unwrap();
+    write(&store, "/memories/a/file", "text").await;
+    let calls = || counting.calls.swap(0, Ordering::SeqCst);
+    calls();
+    write(&store, "/memories/a/other", "text").await;
+    assert_eq!(calls(), 2, "a file is made: the index is read, and all is written");
+    store.read(&path("/memories/a/file")).await.unwrap();
+    assert_eq!(
+        calls(),
+        3,
+        "the index is read, then the file, then the index again: it was written by this store before"
+    );
+    store.read(&path("/memories/a/file")).await.unwrap();
+    assert_eq!(calls(), 2, "the file is read, then the index");
+    write(&store, "/memories/a/file", "edited").await;
+    assert_eq!(calls(), 1, "the file is written");
+    store.list(&path("/memories/a")).await.unwrap();
+    assert_eq!(calls(), 2, "the sizes are listed, then the index is read");
+    store.apply(Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap()).await.unwrap();
+    assert_eq!(calls(), 1, "the index is written");
 }

@@ -7,7 +7,8 @@ mod support;
 use std::error::Error;
 use std::sync::Arc;
 
-use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool, Store, StoreError};
+use async_trait::async_trait;
+use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Passphrase, PassphraseCost, RawKey,
 };
@@ -201,4 +202,30 @@ async fn ids_of_keys_are_short_texts() {
         illegal.parse::<memory_tool_encrypted::KeyId>().unwrap_err();
     }
     assert_eq!(key(1).key_id().as_str(), "key-of-1");
+}
+
+/// A store in which somebody else makes the memory after it was looked for, and before anything else is.
+#[derive(Debug)]
+struct Overtaken(Arc<InMemoryStore>);
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.0.read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        write(&open(&self.0, ring(1)).await, "/memories/theirs", "x").await;
+        self.0.list(directory).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_made_while_it_is_opened_is_opened() {
+    let store = EncryptedStore::open(Overtaken(Arc::default()), ring(1)).await.unwrap();
+    assert_eq!(content(&store, &path("/memories/theirs")).await, b"x");
 }

@@ -6,10 +6,11 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Store};
+use async_trait::async_trait;
+use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyId, KeyRing, Padding, Passphrase, PassphraseCost, RekeyProgress,
 };
@@ -233,4 +234,46 @@ async fn a_passphrase_is_changed() {
     assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().rewritten, 1);
     open_error(&inner, KeyRing::new(passphrase("old"))).await;
     assert_eq!(content(&open(&inner, KeyRing::new(passphrase("new"))).await, &path("/memories/a")).await, b"x");
+}
+
+/// A store in which somebody edits a file right after it was read to be encrypted anew.
+#[derive(Debug)]
+struct Interfering {
+    inner: Arc<InMemoryStore>,
+    somebody: EncryptedStore,
+    edits: AtomicUsize,
+}
+
+const INTERFERENCES: usize = 3;
+
+#[async_trait]
+impl Store for Interfering {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        let found = self.inner.read(path).await;
+        if !path.as_str().contains("index") && self.edits.load(Ordering::SeqCst) < INTERFERENCES {
+            let number = self.edits.fetch_add(1, Ordering::SeqCst) + 1;
+            write(&self.somebody, "/memories/log", format!("edit {number}")).await;
+        }
+        found
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.inner.list(directory).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.inner.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn an_edit_between_reading_and_writing_is_kept() {
+    let inner = Arc::new(InMemoryStore::new());
+    let somebody = open(&inner, ring(1)).await;
+    write(&somebody, "/memories/log", "edit 0").await;
+    let interfering = Interfering { inner: Arc::clone(&inner), somebody, edits: AtomicUsize::new(0) };
+    let store = EncryptedStore::open(interfering, new_ring()).await.unwrap();
+    assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().rewritten, 1);
+    let text = content(&open(&inner, ring(2)).await, &path("/memories/log")).await;
+    assert_eq!(text, format!("edit {INTERFERENCES}").into_bytes());
 }

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Node, Store};
-use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding};
+use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding, Problem};
 use support::{cause, content, contents, damage, open, path, remove, ring, stored, write};
 
 const FILES: usize = 50;
@@ -320,4 +320,65 @@ async fn files_of_others_beside_the_ciphertexts_are_not_memory() {
         assert_eq!(victim.store.read(&path(&format!("/memories/{name}"))).await.unwrap(), Node::Absent);
     }
     assert_eq!(contents(&reopened(&victim).await).await, victim.files);
+}
+
+/// The store beneath follows no link; here it is one more thing that is not what was written.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let memories = directory.path().join("memories");
+    let store_beneath = async || memory_tool_local::LocalStore::open(directory.path()).await.unwrap();
+    let store = EncryptedStore::open(store_beneath().await, ring(1)).await.unwrap();
+    for file in ["/memories/a", "/memories/b"] {
+        write(&store, file, "text").await;
+    }
+    let mut names: Vec<_> =
+        std::fs::read_dir(&memories).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    for (name, damaged_files) in [(&names[0], 1), (&"index-1".to_owned(), 0), (&"index-2".to_owned(), 0)] {
+        let (place, aside) = (memories.join(name), directory.path().join("aside"));
+        std::fs::rename(&place, &aside).unwrap();
+        std::os::unix::fs::symlink(&aside, &place).unwrap();
+        let reopened = EncryptedStore::open(store_beneath().await, ring(1)).await.unwrap();
+        for store in [&store, &reopened] {
+            assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2);
+            let mut damages = Vec::new();
+            for file in ["/memories/a", "/memories/b"] {
+                damages.extend(store.read(&path(file)).await.err().map(|error| damage(&error).clone()));
+            }
+            assert_eq!(damages, vec![Damage::Obstructed; damaged_files], "{name}");
+        }
+        std::fs::remove_file(&place).unwrap();
+        std::fs::rename(&aside, &place).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_found() {
+    let victim = Victim::new(Padding::None).await;
+    let found = async || victim.store.verify().await.unwrap();
+    assert!(found().await.is_empty());
+    let nothing = open(&Arc::new(InMemoryStore::new()), ring(1)).await;
+    assert!(nothing.verify().await.unwrap().is_empty());
+
+    let (file, place) = victim.places.iter().next().unwrap();
+    victim.put(place, b"plain".to_vec()).await;
+    assert!(matches!(&found().await[..], [Problem::File { path, .. }] if path == file));
+    victim.restore(place).await;
+    let stray = "/memories/00112233445566778899aabbccddeeff";
+    write(&*victim.inner, stray, victim.stored[place].clone()).await;
+    assert!(matches!(&found().await[..], [Problem::Foreign { object }] if object.as_str() == stray));
+    remove(&*victim.inner, &path(stray)).await;
+
+    write(&victim.store, "/memories/new", "new").await;
+    for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
+        let newer = content(&*victim.inner, &copy).await;
+        victim.restore(&copy).await;
+        assert!(matches!(&found().await[..], [Problem::OlderIndexCopy]));
+        remove(&*victim.inner, &copy).await;
+        assert!(matches!(&found().await[..], [Problem::IndexCopy { .. }]));
+        victim.put(&copy, newer).await;
+        assert!(found().await.is_empty());
+    }
 }
