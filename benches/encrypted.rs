@@ -52,7 +52,7 @@ fn print_rows(runtime: &Runtime, backend: &str, open: &dyn Fn(&str) -> Arc<dyn S
         print_row(&format!("{backend}: read {kilobytes} KB"), read);
         let write = medians(
             ROUNDS,
-            [&|_| subject.write(&*subject.ours), &|_| subject.write(&*subject.beneath), &|_| subject.encrypt()],
+            [&|n| subject.write(&*subject.ours, n), &|n| subject.write(&*subject.beneath, n), &|n| subject.encrypt(n)],
         );
         print_row(&format!("{backend}: write {kilobytes} KB"), write);
     }
@@ -73,7 +73,8 @@ struct Subject<'a> {
     ours: Box<dyn Store>,
     beneath: Arc<dyn Store>,
     path: MemoryPath,
-    content: Vec<u8>,
+    /// Two contents that are written in turn: a database does not write what is the same already.
+    contents: [Vec<u8>; 2],
     cipher: Aes256Gcm,
     sealed: Vec<u8>,
 }
@@ -84,13 +85,13 @@ impl<'a> Subject<'a> {
         let encrypted = EncryptedStore::open(open(&format!("encrypted-{size}")), keys);
         let ours = Box::new(runtime.block_on(encrypted).unwrap());
         let cipher = Aes256Gcm::new(&[1; 32].into());
-        let content = vec![b'x'; size];
-        let mut sealed = content.clone();
+        let contents = [b'x', b'y'].map(|byte| vec![byte; size]);
+        let mut sealed = contents[0].clone();
         cipher.encrypt_in_place(&Nonce::from([0; 12]), b"", &mut sealed).unwrap();
         let path = MemoryPath::root().child("file.txt").unwrap();
-        let subject = Self { runtime, ours, beneath: open(&format!("plain-{size}")), path, content, cipher, sealed };
+        let subject = Self { runtime, ours, beneath: open(&format!("plain-{size}")), path, contents, cipher, sealed };
         for store in [&*subject.ours, &*subject.beneath] {
-            subject.write(store);
+            subject.write(store, 0);
             let others = (0..OTHERS).fold(Batch::new(), |batch, number| {
                 let path = format!("/memories/others/{number}.txt").parse().unwrap();
                 batch.write(path, b"another file".to_vec()).unwrap()
@@ -102,11 +103,11 @@ impl<'a> Subject<'a> {
 
     fn read(&self, store: &dyn Store) {
         let Node::File(file) = self.runtime.block_on(store.read(&self.path)).unwrap() else { unreachable!() };
-        assert_eq!(black_box(file).content.len(), self.content.len());
+        assert_eq!(black_box(file).content.len(), self.contents[0].len());
     }
 
-    fn write(&self, store: &dyn Store) {
-        let batch = Batch::new().write(self.path.clone(), self.content.clone()).unwrap();
+    fn write(&self, store: &dyn Store, round: usize) {
+        let batch = Batch::new().write(self.path.clone(), self.contents[round % 2].clone()).unwrap();
         self.runtime.block_on(store.apply(batch)).unwrap();
     }
 
@@ -116,8 +117,8 @@ impl<'a> Subject<'a> {
         black_box(buffer);
     }
 
-    fn encrypt(&self) {
-        let mut buffer = self.content.clone();
+    fn encrypt(&self, round: usize) {
+        let mut buffer = self.contents[round % 2].clone();
         self.cipher.encrypt_in_place(&Nonce::from([0; 12]), b"", &mut buffer).unwrap();
         black_box(buffer);
     }

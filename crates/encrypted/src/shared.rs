@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::{join, ready};
 use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
 
 use crate::failure::{Damage, Failure};
@@ -94,7 +95,9 @@ impl Shared {
 
     /// What is at a path.
     pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        self.while_index_holds(|snapshot| async move { self.look_at(&snapshot.index, path).await }).await
+        let fetch = |snapshot: Arc<Snapshot>| async move { self.fetch_at(&snapshot, path).await };
+        let open = |snapshot: Arc<Snapshot>, fetched| async move { self.open_at(&snapshot, path, fetched).await };
+        self.work_while_index_holds(fetch, open).await
     }
 
     /// The files beneath a directory.
@@ -107,23 +110,53 @@ impl Shared {
     where
         F: Future<Output = Result<T, Failure>>,
     {
+        self.work_while_index_holds(look, |_, seen| ready(Ok(seen))).await
+    }
+
+    /// The same, with work to be done on what was seen, for which nobody has to wait who looks at the index.
+    async fn work_while_index_holds<S, T, F, G>(
+        &self,
+        look: impl Fn(Arc<Snapshot>) -> F,
+        work: impl Fn(Arc<Snapshot>, S) -> G,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<S, Failure>>,
+        G: Future<Output = Result<T, Failure>>,
+    {
         let mut patience = Patience::of(self.busy_timeout);
         let mut snapshot = self.likely_snapshot().await?;
         loop {
             let seen = look(Arc::clone(&snapshot)).await;
-            let now = self.snapshot().await?;
+            let working = async { work(Arc::clone(&snapshot), seen?).await };
+            let (done, now) = join(working, self.snapshot()).await;
+            let now = now?;
             if Arc::ptr_eq(&now, &snapshot) {
-                return seen;
+                return done;
             }
             snapshot = now;
             patience.pause().await?;
         }
     }
 
-    async fn look_at(&self, index: &Index, path: &MemoryPath) -> Result<Node, Failure> {
-        let Some(file) = index.files.get(path) else { return Ok(index.node(path)) };
-        let stored = self.fetch_content(file.id).await?;
-        let content = self.open_content(index, file, stored.content).await?;
+    /// The ciphertext of the file at a path, if there is one.
+    async fn fetch_at(&self, snapshot: &Snapshot, path: &MemoryPath) -> Result<Option<StoredFile>, Failure> {
+        match snapshot.index.files.get(path) {
+            Some(file) => self.fetch_content(file.id).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What is at a path where this ciphertext was found.
+    async fn open_at(
+        &self,
+        snapshot: &Snapshot,
+        path: &MemoryPath,
+        fetched: Option<StoredFile>,
+    ) -> Result<Node, Failure> {
+        let (Some(file), Some(stored)) = (snapshot.index.files.get(path), fetched) else {
+            return Ok(snapshot.index.node(path));
+        };
+        let content = self.open_content(&snapshot.index, file, stored.content).await?;
         Ok(Node::File(StoredFile::new(content, version(file.id, &stored.version))))
     }
 
