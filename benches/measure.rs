@@ -1,6 +1,7 @@
 //! What the benchmarks share.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

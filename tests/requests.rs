@@ -55,7 +55,7 @@ fn commands() -> [(usize, Value); 10] {
     let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
     [
         (1, view("/memories")),
-        (2, view("/memories/d")), // one to learn that it is a directory, one for what is in it
+        (1, view("/memories/d")),
         (2, view("/memories/d/000.md")),
         (1, view("/memories/d/199.md")), // it lies in the index
         (3, json!({"command": "create", "path": "/memories/new.md", "file_text": content(0)})),

@@ -2,20 +2,22 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod session;
+
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite, serve};
-use memory_tool_core::{BoxError, Engine, Store};
-use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::{BoxError, Store};
+use memory_tool_object_store::BucketStore;
 use memory_tool_test_servers::Server;
 use object_store::path::Path;
 use object_store::{ObjectStore, RetryConfig};
 
-/// Names the store that a program is to serve.
-const URL: &str = "MEMORY_TOOL_TEST_URL";
+/// What the target of each request for the index contains. Google's client encodes the dot.
+pub(crate) const INDEX: &str = "index";
 
 /// The prefix of everything, which no reply may show.
 const SECRET: &str = "secret-of-the-bucket";
@@ -24,17 +26,17 @@ const SECRET: &str = "secret-of-the-bucket";
 pub(crate) fn run_suite<S: Server + 'static, E: Into<BoxError>>(
     start: impl FnOnce() -> Result<S, E>,
 ) -> Result<ExitCode, BoxError> {
-    if let Ok(url) = std::env::var(URL) {
-        // With a thread of its own, on which the connections go on while `serve` runs on another runtime.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let store = runtime.block_on(BucketStoreBuilder::from_url(&url)?.open())?;
-        serve(&Engine::new(store), std::io::stdin().lock(), std::io::stdout().lock())?;
+    if session::serve_if_asked(|store| Box::new(store))? {
         return Ok(ExitCode::SUCCESS);
     }
     let server = start().map_err(Into::into)?;
-    let retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-    let bucket = server.client(server.url(), retries)?;
+    let bucket = client(&server)?;
     Ok(Suite::for_store(Fixture { server: Box::new(server), bucket, cases: AtomicU64::new(0) }).test())
+}
+
+/// A client of the bucket past any proxy, which sends each request once.
+pub(crate) fn client(server: &dyn Server) -> object_store::Result<Arc<dyn ObjectStore>> {
+    server.client(server.url(), RetryConfig { max_retries: 0, ..RetryConfig::default() })
 }
 
 /// One bucket for all cases: each has a prefix of its own.
@@ -66,10 +68,7 @@ impl StoreFixture for Fixture {
     }
 
     fn program(&self, prefix: &Path) -> Result<Command, FixtureError> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.envs(self.server.environment(self.server.url()));
-        command.env(URL, format!("{}/{prefix}", self.server.bucket_url()));
-        Ok(command)
+        Ok(session::program(&*self.server, self.server.url(), prefix)?)
     }
 
     async fn scope(&self, prefix: &Path, name: &str) -> Result<Arc<dyn Store>, FixtureError> {

@@ -13,6 +13,7 @@ use memory_tool_core::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool_object_store::DEFAULT_GRACE;
 use serde_json::Value;
 
+use crate::encryption::Encryption;
 use crate::store_url::StoreUrl;
 
 const STORES_AND_EXIT_STATUSES: &str = "\
@@ -89,6 +90,32 @@ Exit status:
   0  what no file refers to is removed, if there was any
   2  no answer: wrong usage, a store that is in no bucket, one that cannot be opened, or a bucket that failed";
 
+const KEYS: &str = "\
+A key is 32 random bytes, written as 64 hexadecimal digits. Who has it can read and change all that was encrypted with it; without \
+it, nobody can: keep a copy in a safe place that is not beside the store.
+
+Example:
+  memory-tool keygen --output memory.key
+  memory-tool run --store ./memory --key-file memory.key
+
+Exit status:
+  0  the key is written
+  2  it is not: the file exists, or writing failed";
+
+const ROTATION: &str = "\
+The key that is to be used from now on is --key-file, --key-env or --passphrase-file; the one before is --old-key-file, \
+--old-key-env or --old-passphrase-file. Others may use the store meanwhile if they have both keys. It can be interrupted at any \
+instant, and goes on where it was when it is run again. Each file that is damaged stays as it is.
+
+Example:
+  memory-tool keygen --output new.key
+  memory-tool rekey --store ./memory --key-file new.key --old-key-file memory.key
+
+Exit status:
+  0  all is encrypted with the key
+  1  some is not: a file is damaged, or others go on writing with an old key
+  2  no answer: wrong usage, a store that cannot be opened or is not encrypted, or input or output that failed";
+
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
 #[command(name = "memory-tool", version, after_help = STORES_AND_EXIT_STATUSES, max_term_width = 120)]
@@ -113,6 +140,12 @@ pub(crate) enum Action {
     /// Remove the objects of a bucket that no file of the memory refers to any more
     #[command(after_help = BUCKETS)]
     Gc(GcArguments),
+    /// Make a key for an encrypted store
+    #[command(after_help = KEYS)]
+    Keygen(KeygenArguments),
+    /// Encrypt anew what an encrypted store holds, with another key
+    #[command(after_help = ROTATION)]
+    Rekey(RekeyArguments),
     /// The commands for people.
     #[command(flatten)]
     Command(CommandArguments),
@@ -149,6 +182,9 @@ pub(crate) struct CheckArguments {
     /// does not exist, or beneath a random prefix of a bucket
     #[arg(long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) store: Option<StoreUrl>,
+
+    #[command(flatten)]
+    pub(crate) encryption: Encryption,
 
     /// Only show the cases: id, clauses, where it comes from, what it needs, why it is there
     #[arg(long)]
@@ -202,6 +238,25 @@ pub(crate) struct GcArguments {
     pub(crate) older_than: Age,
 
     /// Print one JSON value: removed_objects, removed_bytes and kept_objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `keygen`.
+#[derive(Args, Debug)]
+pub(crate) struct KeygenArguments {
+    /// Write the key to FILE, which must not exist, and which nobody else can read [default: the standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// The arguments of `rekey`.
+#[derive(Args, Debug)]
+pub(crate) struct RekeyArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    /// Print one JSON value: rewritten, damaged, no_longer_needed and still_needed
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -357,8 +412,11 @@ pub(crate) struct ViewCapArgument {
 pub(crate) struct StoreArgument {
     /// Where the memory is kept: a directory's path, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX,
     /// gs://BUCKET/PREFIX or az://CONTAINER/PREFIX
-    #[arg(long = "store", value_name = "URL", value_parser = store_url_parser())]
+    #[arg(id = "store", long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) url: StoreUrl,
+
+    #[command(flatten)]
+    pub(crate) encryption: Encryption,
 }
 
 fn store_url_parser() -> ValueParser {

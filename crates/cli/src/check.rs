@@ -5,21 +5,20 @@ mod interruption;
 mod junit;
 mod list;
 mod place;
-mod progress;
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::time::Duration;
 
-use memory_tool_conformance::{DEFAULT_CASE_TIMEOUT, Report, Suite};
+use memory_tool_conformance::{DEFAULT_CASE_TIMEOUT, Outcome, Progress, Report, Suite};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::arguments::{CheckArguments, ReportFormat};
 use crate::check::interruption::Interruption;
 use crate::check::place::Place;
-use crate::check::progress::ProgressLine;
 use crate::failure::{self, Failure};
 use crate::output::write_line;
+use crate::progress_line::ProgressLine;
 
 /// How long what a case left running may take to end, before it is left behind.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -51,7 +50,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Failure> {
     let runtime = Runtime::new().map_err(Failure::Start)?;
     let interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
     // Dropped last: the stores of the cases are removed with it, whatever became of their cases.
-    let place = arguments.store.as_ref().map(|url| Place::make(url, &runtime)).transpose()?;
+    let place = arguments.store.as_ref().map(|url| Place::make(url, &arguments.encryption, &runtime)).transpose()?;
     let suite = match (&arguments.command_line, &place) {
         (Some(command_line), _) => Suite::for_command(match &arguments.plain_files {
             Some(directory) => command_line.clone().plain_files(directory.as_str()),
@@ -91,15 +90,18 @@ enum Ended {
 
 /// Runs the suite, and shows on a terminal how far it is.
 fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> Ended {
-    let errors = io::stderr();
-    let mut line = errors.is_terminal().then(|| ProgressLine::new(errors));
+    let mut line = ProgressLine::of_standard_error();
+    let mut failed = 0;
     let ended = runtime.block_on(async {
         tokio::select! {
             biased; // a signal that came before the first case keeps it from starting
             status = interruption.status() => Ended::Interrupted { status },
             report = suite.run_observed(|progress| {
+                failed += usize::from(matches!(progress.last.outcome, Outcome::Failed { .. }));
                 if let Some(line) = &mut line {
-                    line.show(progress);
+                    let Progress { done, total, last, .. } = progress;
+                    let digits = total.to_string().len();
+                    line.show(&format!("[{done:>digits$}/{total}] {failed} failed  {}", last.case.id));
                 }
             }) => Ended::Whole(report),
         }

@@ -26,7 +26,7 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
     let runtime = start_runtime()?;
     let shared = shared(&command);
     let json = shared.json;
-    let store = runtime.block_on(store_url::open(&shared.store.url))?;
+    let store = runtime.block_on(store_url::open(&shared.store))?;
     let tool = match &command {
         CommandArguments::View(view) => build_tool(store, OverwritesArgument::default(), view.cap),
         CommandArguments::Create(create) => build_tool(store, create.overwrites, ViewCapArgument::default()),

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use memory_tool_core::{BoxError, StoreError};
+use memory_tool_encrypted::{KeyError, KeySourceError};
 use memory_tool_object_store::UrlError;
 
 /// Why the program ends without an answer of the tool.
@@ -79,6 +80,29 @@ pub(crate) enum Failure {
     /// The objects that no file refers to could not be collected.
     #[error("cannot collect what no file refers to")]
     Collection(#[source] StoreError),
+    /// The store is encrypted, and no key was given.
+    #[error("the store is encrypted; a key is needed: --key-file, --key-env or --passphrase-file")]
+    Encrypted,
+    /// What cannot be done without a key was to be done without one.
+    #[error("a key is needed: --key-file, --key-env or --passphrase-file")]
+    NoKey,
+    /// A key cannot be used.
+    #[error("cannot use the key")]
+    Key(#[source] KeySourceError),
+    /// A key could not be made.
+    #[error("cannot make a key")]
+    NewKey(#[source] KeyError),
+    /// The file that a key was to be written to could not be written.
+    #[error("cannot write the key to {}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A store could not be encrypted anew.
+    #[error("cannot encrypt the store anew")]
+    Rekeying(#[source] StoreError),
     /// No name can be made that nobody else has.
     #[error("cannot make a random name")]
     Randomness(#[source] getrandom::Error),

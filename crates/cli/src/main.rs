@@ -3,9 +3,13 @@
 mod arguments;
 mod check;
 mod commands;
+mod encryption;
 mod failure;
 mod gc;
+mod keygen;
 mod output;
+mod progress_line;
+mod rekey;
 mod run;
 mod store_url;
 mod verify;
@@ -18,9 +22,11 @@ use crate::arguments::{Action, Arguments};
 use crate::check::Verdict;
 use crate::commands::Outcome;
 use crate::failure::Failure;
+use crate::rekey::Rotation;
 use crate::verify::Soundness;
 
-/// The status where the tool answered with an error, what was checked does not conform, or what is stored is not whole.
+/// The status where the tool answered with an error, what was checked does not conform, what is stored is not whole, or not all of
+/// it could be encrypted anew.
 const REFUSED: u8 = 1;
 /// The status where there is no answer: wrong usage (clap's own status for it), or a [`Failure`].
 const FAILED: u8 = 2;
@@ -49,6 +55,11 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Soundness::Unsound => ExitCode::from(REFUSED),
         }),
         Action::Gc(arguments) => gc::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Action::Keygen(arguments) => keygen::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Action::Rekey(arguments) => rekey::run(&arguments).map(|rotation| match rotation {
+            Rotation::Complete => ExitCode::SUCCESS,
+            Rotation::Incomplete => ExitCode::from(REFUSED),
+        }),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Refused => ExitCode::from(REFUSED),

@@ -16,7 +16,7 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// Answers line after line until the input ends, or nobody reads the output any more.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
-    let store = runtime.block_on(store_url::open(&arguments.store.url))?;
+    let store = runtime.block_on(store_url::open(&arguments.store))?;
     let tool = build_tool(store, arguments.overwrites, arguments.cap);
     serve(&runtime, &tool, io::stdin().lock(), io::stdout().lock())
 }

@@ -13,6 +13,7 @@ use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, StoreName, StoreNameError};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode, percent_encode};
 
+use crate::arguments::StoreArgument;
 use crate::failure::Failure;
 
 /// A store, as it is named on the command line.
@@ -34,8 +35,14 @@ pub(crate) enum StoreUrl {
     },
 }
 
-/// Opens the store.
-pub(crate) async fn open(url: &StoreUrl) -> Result<Box<dyn Store>, Failure> {
+/// Opens the store, decrypted where it is encrypted.
+pub(crate) async fn open(store: &StoreArgument) -> Result<Box<dyn Store>, Failure> {
+    let keys = store.encryption.key_ring().await?; // first, so that nothing is made where there is none
+    store.encryption.over(open_as_stored(&store.url).await?, keys).await
+}
+
+/// Opens the store as it lies there: where it is encrypted, it holds ciphertexts.
+pub(crate) async fn open_as_stored(url: &StoreUrl) -> Result<Box<dyn Store>, Failure> {
     Ok(match url {
         StoreUrl::Local(path) => Box::new(LocalStore::open(path).await.map_err(|error| Failure::Store(error.into()))?),
         StoreUrl::Sqlite { path, store } => Box::new(open_sqlite(path, store).await?),

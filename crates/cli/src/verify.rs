@@ -4,10 +4,12 @@ use std::fs;
 use std::io;
 
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
-use memory_tool_sqlite::{Problem, StoreName};
+use memory_tool_encrypted::{self as encrypted, KeyRing};
+use memory_tool_sqlite::{self as sqlite, StoreName};
 use serde::Serialize;
 
-use crate::arguments::VerifyArguments;
+use crate::arguments::{StoreArgument, VerifyArguments};
+use crate::encryption::Encryption;
 use crate::failure::{Failure, on_one_line, with_causes};
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
@@ -25,9 +27,8 @@ pub(crate) enum Soundness {
 
 /// Looks at all that is stored and prints what is wrong with it.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Soundness, Failure> {
-    let url = &arguments.store.url;
-    expect_store(url)?;
-    let findings = start_runtime()?.block_on(verify(url))?;
+    expect_store(&arguments.store.url)?;
+    let findings = start_runtime()?.block_on(verify(&arguments.store))?;
     let text = if arguments.json { to_json(&findings)? } else { findings.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: the status says it, too.
     write_line(&mut io::stdout().lock(), text)?;
@@ -45,31 +46,34 @@ fn expect_store(url: &StoreUrl) -> Result<(), Failure> {
     fs::metadata(&path).map(|_| ()).map_err(|source| Failure::NoStore { path, source })
 }
 
-async fn verify(url: &StoreUrl) -> Result<Findings, Failure> {
-    match url {
+async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
+    let keys = store.encryption.key_ring().await?;
+    match &store.url {
         StoreUrl::Local(_) | StoreUrl::Bucket { .. } => {
-            Findings::default().read_files(&*store_url::open(url).await?, |_| false).await
+            let stored = store_url::open_as_stored(&store.url).await?;
+            Findings::default().read_memory(&store.encryption, stored, keys, |_| false).await
         }
         StoreUrl::Sqlite { path, store: name } => {
-            let store = store_url::open_sqlite(path, name).await?;
+            let database = store_url::open_sqlite(path, name).await?;
             let mut findings = Findings::default();
-            let problems = match store.verify().await {
+            let problems = match database.verify().await {
                 Ok(problems) => problems,
                 Err(error) => {
                     findings.problems.push(damage(error)?);
                     Vec::new()
                 }
             };
-            findings.problems.extend(problems.iter().map(Problem::to_string));
-            findings.read_files(&store, |path| problems.iter().any(|problem| is_about(problem, name, path))).await
+            findings.problems.extend(problems.iter().map(sqlite::Problem::to_string));
+            let is_told = |path: &MemoryPath| problems.iter().any(|problem| is_about(problem, name, path));
+            findings.read_memory(&store.encryption, Box::new(database), keys, is_told).await
         }
     }
 }
 
 /// Whether a problem of the database is one of this file's content.
-fn is_about(problem: &Problem, name: &StoreName, file: &MemoryPath) -> bool {
+fn is_about(problem: &sqlite::Problem, name: &StoreName, file: &MemoryPath) -> bool {
     match problem {
-        Problem::NoContent { store, path } | Problem::WrongSize { store, path, .. } => {
+        sqlite::Problem::NoContent { store, path } | sqlite::Problem::WrongSize { store, path, .. } => {
             store == name.as_str() && path == file.as_str()
         }
         _ => false,
@@ -95,6 +99,26 @@ struct Findings {
 }
 
 impl Findings {
+    /// Reads every file of the memory in a store, and looks at what is beneath its encryption if it has one.
+    async fn read_memory(
+        mut self,
+        encryption: &Encryption,
+        stored: Box<dyn Store>,
+        keys: Option<KeyRing>,
+        is_told: impl Fn(&MemoryPath) -> bool,
+    ) -> Result<Self, Failure> {
+        let Some(keys) = keys else {
+            return self.read_files(&*encryption.over(stored, None).await?, is_told).await;
+        };
+        let memory = encryption.open(stored, keys).await?;
+        let problems = memory.verify().await.map_err(Failure::Verification)?;
+        self.problems.extend(problems.iter().map(|problem| with_causes(problem)));
+        let is_told = |file: &MemoryPath| {
+            problems.iter().any(|problem| matches!(problem, encrypted::Problem::File { path, .. } if path == file))
+        };
+        self.read_files(&memory, is_told).await
+    }
+
     /// Reads every file of the memory. A problem is told once, though it may have been told before.
     async fn read_files(mut self, store: &dyn Store, is_told: impl Fn(&MemoryPath) -> bool) -> Result<Self, Failure> {
         let listed = match store.list(&MemoryPath::root()).await {

@@ -77,7 +77,7 @@ fn program_without_clouds() -> Command {
     let mut command = program();
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|cloud| name.starts_with(cloud)) {
+        if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_EMULATOR_HOST"].iter().any(|cloud| name.starts_with(cloud)) {
             command.env_remove(&*name);
         }
     }
@@ -269,6 +269,46 @@ fn a_wrong_signature_is_told() {
 fn a_bucket_that_is_not_there_is_told() {
     let s3 = Cloud::s3();
     assert_cannot_open("s3://no-such-bucket/a", &s3.0.environment(s3.0.url()), "NoSuchBucket");
+}
+
+/// Not those of `object_store`, but of Azure's command line and of Google's libraries.
+#[test]
+fn the_variables_of_the_clouds_tools_do() {
+    let create = ["create", "/memories/a", "--text", "text"];
+    let azure = Cloud::azure();
+    let of_server = azure.0.environment(azure.0.url());
+    let value = |wanted| of_server.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str()).unwrap();
+    let (account, key) = (value("AZURE_STORAGE_ACCOUNT_NAME"), value("AZURE_STORAGE_ACCOUNT_KEY"));
+    let url = azure.0.url();
+    let connection = format!("AccountName={account};AccountKey={key};BlobEndpoint={url}/{account};");
+    let mut program = program_without_clouds();
+    program.args(create).args(["--store", &azure.store()]).env("AZURE_STORAGE_CONNECTION_STRING", connection);
+    let (status, _, errors) = outcome(program.output().unwrap());
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    azure.assert_replies(&["verify"], "1 file, 4 bytes: no problem found");
+    let mut program = program_without_clouds();
+    program
+        .args(["verify", "--store", &azure.store()])
+        .env("AZURE_STORAGE_ACCOUNT", account)
+        .env("AZURE_STORAGE_KEY", key);
+    program.env("AZURE_STORAGE_ENDPOINT", format!("{url}/{account}")).env("AZURE_ALLOW_HTTP", "true");
+    assert_eq!(outcome(program.output().unwrap()).0, Some(0));
+
+    let gcs = Cloud::gcs();
+    let mut program = program_without_clouds();
+    program.args(create).args(["--store", &gcs.store()]).env("STORAGE_EMULATOR_HOST", gcs.0.url());
+    program.envs(gcs.0.environment(gcs.0.url()).into_iter().filter(|(name, _)| *name != "GOOGLE_BASE_URL"));
+    let (status, _, errors) = outcome(program.output().unwrap());
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_profile_of_aws_is_refused() {
+    assert_cannot_open(
+        "s3://bucket/prefix",
+        &[("AWS_PROFILE", "work".to_owned())],
+        "AWS_PROFILE names the profile work",
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::directory_view::view_directory;
 use crate::error::{Error, FailureKind, StoreError};
 use crate::path::MemoryPath;
 use crate::reply::{FileView, ImageView, Reply};
-use crate::store::{Batch, Expected, Node, Store, StoredFile};
+use crate::store::{Batch, Expected, Found, Node, Store, StoredFile};
 use crate::text;
 use crate::tool::MemoryTool;
 
@@ -120,23 +120,14 @@ impl<S: Store> EngineBuilder<S> {
 impl<S: Store> MemoryTool for Engine<S> {
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let path = &command.path;
-        for _ in 0..MAX_ATTEMPTS {
-            // The root is a directory, always ([P5]): to ask would be a request in vain on a store that is far away.
-            let node = if path.is_root() { Node::Directory } else { self.read(CommandName::View, path).await? };
-            match node {
-                Node::Absent => return Err(not_found(CommandName::View, path)),
-                Node::File(file) => return self.view_file(path, file, command.view_range.as_ref()),
-                Node::Directory => {
-                    let files = self.store.list(path).await;
-                    let files = files.map_err(|error| store_error(CommandName::View, path, error))?;
-                    if files.is_empty() && !path.is_root() {
-                        continue; // its last file went away after the read
-                    }
-                    return Ok(Reply::Directory(view_directory(path, &files, self.options.max_view_characters)));
-                }
+        let found = self.store.read_or_list(path).await;
+        match found.map_err(|error| store_error(CommandName::View, path, error))? {
+            Found::Absent => Err(not_found(CommandName::View, path)),
+            Found::File(file) => self.view_file(path, file, command.view_range.as_ref()),
+            Found::Directory(files) => {
+                Ok(Reply::Directory(view_directory(path, &files, self.options.max_view_characters)))
             }
         }
-        Err(Error::Conflict { path: path.clone() })
     }
 
     async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {

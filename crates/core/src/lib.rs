@@ -28,6 +28,6 @@ pub use error::{BoxError, Error, FailureKind, InputError, StoreError};
 pub use in_memory::InMemoryStore;
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply, Snippet, ViewCut};
-pub use store::{Batch, Change, Expected, FileEntry, InvalidBatch, Node, Store, StoredFile, Version};
+pub use store::{Batch, Change, Expected, FileEntry, Found, InvalidBatch, Node, Store, StoredFile, Version};
 pub use tool::MemoryTool;
 pub use wire::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};

@@ -9,11 +9,14 @@ use async_trait::async_trait;
 use crate::error::StoreError;
 use crate::path::MemoryPath;
 
+/// How often what is at a path may be another thing at each look before that is an error.
+const MAX_LOOKS: usize = 1_000;
+
 /// Where memory is kept: files of bytes, found by their [`MemoryPath`].
 ///
 /// This is the lower of the two seams. [`Engine`](crate::Engine) implements [`MemoryTool`](crate::MemoryTool) once over
 /// any store, so a store knows nothing of commands, wording, line numbers or matching: it reads a file, lists the files
-/// beneath a directory, and applies a batch of changes. All three methods are required; there is nothing else to write.
+/// beneath a directory, and applies a batch of changes. These three methods are required; there is nothing else to write.
 ///
 /// # What holds for every method
 /// 1. Directories are implicit: one exists exactly while a file lies beneath it (`[P5]`). `/memories` always exists.
@@ -134,6 +137,34 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError::Failure`].
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError>;
 
+    /// Reads the file at `path`, or lists the directory that is there.
+    ///
+    /// # Behavior
+    /// 1. A file comes as [`read`](Self::read) gives it, a directory as [`list`](Self::list) does, as of one moment between the call
+    ///    and its end.
+    /// 2. What is provided reads, then lists, and starts over where the directory has gone in between. A store that answers both
+    ///    by one request does so here.
+    ///
+    /// # Errors
+    /// Those of the two; [`StoreError::VersionMismatch`] where what is there went on changing.
+    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+        for _ in 0..MAX_LOOKS {
+            // The root is always a directory (`[P5]`).
+            let node = if path.is_root() { Node::Directory } else { self.read(path).await? };
+            match node {
+                Node::Absent => return Ok(Found::Absent),
+                Node::File(file) => return Ok(Found::File(file)),
+                Node::Directory => {
+                    let files = self.list(path).await?;
+                    if path.is_root() || !files.is_empty() {
+                        return Ok(Found::Directory(files));
+                    }
+                }
+            }
+        }
+        Err(StoreError::VersionMismatch { path: path.clone() })
+    }
+
     /// Applies all changes of the batch, or none.
     ///
     /// # Behavior
@@ -170,6 +201,10 @@ macro_rules! forward_store {
                 (**self).list(directory).await
             }
 
+            async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+                (**self).read_or_list(path).await
+            }
+
             async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
                 (**self).apply(batch).await
             }
@@ -188,6 +223,18 @@ pub enum Node {
     Absent,
     /// At least one file lies beneath the path, or it is the root.
     Directory,
+    /// A file.
+    File(StoredFile),
+}
+
+/// What is at a path, a directory with all that is beneath it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "as of `Node`")]
+pub enum Found {
+    /// Nothing.
+    Absent,
+    /// The files strictly beneath the directory, at any depth.
+    Directory(Vec<FileEntry>),
     /// A file.
     File(StoredFile),
 }

@@ -145,6 +145,11 @@ fn encode_slots(slots: &[Slot], buffer: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// Whether a stored object begins as those of an encrypted store do.
+pub(crate) fn has_magic(stored: &[u8]) -> bool {
+    stored.starts_with(&MAGIC)
+}
+
 /// Takes a stored object apart: its header, and where the ciphertext begins.
 pub(crate) fn parse(stored: &[u8]) -> Result<(Header, usize), Damage> {
     let mut reader = Reader { rest: stored };

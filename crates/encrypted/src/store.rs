@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
 
 use crate::config::{EncryptedStoreBuilder, OpenError};
+use crate::header::{IndexCopy, Place, has_magic};
 use crate::keys::KeyRing;
 use crate::rekey::{RekeyProgress, RekeyReport};
 use crate::shared::Shared;
@@ -53,6 +54,22 @@ impl EncryptedStore {
     /// The memory in `inner` with options of your own.
     pub fn builder(inner: impl Store, keys: KeyRing) -> EncryptedStoreBuilder {
         EncryptedStoreBuilder::new(Box::new(inner), keys)
+    }
+
+    /// Whether there is an encrypted memory in `inner`, for which it takes no key to tell. So that nobody writes into one
+    /// what is not encrypted, because the key was forgotten.
+    ///
+    /// # Errors
+    /// Those of [`Store::read`].
+    pub async fn is_in(inner: &dyn Store) -> Result<bool, StoreError> {
+        for copy in [IndexCopy::First, IndexCopy::Second] {
+            if let Node::File(file) = inner.read(&Place::Index(copy).path()).await?
+                && has_magic(&file.content)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Reads everything and tells what is not as it was written: files, copies of the index, and stored objects that belong to

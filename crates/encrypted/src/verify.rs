@@ -8,7 +8,7 @@ use memory_tool_core::MemoryPath;
 use crate::failure::{EncryptionError, Failure};
 use crate::header::{IndexCopy, Place};
 use crate::index::Index;
-use crate::shared::{Shared, id_of};
+use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
 /// Something that [`EncryptedStore::verify`](crate::EncryptedStore::verify) found wrong. For the operator: it holds paths.
@@ -34,9 +34,9 @@ pub enum Problem {
     /// One of the two copies of the index is older than the other: somebody put it back. The next change of the tree repairs it.
     #[error("a copy of the index is older than the other")]
     OlderIndexCopy,
-    /// A stored object looks like that of a file, and belongs to none.
-    #[error("the stored object {object} belongs to no file")]
-    Stray {
+    /// A file is no part of the memory: nobody encrypted it, or it is that of another memory. It is never shown.
+    #[error("{object} is no part of the encrypted memory")]
+    Foreign {
         /// Where it lies in the store beneath.
         object: MemoryPath,
     },
@@ -46,7 +46,7 @@ impl Shared {
     pub(crate) async fn verify(&self) -> Result<Vec<Problem>, Failure> {
         let look = |snapshot: Arc<Snapshot>| async move {
             let mut problems = self.problems_of_index(&snapshot.index).await?;
-            problems.extend(self.strays(&snapshot.index).await?);
+            problems.extend(self.foreign_files(&snapshot.index).await?);
             Ok((problems, snapshot))
         };
         let (mut problems, snapshot) = self.while_index_holds(look).await?;
@@ -80,11 +80,12 @@ impl Shared {
         Ok(problems)
     }
 
-    async fn strays(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
-        let known: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
+    async fn foreign_files(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
+        let files = index.files.values().map(|file| Place::Content(file.id).path());
+        let copies = [IndexCopy::First, IndexCopy::Second].map(|copy| Place::Index(copy).path());
+        let known: BTreeSet<_> = files.chain(copies).collect();
         let stored = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
-        let is_stray = |path: &MemoryPath| id_of(path).is_some_and(|id| !known.contains(&id));
-        let strays = stored.into_iter().map(|file| file.path).filter(is_stray);
-        Ok(strays.map(|object| Problem::Stray { object }).collect())
+        let foreign = stored.into_iter().map(|file| file.path).filter(|path| !known.contains(path));
+        Ok(foreign.map(|object| Problem::Foreign { object }).collect())
     }
 }

@@ -377,10 +377,14 @@ async fn everything_that_is_wrong_is_found() {
     victim.put(place, b"plain".to_vec()).await;
     assert!(matches!(&found().await[..], [Problem::File { path, .. }] if path == file));
     victim.restore(place).await;
-    let stray = "/memories/00112233445566778899aabbccddeeff";
-    write(&*victim.inner, stray, victim.stored[place].clone()).await;
-    assert!(matches!(&found().await[..], [Problem::Stray { object }] if object.as_str() == stray));
-    remove(&*victim.inner, &path(stray)).await;
+    let ciphertext = victim.stored[place].clone();
+    let foreign =
+        [("/memories/00112233445566778899aabbccddeeff", ciphertext), ("/memories/notes.txt", b"plain".to_vec())];
+    for (file, content) in foreign {
+        write(&*victim.inner, file, content).await;
+        assert!(matches!(&found().await[..], [Problem::Foreign { object }] if object.as_str() == file));
+        remove(&*victim.inner, &path(file)).await;
+    }
 
     write(&victim.store, "/memories/new", "new").await;
     for copy in ["/memories/index-1", "/memories/index-2"].map(path) {

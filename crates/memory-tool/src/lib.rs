@@ -6,6 +6,8 @@ pub use memory_tool_core::*;
 
 #[cfg(feature = "conformance")]
 pub use memory_tool_conformance as conformance;
+#[cfg(feature = "encrypted")]
+pub use memory_tool_encrypted as encrypted;
 #[cfg(feature = "local")]
 pub use memory_tool_local as local;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]

@@ -119,7 +119,8 @@ where
     let backoff = Backoff::default();
     let mut last: Option<BoxError> = None;
     while !deadline.is_over() {
-        match deadline.limit(request()).await {
+        // A request that hangs must leave time for another.
+        match deadline.limit_to_half(request()).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => match Meaning::of(&error) {
                 Meaning::Impossible(kind) => return Err(Failure::new(kind, error)),

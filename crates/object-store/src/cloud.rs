@@ -7,6 +7,8 @@ use object_store::{ObjectStore, ObjectStoreScheme};
 use url::Url;
 
 use crate::config::BucketStoreBuilder;
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+use crate::environment;
 
 /// Why no bucket can be meant by a URL, or no client of it can be made.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,18 @@ pub enum UrlError {
         /// The feature of this crate.
         feature: &'static str,
     },
+    /// `AWS_PROFILE` names a profile, and profiles are not read.
+    #[error(
+        "AWS_PROFILE names the profile {profile}, and profiles are not read: set AWS_ACCESS_KEY_ID and the like, as \
+         `aws configure export-credentials --profile {profile} --format env` shows them"
+    )]
+    Profile {
+        /// The profile.
+        profile: String,
+    },
+    /// `AZURE_STORAGE_CONNECTION_STRING` is none. What it holds is not repeated.
+    #[error("AZURE_STORAGE_CONNECTION_STRING is not of the form Name=value;Name=value")]
+    ConnectionString,
     /// The prefix cannot be one.
     #[error("the prefix cannot be a part of a key")]
     Prefix(#[source] object_store::path::Error),
@@ -37,7 +51,7 @@ pub enum UrlError {
 impl BucketStoreBuilder {
     /// Options of the store at `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`, by the features `s3`, `gcs`
     /// and `azure`. Credentials, region, endpoint and the like come from the environment variables of the cloud's own tools,
-    /// `AWS_*`, `GOOGLE_*` and `AZURE_*`.
+    /// `AWS_*`, `GOOGLE_*` and `AZURE_*`, a connection string of Azure included. Profiles of AWS are not read.
     ///
     /// # Errors
     /// [`UrlError`].
@@ -60,11 +74,15 @@ fn client(scheme: ObjectStoreScheme, url: &Url) -> Result<Arc<dyn ObjectStore>, 
 
 /// Names the function that makes the client of a cloud, with and without its feature.
 macro_rules! client_of {
-    ($name:ident, $feature:literal, $builder:path) => {
+    ($name:ident, $feature:literal, $builder:path, $settings:path) => {
         #[cfg(feature = $feature)]
         fn $name(url: &Url) -> Result<Arc<dyn ObjectStore>, UrlError> {
             choose_cryptography();
-            let client = <$builder>::from_env().with_url(url.as_str()).with_retry(no_retries()).build();
+            let mut builder = <$builder>::from_env();
+            for (name, value) in $settings(&|name| std::env::var(name).ok())? {
+                builder = builder.with_config(name.parse().map_err(UrlError::Settings)?, value);
+            }
+            let client = builder.with_url(url.as_str()).with_retry(no_retries()).build();
             Ok(Arc::new(client.map_err(UrlError::Settings)?))
         }
 
@@ -75,9 +93,9 @@ macro_rules! client_of {
     };
 }
 
-client_of!(s3, "s3", object_store::aws::AmazonS3Builder);
-client_of!(gcs, "gcs", object_store::gcp::GoogleCloudStorageBuilder);
-client_of!(azure, "azure", object_store::azure::MicrosoftAzureBuilder);
+client_of!(s3, "s3", object_store::aws::AmazonS3Builder, environment::aws);
+client_of!(gcs, "gcs", object_store::gcp::GoogleCloudStorageBuilder, environment::google);
+client_of!(azure, "azure", object_store::azure::MicrosoftAzureBuilder, environment::azure);
 
 /// The store tries again by itself: it knows which requests may be repeated, and until when.
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]

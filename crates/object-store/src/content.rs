@@ -21,7 +21,7 @@ const MAX_INLINE_BYTES: usize = 16 * 1024;
 /// How much contents the index may hold before a write that is no edit moves the oldest into a pack.
 const SOFT_BOUND: usize = 128 * 1024;
 /// How much it may hold before an edit does so, too.
-const HARD_BOUND: usize = 512 * 1024;
+const HARD_BOUND: usize = 1024 * 1024;
 /// How much is left in the index then.
 const LEFT_AFTER_PACKING: usize = SOFT_BOUND / 2;
 

@@ -38,7 +38,7 @@ impl Deadline {
         timeout_at(self.started + self.whole, future).await
     }
 
-    /// Waits for `future` for half of the time that is left, so that as much is left to find out what became of it.
+    /// Waits for `future` for half of the time that is left, so that as much is left to try again or to find out what became of it.
     pub(crate) async fn limit_to_half<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
         let left = self.whole.saturating_sub(self.started.elapsed());
         timeout_at(Instant::now() + left / 2, future).await

@@ -19,6 +19,9 @@ use crate::swap::Write;
 /// An age from which on an object that no file refers to belongs to no write that is still going on, by far.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How many objects are removed before one deadline: as many as S3 removes by one request.
+const REMOVED_AT_ONCE: usize = 1_000;
+
 /// What a collection found.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -76,17 +79,22 @@ impl Shared {
     }
 
     async fn remove(&self, keys: Vec<Path>) -> Result<(), Failure> {
-        let removal = || async {
-            let mut removed = self.bucket.objects.delete_stream(stream::iter(keys.clone()).map(Ok).boxed());
-            while let Some(key) = removed.next().await {
-                match key {
-                    Ok(_) | Err(ObjectError::NotFound { .. }) => {} // somebody else may have been first
-                    Err(error) => return Err(error),
-                }
+        for keys in keys.chunks(REMOVED_AT_ONCE) {
+            retry(&Deadline::after(self.deadline), || self.remove_some(keys)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_some(&self, keys: &[Path]) -> object_store::Result<()> {
+        let keys = stream::iter(keys.to_vec()).map(Ok).boxed();
+        let mut removed = self.bucket.objects.delete_stream(keys);
+        while let Some(key) = removed.next().await {
+            match key {
+                Ok(_) | Err(ObjectError::NotFound { .. }) => {} // somebody else may have been first
+                Err(error) => return Err(error),
             }
-            Ok(())
-        };
-        retry(&Deadline::after(self.deadline), removal).await
+        }
+        Ok(())
     }
 }
 

@@ -6,11 +6,14 @@ mod cloud;
 mod config;
 mod content;
 mod deadline;
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure", test))]
+mod environment;
 mod failure;
 mod gc;
 mod id;
 mod index;
 mod keys;
+mod large;
 mod probe;
 mod shared;
 mod store;

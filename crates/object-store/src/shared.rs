@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{FileEntry, MemoryPath, Node, StoredFile};
+use memory_tool_core::{FileEntry, Found, MemoryPath, Node, StoredFile};
 use object_store::UpdateVersion;
 
 use crate::bucket::{Bucket, Fetched};
@@ -13,6 +13,7 @@ use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
 use crate::id::Id;
 use crate::index::Index;
+use crate::large::off_the_thread_if_large;
 
 /// What the bucket held at one moment.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Snapshot {
     pub(crate) index: Index,
     /// The version of the object that is the index; `None` where there is none.
     pub(crate) version: Option<UpdateVersion>,
+    /// How many bytes that object has.
+    pub(crate) size: usize,
 }
 
 /// A store in use.
@@ -67,13 +70,16 @@ impl Shared {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a snapshot for later, unless a later one is known: answers may come in another order than they were made.
-    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
+    /// Keeps a snapshot for later, unless a later one is known: answers may come in another order than they were made. An older
+    /// one than that which was `known` before the request says that somebody put a copy of the index back.
+    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>, known: Option<&Arc<Snapshot>>) {
         let mut latest = self.lock();
-        let is_older = latest.as_ref().is_some_and(|latest| {
-            latest.index.is_of_the_store_of(&snapshot.index) && latest.index.revision() > snapshot.index.revision()
+        let is_overtaken = latest.as_ref().is_some_and(|latest| {
+            latest.index.is_of_the_store_of(&snapshot.index)
+                && latest.index.revision() > snapshot.index.revision()
+                && !known.is_some_and(|known| Arc::ptr_eq(known, latest))
         });
-        if !is_older {
+        if !is_overtaken {
             *latest = Some(snapshot);
         }
     }
@@ -83,27 +89,39 @@ impl Shared {
         let known = self.latest();
         let known_version = known.as_ref().and_then(|known| known.version.as_ref());
         let fetched = self.bucket.get_unless(&self.bucket.keys.index(), known_version, deadline).await?;
-        let snapshot = match (fetched, known) {
-            (Fetched::Unchanged, Some(known)) => return Ok(known),
+        let snapshot = match (fetched, &known) {
+            (Fetched::Unchanged, Some(known)) => return Ok(Arc::clone(known)),
             (Fetched::Found(bytes, version), _) => {
-                Arc::new(Snapshot { index: Index::decode(&bytes)?, version: Some(version) })
+                let size = bytes.len();
+                let index = off_the_thread_if_large(size, move || Index::decode(&bytes)).await??;
+                Arc::new(Snapshot { index, version: Some(version), size })
             }
             (Fetched::Missing | Fetched::Unchanged, _) => Arc::default(),
         };
-        self.keep(Arc::clone(&snapshot));
+        self.keep(Arc::clone(&snapshot), known.as_ref());
         Ok(snapshot)
     }
 
     /// What is at a path.
     pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
+        Ok(match self.read_or_list(path).await? {
+            Found::Absent => Node::Absent,
+            Found::Directory(_) => Node::Directory,
+            Found::File(file) => Node::File(file),
+        })
+    }
+
+    /// What is at a path, with the files beneath a directory.
+    pub(crate) async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, Failure> {
         let deadline = Deadline::after(self.deadline);
         let mut snapshot = self.fetch(&deadline).await?;
         loop {
             let Some(file) = snapshot.index.file(path) else {
-                return Ok(if snapshot.index.has_beneath(path) { Node::Directory } else { Node::Absent });
+                let files = entries_beneath(&snapshot, path);
+                return Ok(if path.is_root() || !files.is_empty() { Found::Directory(files) } else { Found::Absent });
             };
             if let Some(bytes) = content::load(&self.bucket, file, &deadline).await? {
-                return Ok(Node::File(StoredFile::new(bytes, file.version())));
+                return Ok(Found::File(StoredFile::new(bytes, file.version())));
             }
             // The file was replaced or removed since, and its old contents were collected; otherwise they are lost.
             let later = self.fetch(&deadline).await?;
@@ -117,7 +135,11 @@ impl Shared {
     /// The files beneath a directory.
     pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
         let snapshot = self.fetch(&Deadline::after(self.deadline)).await?;
-        let beneath = snapshot.index.beneath(directory);
-        Ok(beneath.map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect())
+        Ok(entries_beneath(&snapshot, directory))
     }
+}
+
+fn entries_beneath(snapshot: &Snapshot, directory: &MemoryPath) -> Vec<FileEntry> {
+    let beneath = snapshot.index.beneath(directory);
+    beneath.map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
@@ -81,6 +81,10 @@ impl Store for BucketStore {
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
         self.shared.list(directory).await.map_err(|failure| failure.during("listing"))
+    }
+
+    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+        self.shared.read_or_list(path).await.map_err(|failure| failure.during("reading"))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use memory_tool_core::{Batch, BoxError, FailureKind, StoreError};
 use tokio::sync::MutexGuard;
 
@@ -29,6 +30,7 @@ use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::id::Id;
 use crate::index::{Author, Edit, Fate, Index, IndexError};
+use crate::large::off_the_thread_if_large;
 use crate::shared::{Shared, Snapshot};
 
 /// What shall be done to a store.
@@ -191,11 +193,14 @@ impl<'a> Attempts<'a> {
         if let Some(latest) = shared.latest().filter(|latest| latest.version != base.version) {
             return Ok(Swap::Overtaken(latest));
         }
-        let (key, bytes) = (shared.bucket.keys.index(), next.encode()?);
-        Ok(match shared.bucket.put_if(&key, bytes.into(), base.version.as_ref(), deadline).await {
+        let encoding = off_the_thread_if_large(base.size, move || (next.encode(), next));
+        let (bytes, next) = encoding.await?;
+        let bytes = Bytes::from(bytes?);
+        let size = bytes.len();
+        Ok(match shared.bucket.put_if(&shared.bucket.keys.index(), bytes, base.version.as_ref(), deadline).await {
             Put::Done(version) => {
-                let snapshot = Arc::new(Snapshot { index: next, version: Some(version) });
-                shared.keep(Arc::clone(&snapshot));
+                let snapshot = Arc::new(Snapshot { index: next, version: Some(version), size });
+                shared.keep(Arc::clone(&snapshot), None);
                 Swap::Done(snapshot)
             }
             Put::Undecided(cause) => Swap::Undecided(cause),

@@ -115,3 +115,16 @@ async fn a_debug_text_shows_no_client() {
     let text = format!("{:?} {:?}", bucket.open().await, BucketStore::builder(bucket.clone(), PREFIX.into()));
     assert!(!text.contains("TestBucket"), "{text}");
 }
+
+#[tokio::test]
+async fn a_store_in_use_follows_an_index_that_is_put_back() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    write(&store, "/memories/a", "old").await.unwrap();
+    let backup = bucket.objects.get(&format!("{PREFIX}/index.json").into()).await.unwrap().bytes().await.unwrap();
+    write(&store, "/memories/a", "new").await.unwrap();
+    bucket.objects.put(&format!("{PREFIX}/index.json").into(), backup.into()).await.unwrap();
+    assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
+    write(&store, "/memories/b", "text").await.unwrap();
+    assert_eq!(read(&bucket.open().await, "/memories/b").await.unwrap(), "text");
+}

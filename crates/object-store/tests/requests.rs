@@ -44,8 +44,7 @@ async fn a_command_takes_few_requests() {
     for others_write in [false, true] {
         for (most, input) in [
             (1, json!({"command": "view", "path": "/memories"})),
-            // One to learn that it is a directory, one for what is in it.
-            (2, json!({"command": "view", "path": "/memories/d"})),
+            (1, json!({"command": "view", "path": "/memories/d"})),
             (2, json!({"command": "view", "path": "/memories/d/000.md"})),
             (2, json!({"command": "view", "path": "/memories/d/199.md"})),
             (3, json!({"command": "create", "path": "/memories/new", "file_text": content(0)})),

@@ -88,6 +88,11 @@ impl Proxy {
         lock(&self.state).plan.randomize(faults);
     }
 
+    /// Lets none of those faults happen any more that were asked for with [`Proxy::fault_at`].
+    pub fn withdraw_exact(&self) {
+        lock(&self.state).plan.withdraw_exact();
+    }
+
     /// Lets no more faults happen.
     pub fn heal(&self) {
         lock(&self.state).plan = Plan::default();
@@ -143,9 +148,14 @@ async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> i
             return Ok(());
         }
         let request = message::read_request(&mut client, &head).await?;
-        if let Some(Fault::RefuseBefore(refusal)) = fault {
-            client.write_all(&refusal.answer(&head.method)).await?;
-            continue;
+        match fault {
+            Some(Fault::Swallow) => return wait_for_end(&mut client).await,
+            Some(Fault::RefuseBefore(refusal)) => {
+                client.write_all(&refusal.answer(&head.method)).await?;
+                continue;
+            }
+            Some(Fault::DelayRequest(delay)) => tokio::time::sleep(delay).await,
+            _ => (),
         }
         let answer = forward(server, &head, &request).await?;
         lock(state).answered(number, answer.status);
@@ -175,14 +185,19 @@ async fn pass_on(
     match fault {
         Some(Fault::CloseUnanswered) => return Ok(false),
         Some(Fault::ResetUnanswered) => return client.get_ref().set_zero_linger().map(|()| false),
-        Some(Fault::Hang) => return client.read(&mut [0]).await.map(|_| false), // the client's end
+        Some(Fault::Hang) => return wait_for_end(client).await.map(|()| false),
         Some(Fault::CutAnswer) => return client.write_all(answer.half()).await.map(|()| false),
         Some(Fault::RefuseAfter(refusal)) => {
             return client.write_all(&refusal.answer(&head.method)).await.map(|()| true);
         }
         Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
-        Some(Fault::CutRequest | Fault::RefuseBefore(_)) | None => (),
+        Some(Fault::CutRequest | Fault::Swallow | Fault::DelayRequest(_) | Fault::RefuseBefore(_)) | None => (),
     }
     client.write_all(&answer.bytes).await?;
     Ok(head.keeps_open && answer.keeps_open)
+}
+
+/// Waits until a client that gets no answer has enough of it.
+async fn wait_for_end(client: &mut BufReader<TcpStream>) -> io::Result<()> {
+    client.read(&mut [0]).await.map(drop)
 }

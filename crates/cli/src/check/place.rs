@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture};
 use memory_tool_core::Store;
+use memory_tool_encrypted::{KeyRing, RawKey};
 use memory_tool_sqlite::StoreName;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::check::bucket::{BucketPlace, beneath};
+use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::store_url::{self, StoreUrl};
 
@@ -25,9 +27,17 @@ pub(crate) const PREFIX: &str = "memory-tool-check-";
 /// What the database of a case is called.
 const DATABASE: &str = "memory.sqlite";
 
+/// What the second memory of a case is called.
+const ANOTHER: &str = "another";
+
 /// The place of a run, with nothing in it but the stores of the cases. Dropped, it is removed: all that was made, and
 /// nothing that was there.
-pub(crate) enum Place {
+pub(crate) struct Place {
+    kind: PlaceKind,
+    encryption: Encryption,
+}
+
+enum PlaceKind {
     /// A directory on this machine.
     Disk(DiskPlace),
     /// A prefix in a bucket.
@@ -37,26 +47,29 @@ pub(crate) enum Place {
 impl Place {
     /// Makes the place that a URL names ready. What is there must not be touched, so nothing may be, or it gets a name of its
     /// own.
-    pub(crate) fn make(url: &StoreUrl, runtime: &Runtime) -> Result<Self, Failure> {
-        match url {
-            StoreUrl::Local(path) => DiskPlace::make_for_directories(path).map(Self::Disk),
-            StoreUrl::Sqlite { path, store } => DiskPlace::make_for_databases(path, store).map(Self::Disk),
-            StoreUrl::Bucket { url } => BucketPlace::make(url, runtime).map(Self::Bucket),
-        }
+    pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
+        runtime.block_on(encryption.key_ring())?; // a mistake is told once, and not anew for each case
+        let kind = match url {
+            StoreUrl::Local(path) => PlaceKind::Disk(DiskPlace::make_for_directories(path)?),
+            StoreUrl::Sqlite { path, store } => PlaceKind::Disk(DiskPlace::make_for_databases(path, store)?),
+            StoreUrl::Bucket { url } => PlaceKind::Bucket(BucketPlace::make(url, runtime)?),
+        };
+        Ok(Self { kind, encryption: encryption.clone() })
     }
 
     /// What makes the stores in this place.
     pub(crate) fn fixture(&self) -> CaseStores {
-        match self {
-            Self::Disk(place) => {
-                CaseStores::Disk { database: place.database.clone(), run: place.run.path().to_owned() }
+        let places = match &self.kind {
+            PlaceKind::Disk(place) => {
+                CasePlaces::Disk { database: place.database.clone(), run: place.run.path().to_owned() }
             }
-            Self::Bucket(place) => CaseStores::Bucket {
+            PlaceKind::Bucket(place) => CasePlaces::Bucket {
                 run: place.url().to_owned(),
                 name: place.name().to_owned(),
                 cases: AtomicU64::default(),
             },
-        }
+        };
+        CaseStores { places, encryption: self.encryption.clone() }
     }
 }
 
@@ -132,7 +145,13 @@ fn new_directory(parent: &Path) -> io::Result<TempDir> {
 
 /// Makes the stores of the cases, each with nothing in common with the others. A backend adds to the methods what is its
 /// own.
-pub(crate) enum CaseStores {
+pub(crate) struct CaseStores {
+    places: CasePlaces,
+    encryption: Encryption,
+}
+
+/// Where the stores of the cases are.
+enum CasePlaces {
     /// Each in a directory of its own.
     Disk {
         /// Which of the memories in a database is the case's; `None` where its directory is the store.
@@ -158,7 +177,7 @@ pub(crate) struct CaseStore {
     directory: Option<TempDir>,
 }
 
-impl CaseStores {
+impl CasePlaces {
     fn make(&self) -> io::Result<CaseStore> {
         match self {
             Self::Disk { database, run } => {
@@ -178,8 +197,35 @@ impl CaseStores {
     }
 }
 
-async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
-    store_url::open(url).await.map(Arc::from).map_err(FixtureError::failed)
+impl CaseStore {
+    /// The place of another memory, which goes with this one.
+    fn another(&self) -> StoreUrl {
+        match &self.url {
+            StoreUrl::Local(directory) => StoreUrl::Local(directory.join(ANOTHER)),
+            StoreUrl::Sqlite { path, store } => {
+                StoreUrl::Sqlite { path: path.with_file_name(ANOTHER), store: store.clone() }
+            }
+            StoreUrl::Bucket { url } => StoreUrl::Bucket { url: beneath(url, ANOTHER) },
+        }
+    }
+}
+
+impl CaseStores {
+    async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
+        let keys = self.encryption.key_ring().await.map_err(FixtureError::failed)?;
+        let store = store_url::open_as_stored(url).await.map_err(FixtureError::failed)?;
+        self.encryption.over(store, keys).await.map(Arc::from).map_err(FixtureError::failed)
+    }
+
+    /// The keys of the stores.
+    async fn key_ring(&self) -> Result<KeyRing, FixtureError> {
+        let keys = self.encryption.key_ring().await.map_err(FixtureError::failed)?;
+        keys.ok_or_else(|| FixtureError::lacks("the backend does not encrypt"))
+    }
+}
+
+async fn open_as_stored(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
+    store_url::open_as_stored(url).await.map(Arc::from).map_err(FixtureError::failed)
 }
 
 /// The URL of a memory of that name, next to others.
@@ -197,22 +243,24 @@ impl StoreFixture for CaseStores {
     type Guard = CaseStore;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, CaseStore), FixtureError> {
-        let case = self.make()?;
-        Ok((open(&case.url).await?, case))
+        let case = self.places.make()?;
+        Ok((self.open(&case.url).await?, case))
     }
 
     async fn reopen(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
-        open(&case.url).await
+        self.open(&case.url).await
     }
 
     fn program(&self, case: &CaseStore) -> Result<Command, FixtureError> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["run", "--store"]).arg(case.url.to_argument());
+        command.args(self.encryption.to_arguments());
         Ok(command)
     }
 
     fn plain_files(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
         match &case.url {
+            _ if self.encryption.is_on() => Err(FixtureError::lacks("the backend encrypts its files")),
             StoreUrl::Local(directory) => Ok(directory.join("memories")),
             StoreUrl::Sqlite { .. } => Err(FixtureError::lacks("the backend keeps its files in a database")),
             StoreUrl::Bucket { .. } => Err(no_files_on_disk()),
@@ -228,16 +276,38 @@ impl StoreFixture for CaseStores {
             StoreUrl::Local(_) => Err(FixtureError::lacks("the backend keeps one memory in a place")),
             StoreUrl::Sqlite { path, .. } => {
                 let store = StoreName::parse(name).map_err(FixtureError::failed)?;
-                open(&StoreUrl::Sqlite { path: path.clone(), store }).await
+                self.open(&StoreUrl::Sqlite { path: path.clone(), store }).await
             }
-            StoreUrl::Bucket { url } => open(&scope_in_bucket(url, name)?).await,
+            StoreUrl::Bucket { url } => self.open(&scope_in_bucket(url, name)?).await,
         }
     }
 
+    async fn beneath(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
+        self.key_ring().await?;
+        open_as_stored(&case.url).await
+    }
+
+    async fn reopen_with_wrong_key(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
+        let keys = self.key_ring().await?;
+        let mut wrong = RawKey::generate().map_err(FixtureError::failed)?;
+        if let Some(id) = keys.key_ids().next() {
+            wrong = wrong.with_id(id.clone()); // so that it is told by what it does, not by its name
+        }
+        let store = store_url::open_as_stored(&case.url).await.map_err(FixtureError::failed)?;
+        let opened = self.encryption.open(store, KeyRing::new(wrong)).await;
+        opened.map(|store| Arc::new(store) as _).map_err(FixtureError::failed)
+    }
+
+    async fn another_of_the_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
+        self.key_ring().await?;
+        let another = case.another();
+        Ok((self.open(&another).await?, open_as_stored(&another).await?))
+    }
+
     fn secrets(&self, case: &CaseStore) -> Vec<String> {
-        match self {
-            Self::Disk { .. } => secrets_of_disk(case),
-            Self::Bucket { run, name, .. } => secrets_of_bucket(run, name),
+        match &self.places {
+            CasePlaces::Disk { .. } => secrets_of_disk(case),
+            CasePlaces::Bucket { run, name, .. } => secrets_of_bucket(run, name),
         }
     }
 }

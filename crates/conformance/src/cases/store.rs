@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{join, join_all};
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, Store, StoreError, Version,
+    Batch, Change, Expected, FileEntry, Found, MAX_PATH_BYTES, MemoryPath, Node, Store, StoreError, Version,
 };
 use tokio::task::yield_now;
 
@@ -36,6 +36,12 @@ macro_rules! store_case {
 
 pub(crate) const CASES: &[CodeCase] = &[
     store_case!("store.read", ["P5"], "a path is a file, a directory because a file lies beneath it, or nothing", read),
+    store_case!(
+        "store.read-or-list",
+        ["V1"],
+        "to read or list at once gives another file, version, directory or nothing than to read and to list",
+        read_or_list
+    ),
     store_case!("store.any-bytes", ["C1"], "a file is bytes: none is changed, none ends it", any_bytes),
     store_case!("store.large-file", ["C1"], "a file of several MB comes back whole", large_file),
     store_case!(
@@ -256,6 +262,29 @@ async fn read(store: Arc<dyn Store>) -> Result<(), Stop> {
     for absent in ["/memories/x", "/memories/d/e/fil", "/memories/d/e/file2", "/memories/d/e/file/x", "/memories/file"]
     {
         expect_node(&*store, absent, &Node::Absent).await?;
+    }
+    Ok(())
+}
+
+async fn read_or_list(store: Arc<dyn Store>) -> Result<(), Stop> {
+    for file in ["/memories/d/a", "/memories/d/e/b", "/memories/d-c"] {
+        store.apply(write(file, "text")?).await?;
+    }
+    for place in ["/memories", "/memories/d", "/memories/d/e", "/memories/d/a", "/memories/none", "/memories/d/a/none"]
+    {
+        let place = path(place)?;
+        let mut found = store.read_or_list(&place).await?;
+        let mut expected = match store.read(&place).await? {
+            Node::Absent => Found::Absent,
+            Node::File(file) => Found::File(file),
+            Node::Directory => Found::Directory(store.list(&place).await?),
+        };
+        for found in [&mut found, &mut expected] {
+            if let Found::Directory(files) = found {
+                files.sort_by(|left, right| left.path.cmp(&right.path));
+            }
+        }
+        check(found == expected, || format!("{place} is {expected:?}, and {found:?} when read or listed at once"))?;
     }
     Ok(())
 }

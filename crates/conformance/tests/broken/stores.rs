@@ -7,12 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError, StoredFile, Version,
 };
 use tokio::time::sleep;
 
 /// How long others have their turn in the middle of what should be one step: so long that in every race somebody does.
 const WINDOW: Duration = Duration::from_millis(1);
+
+/// How often a store looks again where it says that a directory is there, and lists nothing.
+const LOOKS: usize = 1_000;
 
 faults! {
     "absence-means-no-file" AbsenceMeansNoFile,
@@ -26,6 +29,7 @@ faults! {
     "deletes-nothing" DeletesNothing,
     "directories-by-prefix" DirectoriesByPrefix,
     "empties-no-empty-store" EmptiesNoEmptyStore,
+    "finds-another-version" FindsAnotherVersion,
     "folds-case" FoldsCase,
     "folds-ligatures" FoldsLigatures,
     "forgets-when-reopened" ForgetsWhenReopened,
@@ -325,6 +329,27 @@ impl Store for MapStore {
             return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
         }
         Ok(node)
+    }
+
+    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+        for _ in 0..LOOKS {
+            match self.read(path).await? {
+                Node::Absent => return Ok(Found::Absent),
+                Node::File(mut file) => {
+                    if self.has(Fault::FindsAnotherVersion) {
+                        file.version = Version::new(Vec::new());
+                    }
+                    return Ok(Found::File(file));
+                }
+                Node::Directory => {
+                    let files = self.list(path).await?;
+                    if path.is_root() || !files.is_empty() {
+                        return Ok(Found::Directory(files));
+                    }
+                }
+            }
+        }
+        Err(StoreError::VersionMismatch { path: path.clone() })
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {

@@ -8,6 +8,11 @@ use std::time::Duration;
 pub enum Fault {
     /// The connection ends half way through the request, of which the server sees nothing.
     CutRequest,
+    /// The server sees nothing of the request, and no answer ever comes. The connection stays open for as long as the client
+    /// keeps it.
+    Swallow,
+    /// The server gets the request so much later, even if the client is gone by then.
+    DelayRequest(Duration),
     /// The server carries the request out, and the connection is closed without an answer.
     CloseUnanswered,
     /// The server carries the request out, and the connection is reset without an answer.

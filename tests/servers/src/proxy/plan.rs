@@ -77,6 +77,10 @@ impl Plan {
         self.random = Some(Random { faults, seen: 0 });
     }
 
+    pub(super) fn withdraw_exact(&mut self) {
+        self.exact.clear();
+    }
+
     /// What happens to the request that comes now. Everything counts it, whatever that is.
     pub(super) fn next(&mut self, method: &str, target: &str) -> Option<Fault> {
         let random = self.random.as_mut().and_then(|random| random.next(method, target));
@@ -130,6 +134,15 @@ mod tests {
         let faults = requests.map(|(method, target)| plan.next(method, target));
         assert_eq!(faults, [None, None, None, Some(Fault::Hang), Some(Fault::CutAnswer)]);
         assert_eq!(plan.next("PUT", "/key"), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_can_be_withdrawn() {
+        let mut plan = Plan::default();
+        plan.randomize(Faults { seed: 1, requests: Requests::all(), chances: vec![(Fault::Hang, 1.0)] });
+        plan.add(Requests::all(), 1, Fault::CutAnswer);
+        plan.withdraw_exact();
+        assert_eq!(plan.next("GET", "/"), Some(Fault::Hang));
     }
 
     #[test]

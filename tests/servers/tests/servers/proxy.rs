@@ -9,6 +9,9 @@ use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt as _, PutMo
 
 use crate::{once, patient};
 
+/// How long an impatient client waits.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// A server, a proxy before it, a client by way of the proxy and one past it.
 struct Line {
     proxy: Proxy,
@@ -24,6 +27,13 @@ impl Line {
         let client = server.client(proxy.url(), once()).unwrap();
         let direct = server.client(server.url(), once()).unwrap();
         Self { proxy, client, direct, server }
+    }
+
+    /// A client by way of the proxy that soon has enough of waiting.
+    fn impatient(&self) -> std::sync::Arc<dyn ObjectStore> {
+        let options = ClientOptions::new().with_allow_http(true).with_timeout(PATIENCE);
+        let builder = self.server.builder(self.proxy.url()).with_client_options(options).with_retry(once());
+        std::sync::Arc::new(builder.build().unwrap())
     }
 
     /// Creates an object while a fault happens.
@@ -124,14 +134,26 @@ async fn half_a_body_is_no_body() {
 
 #[tokio::test]
 async fn an_answer_that_never_comes_ends_with_the_patience_of_the_client() {
-    let line = Line::new();
-    let options = ClientOptions::new().with_allow_http(true).with_timeout(Duration::from_millis(200));
-    let builder = line.server.builder(line.proxy.url()).with_client_options(options).with_retry(once());
-    line.proxy.fault_at(Requests::all(), 1, Fault::Hang);
-    let start = Instant::now();
-    builder.build().unwrap().put(&key(), "content".into()).await.unwrap_err();
-    assert!(start.elapsed() >= Duration::from_millis(200));
+    for (fault, stored) in [(Fault::Hang, Some("content")), (Fault::Swallow, None)] {
+        let mut line = Line::new();
+        line.client = line.impatient();
+        let start = Instant::now();
+        line.create(fault).await.unwrap_err();
+        assert!(start.elapsed() >= PATIENCE);
+        assert_eq!(line.stored().await.as_deref(), stored, "{fault:?}");
+        assert_eq!(line.record().status, stored.map(|_| 200));
+    }
+}
+
+#[tokio::test]
+async fn a_delayed_request_comes_to_the_server_when_its_client_is_gone() {
+    let mut line = Line::new();
+    line.client = line.impatient();
+    line.create(Fault::DelayRequest(2 * PATIENCE)).await.unwrap_err();
+    assert_eq!(line.stored().await, None);
+    tokio::time::sleep(3 * PATIENCE).await;
     assert_eq!(line.stored().await.as_deref(), Some("content"));
+    assert_eq!(line.record().status, Some(200));
 }
 
 #[tokio::test]

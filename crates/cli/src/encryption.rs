@@ -1,0 +1,154 @@
+//! [`Encryption`]: whether a store is encrypted, and with which keys.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use memory_tool_core::Store;
+use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
+
+use crate::failure::Failure;
+
+/// What the command line says of the encryption of a store. Without a key, the store is not encrypted.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Encryption")]
+pub(crate) struct Encryption {
+    #[command(flatten)]
+    key: KeyArgument,
+
+    /// Open what was encrypted with the key in FILE, and encrypt nothing new with it; may be repeated
+    #[arg(long, value_name = "FILE", requires = "key")]
+    old_key_file: Vec<PathBuf>,
+
+    /// The same with the key in the environment variable NAME
+    #[arg(long, value_name = "NAME", requires = "key")]
+    old_key_env: Vec<String>,
+
+    /// The same with the passphrase in FILE
+    #[arg(long, value_name = "FILE", requires = "key")]
+    old_passphrase_file: Vec<PathBuf>,
+
+    /// Fill files up before they are encrypted, so that their sizes tell less: to sizes of Padmé, or to multiples of N bytes
+    #[arg(long, value_name = "padme|N", requires = "key")]
+    padding: Option<PaddingArgument>,
+}
+
+/// The key that new contents are encrypted with.
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "key", multiple = false, requires = "store")]
+struct KeyArgument {
+    /// Encrypt with the key in FILE, which nobody else may be able to read: 64 hexadecimal digits, base64, or 32 bytes
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Encrypt with the key in the environment variable NAME: 64 hexadecimal digits, or base64
+    #[arg(long, value_name = "NAME")]
+    key_env: Option<String>,
+
+    /// Encrypt with the passphrase in FILE, which nobody else may be able to read
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+}
+
+/// How files are filled up.
+#[derive(Clone, Copy, Debug)]
+struct PaddingArgument(Padding);
+
+impl FromStr for PaddingArgument {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given {
+            "padme" => Ok(Self(Padding::Padme)),
+            number => {
+                let size: NonZeroUsize = number.parse().map_err(|_| "`padme`, or a number of bytes from 1 up")?;
+                Ok(Self(Padding::Multiple(size)))
+            }
+        }
+    }
+}
+
+impl Encryption {
+    /// The store, decrypted where there are keys.
+    pub(crate) async fn over(&self, store: Box<dyn Store>, keys: Option<KeyRing>) -> Result<Box<dyn Store>, Failure> {
+        match keys {
+            None => refuse_encrypted(store).await,
+            Some(keys) => Ok(Box::new(self.open(store, keys).await?)),
+        }
+    }
+
+    /// The encrypted memory in a store, opened with these keys.
+    pub(crate) async fn open(&self, store: Box<dyn Store>, keys: KeyRing) -> Result<EncryptedStore, Failure> {
+        let padding = self.padding.map_or(Padding::None, |padding| padding.0);
+        let opened = EncryptedStore::builder(store, keys).padding(padding).open().await;
+        opened.map_err(|error| Failure::Store(error.into()))
+    }
+
+    /// Whether there is a key.
+    pub(crate) fn is_on(&self) -> bool {
+        let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
+        key_file.is_some() || key_env.is_some() || passphrase_file.is_some()
+    }
+
+    /// The keys; `None` where there is no encryption.
+    pub(crate) async fn key_ring(&self) -> Result<Option<KeyRing>, Failure> {
+        let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
+        let mut keys = match (key_file, key_env, passphrase_file) {
+            (Some(file), _, _) => KeyRing::new(RawKey::from_file(file).await.map_err(Failure::Key)?),
+            (_, Some(name), _) => KeyRing::new(RawKey::from_environment(name).map_err(Failure::Key)?),
+            (_, _, Some(file)) => KeyRing::new(Passphrase::from_file(file).await.map_err(Failure::Key)?),
+            (None, None, None) => return Ok(None),
+        };
+        keys = self.with_old_keys(keys).await.map_err(Failure::Key)?;
+        Ok(Some(keys))
+    }
+
+    async fn with_old_keys(&self, mut keys: KeyRing) -> Result<KeyRing, KeySourceError> {
+        for file in &self.old_key_file {
+            keys = keys.with(RawKey::from_file(file).await?);
+        }
+        for name in &self.old_key_env {
+            keys = keys.with(RawKey::from_environment(name)?);
+        }
+        for file in &self.old_passphrase_file {
+            keys = keys.with(Passphrase::from_file(file).await?);
+        }
+        Ok(keys)
+    }
+
+    /// What to give on the command line, so that another process has the same.
+    pub(crate) fn to_arguments(&self) -> Vec<OsString> {
+        let Self { key, old_key_file, old_key_env, old_passphrase_file, padding } = self;
+        let files = [
+            ("--key-file", key.key_file.as_slice()),
+            ("--passphrase-file", key.passphrase_file.as_slice()),
+            ("--old-key-file", old_key_file),
+            ("--old-passphrase-file", old_passphrase_file),
+        ];
+        let variables = [("--key-env", key.key_env.as_slice()), ("--old-key-env", old_key_env)];
+        let mut arguments = Vec::<OsString>::new();
+        for (name, files) in files {
+            arguments.extend(files.iter().flat_map(|file| [name.into(), file.into()]));
+        }
+        for (name, variables) in variables {
+            arguments.extend(variables.iter().flat_map(|variable| [name.into(), variable.into()]));
+        }
+        match padding {
+            Some(PaddingArgument(Padding::Multiple(size))) => arguments.push(format!("--padding={size}").into()),
+            Some(_) => arguments.push("--padding=padme".into()),
+            None => {}
+        }
+        arguments
+    }
+}
+
+/// The store, unless it is encrypted: what is written without a key would lie there for everybody to read.
+async fn refuse_encrypted(store: Box<dyn Store>) -> Result<Box<dyn Store>, Failure> {
+    match EncryptedStore::is_in(&*store).await {
+        Ok(true) => Err(Failure::Encrypted),
+        // What is wrong with a store is told with the first command.
+        Ok(false) | Err(_) => Ok(store),
+    }
+}

@@ -1,0 +1,36 @@
+//! `memory-tool keygen`: makes a key for an encrypted store.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use memory_tool_encrypted::{KeyProvider as _, RawKey};
+
+use crate::arguments::KeygenArguments;
+use crate::failure::{Failure, tell};
+
+/// Makes a key and writes it, and tells the operator what it is called.
+pub(crate) fn run(arguments: &KeygenArguments) -> Result<(), Failure> {
+    let key = RawKey::generate().map_err(Failure::NewKey)?;
+    let text = key.to_hex();
+    match &arguments.output {
+        Some(path) => {
+            let written = write_file(path, &text);
+            written.map_err(|source| Failure::KeyFile { path: path.clone(), source })?;
+        }
+        None => writeln!(io::stdout().lock(), "{}", *text).map_err(Failure::Output)?,
+    }
+    tell(&format!("memory-tool: made the key {}", key.key_id()));
+    Ok(())
+}
+
+/// Makes a file that nobody else can read. One that exists may be the only copy of a key.
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()
+}

@@ -1,0 +1,100 @@
+//! `memory-tool rekey`: encrypts anew what an encrypted store holds.
+
+use std::io;
+
+use memory_tool_encrypted::{KeyId, RekeyProgress, RekeyReport};
+use serde::Serialize;
+
+use crate::arguments::RekeyArguments;
+use crate::failure::Failure;
+use crate::output::{count, to_json, write_line};
+use crate::progress_line::ProgressLine;
+use crate::run::start_runtime;
+use crate::store_url;
+
+/// How many characters the bar has.
+const BAR: usize = 40;
+
+/// Whether all is encrypted with the key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Rotation {
+    Complete,
+    Incomplete,
+}
+
+/// Encrypts anew, and prints what was done and which keys are no longer needed.
+pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
+    let rewritten = Rewritten::from(start_runtime()?.block_on(rekey(arguments))?);
+    let text = if arguments.json { to_json(&rewritten)? } else { rewritten.to_text().into_bytes() };
+    // Whether anybody still read it changes nothing: what was encrypted is encrypted.
+    write_line(&mut io::stdout().lock(), text)?;
+    Ok(rewritten.rotation())
+}
+
+async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
+    let encryption = &arguments.store.encryption;
+    let keys = encryption.key_ring().await?.ok_or(Failure::NoKey)?;
+    let store = encryption.open(store_url::open_as_stored(&arguments.store.url).await?, keys).await?;
+    let mut line = ProgressLine::of_standard_error();
+    let show = |progress: RekeyProgress| {
+        if let Some(line) = &mut line {
+            line.show(&bar(progress.done, progress.total));
+        }
+    };
+    store.rekey(show).await.map_err(Failure::Rekeying)
+}
+
+/// How far it is, as a bar and in numbers.
+fn bar(done: usize, total: usize) -> String {
+    let filled = (done * BAR).checked_div(total).unwrap_or(BAR);
+    format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled))
+}
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+struct Rewritten {
+    rewritten: usize,
+    damaged: Vec<String>,
+    no_longer_needed: Vec<String>,
+    still_needed: Vec<String>,
+}
+
+impl From<RekeyReport> for Rewritten {
+    fn from(report: RekeyReport) -> Self {
+        let RekeyReport { rewritten, damaged, no_longer_needed, still_needed, .. } = report;
+        let names = |keys: Vec<KeyId>| keys.iter().map(KeyId::to_string).collect();
+        Self {
+            rewritten,
+            damaged: damaged.iter().map(ToString::to_string).collect(),
+            no_longer_needed: names(no_longer_needed),
+            still_needed: names(still_needed),
+        }
+    }
+}
+
+impl Rewritten {
+    fn rotation(&self) -> Rotation {
+        if self.damaged.is_empty() && self.still_needed.is_empty() { Rotation::Complete } else { Rotation::Incomplete }
+    }
+
+    fn to_text(&self) -> String {
+        let mut lines = vec![format!("{} encrypted anew", count(self.rewritten as u64, "file"))];
+        lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged, and stays as it is")));
+        lines.extend(self.still_needed.iter().map(|key| format!("the key {key} is still needed")));
+        lines.extend(self.no_longer_needed.iter().map(|key| format!("the key {key} is no longer needed")));
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_fills_from_nothing_to_all() {
+        let shown = |filled, done, total| format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled));
+        for (done, total, filled) in [(0, 50, 0), (25, 50, BAR / 2), (50, 50, BAR), (0, 0, BAR)] {
+            assert_eq!(bar(done, total), shown(filled, done, total));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Encrypted stores on the command line: keys, their rotation, and what is said of a wrong one.
+
+#![cfg(test)]
+#![cfg(unix)]
+
+mod support;
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use memory_tool_test_servers::{S3Server, Server as _};
+use serde_json::{Value, json};
+use support::{Place, Session, program};
+
+const SECRET: &str = "the customer called about her divorce";
+const FILES: usize = 300;
+
+/// A key in a file of its own.
+fn keygen(place: &Place, name: &str) -> PathBuf {
+    let file = place.outside(name);
+    let made = program().arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    file
+}
+
+fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs the program on a store with these options: status, standard output, standard error.
+fn run(store: &OsString, arguments: &[&str], options: &[OsString]) -> (Option<i32>, String, String) {
+    outcome(program().args(arguments).arg("--store").arg(store).args(options).output().unwrap())
+}
+
+fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
+    [name.into(), value.into()]
+}
+
+fn reply(text: &str) -> (Option<i32>, String, String) {
+    (Some(0), format!("{text}\n"), String::new())
+}
+
+fn create(path: &str) -> [&str; 4] {
+    ["create", path, "--text", SECRET]
+}
+
+fn assert_fails(outcome: &(Option<i32>, String, String), reason: &str) {
+    let (status, output, errors) = outcome;
+    assert_eq!((*status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+    assert!(errors.contains(reason), "want {reason}\n got {errors}");
+    assert!(!errors.contains(SECRET));
+}
+
+fn content(number: usize) -> String {
+    format!("{SECRET}, file {number}")
+}
+
+/// Nothing beneath a directory, names included, holds the secret or the name of a file.
+fn assert_nothing_is_seen(directory: PathBuf) {
+    let mut directories = vec![directory];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            assert!(!entry.file_name().to_string_lossy().contains("divorce"));
+            if entry.file_type().unwrap().is_dir() {
+                directories.push(entry.path());
+            } else {
+                let content = fs::read(entry.path()).unwrap();
+                assert!(!content.windows(7).any(|part| part == b"divorce"), "{}", entry.path().display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_commands_work_on_an_encrypted_store_and_nothing_is_seen_in_it() {
+    let place = Place::new();
+    let key = option("--key-file", keygen(&place, "key"));
+    for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
+        let created = "File created successfully at: /memories/divorce/a";
+        assert_eq!(run(&store, &create("/memories/divorce/a"), &key), reply(created));
+        let shown = format!("Here's the content of /memories/divorce/a with line numbers:\n     1\t{SECRET}");
+        assert_eq!(run(&store, &["view", "/memories/divorce/a"], &key), reply(&shown));
+        assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+    }
+    assert_nothing_is_seen(place.outside(""));
+}
+
+#[test]
+fn a_bucket_is_encrypted_too() {
+    let place = Place::new();
+    let server = S3Server::start().unwrap();
+    let key = option("--key-file", keygen(&place, "key"));
+    let store = OsString::from(format!("{}/encrypted", server.bucket_url()));
+    let run = |arguments: &[&str], options: &[OsString]| {
+        let mut command = program();
+        command.envs(server.environment(server.url())).args(arguments).arg("--store").arg(&store).args(options);
+        outcome(command.output().unwrap())
+    };
+    assert_eq!(run(&create("/memories/a"), &key), reply("File created successfully at: /memories/a"));
+    assert_eq!(run(&["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+    assert_fails(&run(&["view", "/memories"], &[]), "the store is encrypted");
+    let (status, _, _) = run(&["gc", "--older-than", "0s"], &[]);
+    assert_eq!(status, Some(0), "it takes no key to collect");
+    assert_eq!(run(&["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+#[test]
+fn a_key_comes_from_a_file_the_environment_or_a_passphrase() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    let passphrase = place.outside("passphrase");
+    fs::write(&passphrase, "correct horse battery staple\n").unwrap();
+    fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
+    let text = fs::read_to_string(&key).unwrap();
+    let store = place.store().into_os_string();
+    assert_eq!(run(&store, &create("/memories/a"), &option("--key-file", &key)).0, Some(0));
+    let from_environment = |value: &str| {
+        let mut command = program();
+        command.args(["verify", "--key-env", "MEMORY_KEY", "--store"]).arg(&store).env("MEMORY_KEY", value);
+        outcome(command.output().unwrap())
+    };
+    assert_eq!(from_environment(text.trim()), reply("1 file, 37 bytes: no problem found"));
+    assert_fails(&from_environment("no key"), "cannot use the key");
+    assert_fails(&run(&store, &["verify"], &option("--key-env", "NOT_SET")), "NOT_SET");
+    let other = OsString::from(place.sqlite("passphrase"));
+    assert_eq!(run(&other, &create("/memories/a"), &option("--passphrase-file", &passphrase)).0, Some(0));
+    fs::write(&passphrase, "incorrect horse").unwrap();
+    let wrong = run(&other, &["view", "/memories"], &option("--passphrase-file", &passphrase));
+    assert_fails(&wrong, "the key passphrase does not open it");
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    let refused = run(&place.store().into(), &create("/memories/a"), &option("--key-file", &key));
+    assert_fails(&refused, "others than its owner may use it");
+    assert!(!place.store().exists());
+}
+
+#[test]
+fn a_key_is_never_overwritten() {
+    let place = Place::new();
+    let file = keygen(&place, "key");
+    let before = fs::read(&file).unwrap();
+    let again = program().arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert_fails(&outcome(again), "cannot write the key to");
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn without_the_key_nothing_is_read_or_written() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    for arguments in [&create("/memories/b")[..], &["view", "/memories"], &["run"], &["verify"]] {
+        assert_fails(&run(&store, arguments, &[]), "the store is encrypted; a key is needed");
+    }
+    let other = option("--key-file", keygen(&place, "other"));
+    assert_fails(&run(&store, &create("/memories/b"), &other), "it takes the key");
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+#[test]
+fn files_that_nobody_encrypted_are_not_taken_for_a_memory() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    assert_eq!(run(&store, &create("/memories/a"), &[]).0, Some(0));
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_fails(&run(&store, &["view", "/memories"], &key), "its files are not encrypted");
+    assert_eq!(run(&store, &["verify"], &[]), reply("1 file, 37 bytes: no problem found"));
+}
+
+#[test]
+fn a_damaged_file_is_found_and_harms_no_other() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    let is_index = |name: &str| name.starts_with("index");
+    let names = || fs::read_dir(place.file("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let damaged = place.file(&names().find(|name| !is_index(name)).unwrap());
+    assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
+    let mut ciphertext = fs::read(&damaged).unwrap();
+    *ciphertext.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, ciphertext).unwrap();
+    let (status, output, _) = run(&store, &["verify"], &key);
+    assert_eq!(status, Some(1));
+    assert!(output.starts_with("/memories/a cannot be read: ") && output.ends_with("1 problem found\n"), "{output}");
+    let (_, listing, _) = run(&store, &["view", "/memories"], &key);
+    assert!(listing.contains("/memories/a") && listing.contains("/memories/b"), "{listing}");
+    assert_eq!(run(&store, &["view", "/memories/b"], &key).0, Some(0));
+    let (status, output, errors) = run(&store, &["view", "/memories/a"], &key);
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    assert!(!errors.contains(SECRET), "{errors}");
+}
+
+#[test]
+fn what_is_no_part_of_the_memory_is_found() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    fs::write(place.file("notes.txt"), "nobody encrypted this").unwrap();
+    fs::remove_file(place.file("index-2")).unwrap();
+    let found = "a copy of the index cannot be read: the stored object /memories/index-2 is not as it was written: it is gone\n\
+                 /memories/notes.txt is no part of the encrypted memory\n\
+                 2 problems found\n";
+    assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));
+    fs::remove_file(place.file("notes.txt")).unwrap();
+    assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
+    assert_eq!(run(&store, &["verify"], &key), reply("2 files, 74 bytes: no problem found"));
+}
+
+fn create_files(store: &OsString, key: &[OsString]) {
+    let mut command = program();
+    let mut session = Session::start_as(command.arg("run").arg("--store").arg(store).args(key));
+    for number in 0..FILES {
+        let path = format!("/memories/{number}");
+        session.succeed(&json!({"command": "create", "path": path, "file_text": content(number)}));
+    }
+    session.close();
+}
+
+fn assert_files(store: &OsString, key: &[OsString]) {
+    let mut command = program();
+    let mut session = Session::start_as(command.arg("run").arg("--store").arg(store).args(key));
+    for number in 0..FILES {
+        let shown = session.succeed(&json!({"command": "view", "path": format!("/memories/{number}")}));
+        assert!(shown.ends_with(&content(number)), "{shown}");
+    }
+    session.close();
+}
+
+#[test]
+fn a_store_is_given_another_key() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let (old, new) = (keygen(&place, "old"), keygen(&place, "new"));
+    create_files(&store, &option("--key-file", &old));
+    let both = [option("--key-file", &new), option("--old-key-file", &old)].concat();
+    let (status, output, errors) = run(&store, &["rekey", "--json"], &both);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(
+        (&report["rewritten"], &report["damaged"], &report["still_needed"]),
+        (&json!(FILES), &json!([]), &json!([]))
+    );
+    assert_eq!(report["no_longer_needed"].as_array().unwrap().len(), 1);
+    assert_files(&store, &option("--key-file", &new));
+    assert_fails(&run(&store, &["verify"], &option("--key-file", &old)), "it takes the key");
+    assert_eq!(run(&store, &["rekey"], &both), reply("0 files encrypted anew"));
+    assert_fails(&run(&store, &["rekey"], &[]), "a key is needed");
+}
+
+/// Killed at another moment each time, until one is not killed any more.
+#[test]
+fn a_rotation_goes_on_after_kill_9() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let mut key = keygen(&place, "key-0");
+    create_files(&store, &option("--key-file", &key));
+    let mut kills = 0;
+    for rotation in 1..=3 {
+        let new = keygen(&place, &format!("key-{rotation}"));
+        let both = [option("--key-file", &new), option("--old-key-file", &key)].concat();
+        for pause in (1..).map(|pause| Duration::from_millis(3 * pause)) {
+            let mut process = rekey(&store, &both).stdout(Stdio::null()).spawn().unwrap();
+            thread::sleep(pause);
+            process.kill().unwrap();
+            if process.wait().unwrap().success() {
+                break;
+            }
+            kills += 1;
+            if kills % 4 == 0 {
+                assert_files(&store, &both);
+            }
+        }
+        assert_eq!(rekey(&store, &both).status().unwrap().code(), Some(0));
+        assert_files(&store, &option("--key-file", &new));
+        key = new;
+    }
+    assert!(kills >= 3, "{kills}");
+}
+
+fn rekey(store: &OsString, options: &[OsString]) -> Command {
+    let mut command = program();
+    command.arg("rekey").arg("--store").arg(store).args(options);
+    command
+}
+
+#[test]
+fn the_suite_runs_on_an_encrypted_store() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    let options = [option("--key-file", &key), option("--padding", "padme"), option("--filter", "sealed.")].concat();
+    let (status, output, errors) = run(&place.store().into(), &["check", "--format", "json"], &options);
+    assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    for options in [
+        [option("--key-file", &key), option("--passphrase-file", &key)].concat(),
+        option("--old-key-file", &key).to_vec(),
+        option("--padding", "padme").to_vec(),
+        [option("--key-file", &key), option("--padding", "0")].concat(),
+    ] {
+        let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], &options);
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");
+        assert!(errors.contains("--"), "{errors}");
+        assert!(!place.store().exists());
+    }
+}

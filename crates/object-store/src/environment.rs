@@ -1,0 +1,105 @@
+//! What the environment says of buckets in ways that `object_store` does not read, but the clouds' own tools do.
+
+use crate::cloud::UrlError;
+
+/// Settings of a client by the names that `object_store` has for them.
+type Settings = Vec<(&'static str, String)>;
+
+/// Looks a variable of the environment up.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Variables of AWS. A profile is not read, so whoever names one must not get other credentials instead.
+#[cfg(any(feature = "s3", test))]
+pub(crate) fn aws(variables: Variables<'_>) -> Result<Settings, UrlError> {
+    match (variables("AWS_PROFILE"), variables("AWS_ACCESS_KEY_ID")) {
+        (Some(profile), None) => Err(UrlError::Profile { profile }),
+        _ => Ok(Settings::new()),
+    }
+}
+
+/// The variable by which Google's own libraries find an emulator.
+#[cfg(any(feature = "gcs", test))]
+pub(crate) fn google(variables: Variables<'_>) -> Result<Settings, UrlError> {
+    Ok(variables("STORAGE_EMULATOR_HOST").into_iter().map(|url| ("base_url", url)).collect())
+}
+
+/// The variables of Azure's command line. What stands alone comes before what a connection string says.
+#[cfg(any(feature = "azure", test))]
+pub(crate) fn azure(variables: Variables<'_>) -> Result<Settings, UrlError> {
+    let mut settings = match variables("AZURE_STORAGE_CONNECTION_STRING") {
+        Some(text) => connection_string(&text)?,
+        None => Settings::new(),
+    };
+    for (variable, setting) in [("AZURE_STORAGE_ACCOUNT", "account_name"), ("AZURE_STORAGE_KEY", "access_key")] {
+        settings.extend(variables(variable).map(|value| (setting, value)));
+    }
+    Ok(settings)
+}
+
+/// The settings in a [connection string](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
+#[cfg(any(feature = "azure", test))]
+fn connection_string(text: &str) -> Result<Settings, UrlError> {
+    let mut settings = Settings::new();
+    let (mut account, mut protocol, mut suffix, mut endpoint) = (None, "https", None, None);
+    for part in text.split(';').filter(|part| !part.trim().is_empty()) {
+        let (name, value) = part.split_once('=').ok_or(UrlError::ConnectionString)?;
+        match name.trim() {
+            "AccountName" => account = Some(value),
+            "AccountKey" => settings.push(("access_key", value.to_owned())),
+            "SharedAccessSignature" => settings.push(("sas_token", value.to_owned())),
+            "UseDevelopmentStorage" => settings.push(("use_emulator", value.to_owned())),
+            "DefaultEndpointsProtocol" => protocol = value,
+            "EndpointSuffix" => suffix = Some(value),
+            "BlobEndpoint" => endpoint = Some(value.to_owned()),
+            _ => {} // of other services
+        }
+    }
+    settings.extend(account.map(|account| ("account_name", account.to_owned())));
+    let usual = account.zip(suffix).map(|(account, suffix)| format!("{protocol}://{account}.blob.{suffix}"));
+    if let Some(endpoint) = endpoint.or(usual) {
+        settings.push(("azure_allow_http", endpoint.starts_with("http://").to_string()));
+        settings.push(("endpoint", endpoint));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among(variables: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn a_profile_is_refused_unless_there_are_keys() {
+        let refused = aws(&among(&[("AWS_PROFILE", "work")]));
+        assert!(matches!(refused, Err(UrlError::Profile { profile }) if profile == "work"));
+        assert!(aws(&among(&[("AWS_PROFILE", "work"), ("AWS_ACCESS_KEY_ID", "id")])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_emulator_of_google_is_found() {
+        let settings = google(&among(&[("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")])).unwrap();
+        assert_eq!(settings, [("base_url", "http://127.0.0.1:1".to_owned())]);
+    }
+
+    #[test]
+    fn a_connection_string_is_taken_apart() {
+        let text = "DefaultEndpointsProtocol=https;AccountName=me;AccountKey=a+b/c==;EndpointSuffix=core.windows.net";
+        let settings = azure(&among(&[("AZURE_STORAGE_CONNECTION_STRING", text), ("AZURE_STORAGE_KEY", "other")]));
+        let expected = [
+            ("access_key", "a+b/c=="),
+            ("account_name", "me"),
+            ("azure_allow_http", "false"),
+            ("endpoint", "https://me.blob.core.windows.net"),
+            ("access_key", "other"),
+        ];
+        assert_eq!(settings.unwrap(), expected.map(|(name, value)| (name, value.to_owned())));
+        let signed = "BlobEndpoint=https://a.example/me;SharedAccessSignature=sv=1&sig=x%3D;QueueEndpoint=https://q;";
+        let expected =
+            [("sas_token", "sv=1&sig=x%3D"), ("azure_allow_http", "false"), ("endpoint", "https://a.example/me")];
+        assert_eq!(connection_string(signed).unwrap(), expected.map(|(name, value)| (name, value.to_owned())));
+        assert!(matches!(connection_string("AccountName=me;secret"), Err(UrlError::ConnectionString)));
+    }
+}

@@ -1,0 +1,138 @@
+//! [`Mistake`]: stores in a bucket that break their promise, to see that a test notices.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use memory_tool_core::{Batch, Change, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_object_store::BucketStore;
+
+/// What a store does wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mistake {
+    /// It says that a change was made which it did not make, now and then.
+    ForgetsChanges,
+    /// It overwrites what somebody else has written since its author looked.
+    OverwritesChanges,
+    /// It says that nothing was changed where it does not know.
+    HidesUnknownOutcomes,
+    /// It shows a file as it was, now and then.
+    ShowsOldFiles,
+    /// It renames and removes directories file by file.
+    SplitsChanges,
+}
+
+impl Mistake {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::ForgetsChanges,
+        Self::OverwritesChanges,
+        Self::HidesUnknownOutcomes,
+        Self::ShowsOldFiles,
+        Self::SplitsChanges,
+    ];
+
+    /// The variable by which a process is told to make the mistake.
+    pub(crate) fn variable(self) -> (&'static str, String) {
+        ("MEMORY_TOOL_TEST_MISTAKE", format!("{self:?}"))
+    }
+
+    /// The store, or one that makes the mistake that this process is told to make.
+    pub(crate) fn wrap(store: BucketStore) -> Box<dyn Store> {
+        let is_told = |mistake: &Self| {
+            let (name, value) = mistake.variable();
+            std::env::var(name).is_ok_and(|told| told == value)
+        };
+        match Self::ALL.into_iter().find(is_told) {
+            Some(mistake) => {
+                Box::new(Broken { store, mistake, changes: AtomicUsize::default(), shown: Mutex::default() })
+            }
+            None => Box::new(store),
+        }
+    }
+}
+
+/// How many changes are made for one that is forgotten.
+const CHANGES_PER_FORGOTTEN: usize = 20;
+
+#[derive(Debug)]
+struct Broken {
+    store: BucketStore,
+    mistake: Mistake,
+    changes: AtomicUsize,
+    /// What is shown once more.
+    shown: Mutex<BTreeMap<MemoryPath, Node>>,
+}
+
+#[async_trait]
+impl Store for Broken {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        if !matches!(self.mistake, Mistake::ShowsOldFiles) {
+            return self.store.read(path).await;
+        }
+        let shown = self.shown.lock().unwrap().remove(path);
+        if let Some(old) = shown {
+            return Ok(old);
+        }
+        let node = self.store.read(path).await?;
+        self.shown.lock().unwrap().insert(path.clone(), node.clone());
+        Ok(node)
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.store.list(directory).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        match self.mistake {
+            Mistake::ForgetsChanges => {
+                let earlier = self.changes.fetch_add(1, Ordering::Relaxed);
+                if earlier.is_multiple_of(CHANGES_PER_FORGOTTEN) { Ok(()) } else { self.store.apply(batch).await }
+            }
+            Mistake::OverwritesChanges => self.store.apply(without_preconditions(batch)).await,
+            Mistake::HidesUnknownOutcomes => self.store.apply(batch).await.map_err(hide_unknown_outcome),
+            Mistake::ShowsOldFiles => self.store.apply(batch).await,
+            Mistake::SplitsChanges => {
+                for part in self.split(batch).await? {
+                    self.store.apply(part).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Broken {
+    /// A batch for each file, where the batch is for a whole directory.
+    async fn split(&self, batch: Batch) -> Result<Vec<Batch>, StoreError> {
+        let [change @ (Change::Remove { path } | Change::Rename { from: path, .. })] = batch.changes() else {
+            return Ok(vec![batch]);
+        };
+        let files = self.store.list(path).await?;
+        let part = |file: FileEntry| match change {
+            Change::Rename { from, to } => Batch::new().rename(file.path.clone(), file.path.rebase(from, to).unwrap()),
+            _ => Batch::new().remove(file.path),
+        };
+        Ok(if files.is_empty() { vec![batch] } else { files.into_iter().map(|file| part(file).unwrap()).collect() })
+    }
+}
+
+fn without_preconditions(batch: Batch) -> Batch {
+    let add = |batch: Batch, change| match change {
+        Change::Write { path, content } => batch.write(path, content),
+        Change::Remove { path } => batch.remove(path),
+        Change::Rename { from, to } => batch.rename(from, to),
+    };
+    batch.into_changes().into_iter().try_fold(Batch::new(), add).unwrap()
+}
+
+fn hide_unknown_outcome(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Failure { kind: FailureKind::OutcomeUnknown, operation, source } => {
+            StoreError::Failure { kind: FailureKind::Busy, operation, source }
+        }
+        other => other,
+    }
+}
