@@ -125,6 +125,14 @@ async fn a_session_sees_at_once_what_another_did() {
     let refused = right.apply(edit("three")).await.unwrap_err();
     assert!(matches!(&refused, StoreError::VersionMismatch { path } if *path == moved), "{refused:?}");
     assert_eq!(content(&right, &moved).await, b"two");
+
+    // What it knows would not allow this; what is there by now does.
+    write(&left, "/memories/new", "new").await;
+    right.apply(Batch::new().rename(path("/memories/new"), path("/memories/newer")).unwrap()).await.unwrap();
+    left.apply(Batch::new().remove(path("/memories/newer")).unwrap()).await.unwrap();
+    let create = Batch::new().require(path("/memories/newer"), Expected::Absent);
+    right.apply(create.write(path("/memories/newer"), b"again".to_vec()).unwrap()).await.unwrap();
+    assert_eq!(content(&left, &path("/memories/newer")).await, b"again");
 }
 
 /// An edit of a file writes its ciphertext alone, and a rename of a directory the index alone.

@@ -354,6 +354,17 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
     }
 }
 
+/// With padding, the index has the size of a file: an older state of another size is noticed.
+#[tokio::test]
+async fn an_older_ciphertext_of_another_size_is_noticed_with_padding() {
+    let victim = Victim::new(Padding::Padme).await;
+    let (file, place) = victim.places.iter().next().unwrap();
+    write(&victim.store, file.as_str(), "a text of a length that no file had").await;
+    victim.restore(place).await;
+    let error = victim.store.read(file).await.unwrap_err();
+    assert!(matches!(damage(&error), Damage::Content(_)), "{error:?}");
+}
+
 #[tokio::test]
 async fn everything_that_is_wrong_is_found() {
     let victim = Victim::new(Padding::None).await;

@@ -256,6 +256,22 @@ mod tests {
         assert!(matches!(passphrase("right").unwrap(&wrapped).await, Err(KeyError::Unsupported { .. })));
     }
 
+    /// Who could make a ciphertext that opens under the keys of many passphrases could not make it commit to them.
+    #[tokio::test]
+    async fn what_does_not_commit_to_the_passphrase_is_refused() {
+        let (passphrase, data_key) = (passphrase("right"), DataKey::from_bytes([7; KEY_BYTES]));
+        let salt = [3; SALT_BYTES];
+        let derived = passphrase.derive(salt, passphrase.cost).await.unwrap();
+        let wrapped_with = |commitment: &[u8; KEY_BYTES]| {
+            let head = [[VERSION].as_slice(), &passphrase.cost.to_bytes(), &salt, commitment].concat();
+            let nonce = Nonce::random().unwrap();
+            let sealed = wrap_under(&derived.cipher, &nonce, &[LABEL, &head].concat(), &data_key).unwrap();
+            [head, sealed].concat()
+        };
+        assert!(passphrase.unwrap(&wrapped_with(&derived.commitment)).await.is_ok());
+        assert!(matches!(passphrase.unwrap(&wrapped_with(&[0; KEY_BYTES])).await, Err(KeyError::WrongKey)));
+    }
+
     #[test]
     fn an_empty_passphrase_is_none() {
         assert!(matches!(Passphrase::new(""), Err(KeySourceError::EmptyPassphrase)));
