@@ -305,6 +305,7 @@ fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> E
         StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },
         StoreError::NotARegularFile { path } => Error::NotARegularFile { path },
         StoreError::VersionMismatch { .. } => Error::Conflict { path: path.clone() },
+        StoreError::Refused { path, reason } => Error::Refused { path, reason },
         StoreError::Path(error) => Error::Path(error),
         StoreError::Failure { kind, .. } => Error::Storage { kind, source },
         _ => Error::Storage { kind: FailureKind::Other, source },

@@ -191,6 +191,15 @@ pub enum Error {
         source: StoreError,
     },
 
+    /// A policy of the store does not allow the command.
+    #[error("Error: {reason}")]
+    Refused {
+        /// What was to be read or changed.
+        path: MemoryPath,
+        /// Why not, for the model.
+        reason: String,
+    },
+
     /// An error of a tool that does not use the engine, in its own words. They are shown to the model.
     #[error("{message}")]
     Other {
@@ -306,7 +315,7 @@ fn of_command(command: Option<CommandName>) -> String {
 /// A cause from outside this crate.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Why a store did not do what it was asked. For the engine and the operator: the model never reads it.
+/// Why a store did not do what it was asked. For the engine and the operator: the model reads the reason of a refusal alone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -345,6 +354,14 @@ pub enum StoreError {
     NotARegularFile {
         /// The thing.
         path: MemoryPath,
+    },
+    /// A policy of the store does not allow it: a limit, a right, what a text may hold.
+    #[error("{path}: {reason}")]
+    Refused {
+        /// What was to be read or changed.
+        path: MemoryPath,
+        /// Why not, in a sentence without a full stop that says what would be allowed. It is shown to the model.
+        reason: String,
     },
     /// A rename would give a file an illegal path.
     #[error(transparent)]
