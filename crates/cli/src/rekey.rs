@@ -80,8 +80,8 @@ impl Rewritten {
     fn to_text(&self) -> String {
         let mut lines = vec![format!("{} encrypted anew", count(self.rewritten as u64, "file"))];
         lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged, and stays as it is")));
-        lines.extend(self.still_needed.iter().map(|key| format!("the key {key} is still needed")));
-        lines.extend(self.no_longer_needed.iter().map(|key| format!("the key {key} is no longer needed")));
+        lines.extend(self.still_needed.iter().map(|key| format!("the old key {key} is still needed")));
+        lines.extend(self.no_longer_needed.iter().map(|key| format!("the old key {key} is no longer needed")));
         lines.join("\n")
     }
 }

@@ -136,6 +136,25 @@ fn a_key_comes_from_a_file_the_environment_or_a_passphrase() {
 }
 
 #[test]
+fn one_passphrase_takes_the_place_of_another() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let passphrase = |name: &str| {
+        let file = place.outside(name);
+        fs::write(&file, name).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        file
+    };
+    let (old, new) = (passphrase("old"), passphrase("new"));
+    assert_eq!(run(&store, &create("/memories/a"), &option("--passphrase-file", &old)).0, Some(0));
+    let both = [option("--passphrase-file", &new), option("--old-passphrase-file", &old)].concat();
+    let told = "1 file encrypted anew\nthe old key passphrase is no longer needed";
+    assert_eq!(run(&store, &["rekey"], &both), reply(told));
+    assert_eq!(run(&store, &["rekey"], &option("--passphrase-file", &new)), reply("0 files encrypted anew"));
+    assert_fails(&run(&store, &["verify"], &option("--passphrase-file", &old)), "does not open it");
+}
+
+#[test]
 fn a_key_that_others_can_read_is_refused() {
     let place = Place::new();
     let key = keygen(&place, "key");

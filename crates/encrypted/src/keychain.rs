@@ -1,6 +1,6 @@
 //! [`Keychain`]: the key ring, and the data keys that it has opened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,8 +50,7 @@ impl Keychain {
         Self { ring, tried: Mutex::default() }
     }
 
-    /// The key that new contents are encrypted under.
-    pub(crate) fn primary_id(&self) -> &KeyId {
+    fn primary_id(&self) -> &KeyId {
         self.ring.primary().key_id()
     }
 
@@ -116,6 +115,20 @@ impl Keychain {
             }
         }
         Ok(None)
+    }
+
+    /// The names of the keys other than the primary that wrapped the data keys in the slots. One of them may have the name of the
+    /// primary, such as the passphrase before this one.
+    pub(crate) async fn others(&self, slots: &[Slot]) -> BTreeSet<KeyId> {
+        let mut others = BTreeSet::new();
+        for slot in slots {
+            let is_of_primary =
+                slot.key == *self.primary_id() && self.open(slot).await.is_ok_and(|open| open.is_of_primary);
+            if !is_of_primary {
+                others.insert(slot.key.clone());
+            }
+        }
+        others
     }
 
     /// A new data key, wrapped by the primary.

@@ -41,8 +41,8 @@ pub struct RekeyReport {
     pub rewritten: usize,
     /// The files that are damaged, and stay as they are.
     pub damaged: Vec<MemoryPath>,
-    /// The keys that were needed before this call, and are not any more: nothing of this memory is encrypted under a key of that
-    /// name. A passphrase that has the name of the one before it is not told from it.
+    /// The keys other than the primary that were needed before this call, and are not any more: nothing of this memory is encrypted
+    /// under them. One may have the name of the primary, such as the passphrase before this one.
     pub no_longer_needed: Vec<KeyId>,
     /// The keys other than the primary that something is still encrypted under.
     pub still_needed: Vec<KeyId>,
@@ -77,7 +77,7 @@ impl Rekeying<'_> {
         loop {
             let snapshot = self.shared.snapshot().await?;
             if !snapshot.index.exists() {
-                return Ok(self.report(&[], &[]));
+                return Ok(self.report(&[], &[]).await);
             }
             let key = self.shared.primary_key(&snapshot.index, &mut self.fresh_key).await?;
             let left = self.left(&snapshot.index, &key);
@@ -89,7 +89,7 @@ impl Rekeying<'_> {
             let slots = needed_slots(&snapshot.index, &key);
             let next = Index { slots, ..snapshot.index.clone() };
             if next.slots == snapshot.index.slots || self.write(&snapshot, Batch::new(), next.clone(), &key).await? {
-                return Ok(self.report(&snapshot.index.slots, &next.slots));
+                return Ok(self.report(&snapshot.index.slots, &next.slots).await);
             }
         }
     }
@@ -183,16 +183,14 @@ impl Rekeying<'_> {
         }
     }
 
-    fn report(self, before: &[Slot], after: &[Slot]) -> RekeyReport {
-        let names = |slots: &[Slot]| slots.iter().map(|slot| slot.key.clone()).collect::<BTreeSet<_>>();
-        let (before, mut after) = (names(before), names(after));
-        let no_longer_needed = before.difference(&after).cloned().collect();
-        after.remove(self.shared.keychain.primary_id());
+    async fn report(self, before: &[Slot], after: &[Slot]) -> RekeyReport {
+        let keychain = &self.shared.keychain;
+        let (needed_before, still_needed) = (keychain.others(before).await, keychain.others(after).await);
         RekeyReport {
             rewritten: self.rewritten,
             damaged: self.damaged.into_values().collect(),
-            no_longer_needed,
-            still_needed: after.into_iter().collect(),
+            no_longer_needed: needed_before.difference(&still_needed).cloned().collect(),
+            still_needed: still_needed.into_iter().collect(),
         }
     }
 }
