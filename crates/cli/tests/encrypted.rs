@@ -156,6 +156,18 @@ fn a_key_is_never_overwritten() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
+/// A limit of the size of files stands for a disk that is full.
+#[test]
+fn a_key_that_cannot_be_written_leaves_no_file() {
+    let place = Place::new();
+    let file = place.outside("key");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program().get_program());
+    let refused = limited.arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert_eq!((refused.status.code(), file.exists()), (Some(2), false), "{refused:?}");
+    keygen(&place, "key");
+}
+
 #[test]
 fn without_the_key_nothing_is_read_or_written() {
     let place = Place::new();
