@@ -274,6 +274,16 @@ fn a_store_is_given_another_key() {
     assert_fails(&run(&store, &["rekey"], &[]), "a key is needed");
 }
 
+#[test]
+fn a_store_that_is_not_there_is_not_given_another_key() {
+    let place = Place::new();
+    let key = option("--key-file", keygen(&place, "key"));
+    for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
+        assert_fails(&run(&store, &["rekey"], &key), "there is no store in");
+    }
+    assert!(!place.store().exists());
+}
+
 /// Killed at another moment each time, until one is not killed any more.
 #[test]
 fn a_rotation_goes_on_after_kill_9() {
