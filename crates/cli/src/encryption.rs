@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use clap::Args;
-use memory_tool_core::Store;
+use memory_tool_core::{Batch, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 
 use crate::failure::Failure;
@@ -144,11 +146,52 @@ impl Encryption {
     }
 }
 
-/// The store, unless it is encrypted: what is written without a key would lie there for everybody to read.
+/// The store, unless it is encrypted or nobody knows: what is written without a key would lie there for everybody to read.
 async fn refuse_encrypted(store: Box<dyn Store>) -> Result<Box<dyn Store>, Failure> {
     match EncryptedStore::is_in(&*store).await {
         Ok(true) => Err(Failure::Encrypted),
-        // What is wrong with a store is told with the first command.
+        // The first command tells what is wrong with the store.
+        Err(StoreError::Failure { .. }) => Ok(Box::new(Unknown { store, is_plain: AtomicBool::new(false) })),
+        // A link in the place of an index is none.
         Ok(false) | Err(_) => Ok(store),
+    }
+}
+
+/// A store that could not be asked whether it is encrypted. It is asked again before anything else is done.
+#[derive(Debug)]
+struct Unknown {
+    store: Box<dyn Store>,
+    is_plain: AtomicBool,
+}
+
+impl Unknown {
+    /// The store, once it is known not to be encrypted.
+    async fn plain(&self) -> Result<&dyn Store, StoreError> {
+        if !self.is_plain.load(Ordering::Relaxed) {
+            if EncryptedStore::is_in(&*self.store).await? {
+                return Err(StoreError::failure(FailureKind::AccessDenied, "opening", Failure::Encrypted));
+            }
+            self.is_plain.store(true, Ordering::Relaxed);
+        }
+        Ok(&*self.store)
+    }
+}
+
+#[async_trait]
+impl Store for Unknown {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.plain().await?.read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.plain().await?.list(directory).await
+    }
+
+    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+        self.plain().await?.read_or_list(path).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.plain().await?.apply(batch).await
     }
 }

@@ -182,6 +182,38 @@ fn without_the_key_nothing_is_read_or_written() {
     assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
 }
 
+/// The storage fails while the program starts, and works again when the first command comes.
+#[test]
+fn a_store_that_could_not_be_asked_whether_it_is_encrypted_is_asked_again() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    place.break_storage();
+    let mut session = Session::start(&store, &[]);
+    let create = json!({"command": "create", "path": "/memories/b", "file_text": SECRET});
+    session.fail(&create);
+    fs::remove_dir(place.store().join(".memory-tool/lock")).unwrap();
+    session.fail(&create);
+    drop(session);
+    assert_nothing_is_seen(place.store());
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+/// Whoever can put a link there must not be able to make a program without the key write what everybody can read.
+#[test]
+fn a_store_with_a_link_in_the_place_of_its_index_is_encrypted_still() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    let elsewhere = place.outside("index");
+    fs::rename(place.file("index-1"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, place.file("index-1")).unwrap();
+    assert_fails(&run(&store, &create("/memories/b"), &[]), "the store is encrypted; a key is needed");
+    assert_nothing_is_seen(place.store());
+}
+
 #[test]
 fn files_that_nobody_encrypted_are_not_taken_for_a_memory() {
     let place = Place::new();
