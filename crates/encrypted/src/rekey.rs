@@ -149,7 +149,7 @@ impl Rekeying<'_> {
         };
         match opened {
             Ok((content, version)) => Ok(Some(OpenedFile { content: Arc::new(Zeroizing::new(content)), version })),
-            Err(Failure::Encryption(EncryptionError::Damaged { .. })) => {
+            Err(Failure::Encryption(EncryptionError::Damaged { .. } | EncryptionError::Unreadable { .. })) => {
                 if Arc::ptr_eq(snapshot, &self.shared.snapshot().await?) {
                     self.damaged.insert(file.id, path.clone());
                 }
