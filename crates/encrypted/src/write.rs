@@ -118,6 +118,12 @@ impl Shared {
                 }
                 Ok(Attempt::Done)
             }
+            // A link, say: it is no ciphertext, and not ours to remove.
+            Err(StoreError::SymbolicLink { path } | StoreError::NotARegularFile { path })
+                if plan.removals.iter().any(|id| Place::Content(*id).path() == path) =>
+            {
+                Ok(Attempt::Missing)
+            }
             Err(error) => judge(error, &plan.conditions),
         }
     }

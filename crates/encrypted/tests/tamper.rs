@@ -352,6 +352,16 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
         std::fs::remove_file(&place).unwrap();
         std::fs::rename(&aside, &place).unwrap();
     }
+    // The file can be removed; the link stays, and what it leads to.
+    let (place, aside) = (memories.join(&names[0]), directory.path().join("aside"));
+    std::fs::rename(&place, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &place).unwrap();
+    let damaged = if store.read(&path("/memories/a")).await.is_err() { "/memories/a" } else { "/memories/b" };
+    remove(&store, &path(damaged)).await;
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert!(place.is_symlink() && aside.is_file());
+    write(&store, damaged, "as new").await;
+    assert!(store.verify().await.unwrap().is_empty());
 }
 
 /// With padding, the index has the size of a file: an older state of another size is noticed.
