@@ -176,9 +176,11 @@ impl EncryptionError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } | Self::Wrapping { .. } => FailureKind::Other,
-            Self::Damaged { .. } | Self::Unreadable { .. } | Self::NotEncrypted { .. } | Self::IndexGone | Self::OtherStore => {
-                FailureKind::Damaged
-            }
+            Self::Damaged { .. }
+            | Self::Unreadable { .. }
+            | Self::NotEncrypted { .. }
+            | Self::IndexGone
+            | Self::OtherStore => FailureKind::Damaged,
             Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,
             Self::NoKey { .. } | Self::Key { .. } => FailureKind::AccessDenied,
             Self::TooLarge { .. } => FailureKind::Full,

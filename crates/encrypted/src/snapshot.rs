@@ -56,9 +56,7 @@ impl Snapshot {
             (first, None) => require(batch, IndexCopy::First, first),
             // Nothing can be asked of the first. Who replaces it replaces the second as well.
             (Found::Unreadable, Some(second)) => require(batch, IndexCopy::Second, second),
-            (first, Some(second)) => {
-                require(require(batch, IndexCopy::First, first)?, IndexCopy::Second, second)
-            }
+            (first, Some(second)) => require(require(batch, IndexCopy::First, first)?, IndexCopy::Second, second),
         }
     }
 }

@@ -277,6 +277,21 @@ async fn an_older_copy_of_the_index_is_not_believed() {
     }
 }
 
+/// Who has the store open and has not seen how new the index was looks at the first copy alone. Verifying looks at both.
+#[tokio::test]
+async fn an_older_copy_of_the_index_is_found_by_who_reads_it() {
+    let victim = Victim::new(Padding::None).await;
+    let idle = reopened(&victim).await;
+    let first = path("/memories/index-1");
+    write(&victim.store, "/memories/new", "new").await;
+    let older = content(&*victim.inner, &first).await;
+    write(&victim.store, "/memories/newer", "newer").await;
+    victim.put(&first, older).await;
+    let problems = idle.verify().await.unwrap();
+    assert!(matches!(&problems[..], [Problem::OlderIndexCopy, Problem::Foreign { .. }]), "{problems:?}");
+    assert!(matches!(&reopened(&victim).await.verify().await.unwrap()[..], [Problem::OlderIndexCopy]));
+}
+
 #[tokio::test]
 async fn what_belongs_to_another_store_is_told() {
     let (victim, other) = (Victim::new(Padding::None).await, Victim::new(Padding::None).await);
