@@ -1,6 +1,6 @@
 //! [`Encryption`]: whether a store is encrypted, and with which keys.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -130,12 +130,18 @@ impl Encryption {
             ("--old-passphrase-file", old_passphrase_file),
         ];
         let variables = [("--key-env", key.key_env.as_slice()), ("--old-key-env", old_key_env)];
+        // In one word: a value may begin as an option does.
+        let word = |name: &str, value: &OsStr| {
+            let mut word = OsString::from(format!("{name}="));
+            word.push(value);
+            word
+        };
         let mut arguments = Vec::<OsString>::new();
         for (name, files) in files {
-            arguments.extend(files.iter().flat_map(|file| [name.into(), file.into()]));
+            arguments.extend(files.iter().map(|file| word(name, file.as_os_str())));
         }
         for (name, variables) in variables {
-            arguments.extend(variables.iter().flat_map(|variable| [name.into(), variable.into()]));
+            arguments.extend(variables.iter().map(|variable| word(name, variable.as_ref())));
         }
         match padding {
             Some(PaddingArgument(Padding::Multiple(size))) => arguments.push(format!("--padding={size}").into()),

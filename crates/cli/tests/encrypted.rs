@@ -363,6 +363,17 @@ fn the_suite_runs_on_an_encrypted_store() {
     assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
 }
 
+/// The programs that a check starts get the key file by the name that was given.
+#[test]
+fn the_name_of_a_key_file_may_begin_as_an_option_does() {
+    let place = Place::new();
+    keygen(&place, "-key");
+    let mut command = program();
+    command.current_dir(place.outside("")).args(["check", "--key-file=-key", "--filter", "races.sees-other-processes"]);
+    let checked = command.arg("--store").arg(place.store()).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+}
+
 #[test]
 fn what_cannot_be_meant_is_wrong_usage() {
     let place = Place::new();
