@@ -1,12 +1,14 @@
 //! [`Encryption`]: whether a store is encrypted, and with which keys.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use clap::Args;
-use memory_tool_core::Store;
+use memory_tool_core::{Batch, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 
 use crate::failure::Failure;
@@ -128,12 +130,18 @@ impl Encryption {
             ("--old-passphrase-file", old_passphrase_file),
         ];
         let variables = [("--key-env", key.key_env.as_slice()), ("--old-key-env", old_key_env)];
+        // In one word: a value may begin as an option does.
+        let word = |name: &str, value: &OsStr| {
+            let mut word = OsString::from(format!("{name}="));
+            word.push(value);
+            word
+        };
         let mut arguments = Vec::<OsString>::new();
         for (name, files) in files {
-            arguments.extend(files.iter().flat_map(|file| [name.into(), file.into()]));
+            arguments.extend(files.iter().map(|file| word(name, file.as_os_str())));
         }
         for (name, variables) in variables {
-            arguments.extend(variables.iter().flat_map(|variable| [name.into(), variable.into()]));
+            arguments.extend(variables.iter().map(|variable| word(name, variable.as_ref())));
         }
         match padding {
             Some(PaddingArgument(Padding::Multiple(size))) => arguments.push(format!("--padding={size}").into()),
@@ -144,11 +152,52 @@ impl Encryption {
     }
 }
 
-/// The store, unless it is encrypted: what is written without a key would lie there for everybody to read.
+/// The store, unless it is encrypted or nobody knows: what is written without a key would lie there for everybody to read.
 async fn refuse_encrypted(store: Box<dyn Store>) -> Result<Box<dyn Store>, Failure> {
     match EncryptedStore::is_in(&*store).await {
         Ok(true) => Err(Failure::Encrypted),
-        // What is wrong with a store is told with the first command.
+        // The first command tells what is wrong with the store.
+        Err(StoreError::Failure { .. }) => Ok(Box::new(Unknown { store, is_plain: AtomicBool::new(false) })),
+        // A link in the place of an index is none.
         Ok(false) | Err(_) => Ok(store),
+    }
+}
+
+/// A store that could not be asked whether it is encrypted. It is asked again before anything else is done.
+#[derive(Debug)]
+struct Unknown {
+    store: Box<dyn Store>,
+    is_plain: AtomicBool,
+}
+
+impl Unknown {
+    /// The store, once it is known not to be encrypted.
+    async fn plain(&self) -> Result<&dyn Store, StoreError> {
+        if !self.is_plain.load(Ordering::Relaxed) {
+            if EncryptedStore::is_in(&*self.store).await? {
+                return Err(StoreError::failure(FailureKind::AccessDenied, "opening", Failure::Encrypted));
+            }
+            self.is_plain.store(true, Ordering::Relaxed);
+        }
+        Ok(&*self.store)
+    }
+}
+
+#[async_trait]
+impl Store for Unknown {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.plain().await?.read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.plain().await?.list(directory).await
+    }
+
+    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+        self.plain().await?.read_or_list(path).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.plain().await?.apply(batch).await
     }
 }

@@ -53,8 +53,8 @@ pub(crate) enum Failure {
         /// What exists.
         taken: PathBuf,
     },
-    /// Where the store to be verified would be, there is none.
-    #[error("there is no store to verify in {}", path.display())]
+    /// Where the store would be that is to be there already, there is none.
+    #[error("there is no store in {}", path.display())]
     NoStore {
         /// The place.
         path: PathBuf,

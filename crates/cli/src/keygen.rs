@@ -1,6 +1,6 @@
 //! `memory-tool keygen`: makes a key for an encrypted store.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -31,6 +31,9 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
-    writeln!(file, "{text}")?;
-    file.sync_all()
+    let written = writeln!(file, "{text}").and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(path); // what is no whole key would only be in the way of the next one
+    }
+    written
 }

@@ -5,6 +5,7 @@
 //! would silently become `/notes`.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use memory_tool_core::Store;
@@ -80,6 +81,18 @@ impl StoreUrl {
             }
             Self::Bucket { url } => url.into(),
         }
+    }
+
+    /// Fails where there is no store: opening would make one, and a mistyped name would seem to be that of a store in which all is
+    /// well.
+    pub(crate) fn expect_store(&self) -> Result<(), Failure> {
+        let path = match self {
+            Self::Local(directory) => directory.join("memories"),
+            Self::Sqlite { path, .. } => path.clone(),
+            // Beneath any prefix there is a store, if only one without files, and looking there makes none.
+            Self::Bucket { .. } => return Ok(()),
+        };
+        fs::metadata(&path).map(|_| ()).map_err(|source| Failure::NoStore { path, source })
     }
 
     /// Parses what was given for `--store`.

@@ -1,10 +1,9 @@
 //! `memory-tool verify`: whether what is stored is whole.
 
-use std::fs;
 use std::io;
 
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
-use memory_tool_encrypted::{self as encrypted, KeyRing};
+use memory_tool_encrypted::{self as encrypted, EncryptedStore, KeyRing};
 use memory_tool_sqlite::{self as sqlite, StoreName};
 use serde::Serialize;
 
@@ -27,23 +26,12 @@ pub(crate) enum Soundness {
 
 /// Looks at all that is stored and prints what is wrong with it.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Soundness, Failure> {
-    expect_store(&arguments.store.url)?;
+    arguments.store.url.expect_store()?;
     let findings = start_runtime()?.block_on(verify(&arguments.store))?;
     let text = if arguments.json { to_json(&findings)? } else { findings.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: the status says it, too.
     write_line(&mut io::stdout().lock(), text)?;
     Ok(if findings.problems.is_empty() { Soundness::Sound } else { Soundness::Unsound })
-}
-
-/// Fails where there is no store: opening would make one, and a mistyped name would seem to be sound.
-fn expect_store(url: &StoreUrl) -> Result<(), Failure> {
-    let path = match url {
-        StoreUrl::Local(directory) => directory.join("memories"),
-        StoreUrl::Sqlite { path, .. } => path.clone(),
-        // Beneath any prefix there is a store, if only one without files, and looking there makes none.
-        StoreUrl::Bucket { .. } => return Ok(()),
-    };
-    fs::metadata(&path).map(|_| ()).map_err(|source| Failure::NoStore { path, source })
 }
 
 async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
@@ -108,7 +96,11 @@ impl Findings {
         is_told: impl Fn(&MemoryPath) -> bool,
     ) -> Result<Self, Failure> {
         let Some(keys) = keys else {
-            return self.read_files(&*encryption.over(stored, None).await?, is_told).await;
+            // Where that cannot be known, the files tell why: nothing is written here.
+            return match EncryptedStore::is_in(&*stored).await {
+                Ok(true) => Err(Failure::Encrypted),
+                Ok(false) | Err(_) => self.read_files(&*stored, is_told).await,
+            };
         };
         let memory = encryption.open(stored, keys).await?;
         let problems = memory.verify().await.map_err(Failure::Verification)?;

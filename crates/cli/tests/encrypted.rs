@@ -175,6 +175,18 @@ fn a_key_is_never_overwritten() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
+/// A limit of the size of files stands for a disk that is full.
+#[test]
+fn a_key_that_cannot_be_written_leaves_no_file() {
+    let place = Place::new();
+    let file = place.outside("key");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program().get_program());
+    let refused = limited.arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert_eq!((refused.status.code(), file.exists()), (Some(2), false), "{refused:?}");
+    keygen(&place, "key");
+}
+
 #[test]
 fn without_the_key_nothing_is_read_or_written() {
     let place = Place::new();
@@ -187,6 +199,38 @@ fn without_the_key_nothing_is_read_or_written() {
     let other = option("--key-file", keygen(&place, "other"));
     assert_fails(&run(&store, &create("/memories/b"), &other), "it takes the key");
     assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+/// The storage fails while the program starts, and works again when the first command comes.
+#[test]
+fn a_store_that_could_not_be_asked_whether_it_is_encrypted_is_asked_again() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    place.break_storage();
+    let mut session = Session::start(&store, &[]);
+    let create = json!({"command": "create", "path": "/memories/b", "file_text": SECRET});
+    session.fail(&create);
+    fs::remove_dir(place.store().join(".memory-tool/lock")).unwrap();
+    session.fail(&create);
+    drop(session);
+    assert_nothing_is_seen(place.store());
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+/// Whoever can put a link there must not be able to make a program without the key write what everybody can read.
+#[test]
+fn a_store_with_a_link_in_the_place_of_its_index_is_encrypted_still() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    let elsewhere = place.outside("index");
+    fs::rename(place.file("index-1"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, place.file("index-1")).unwrap();
+    assert_fails(&run(&store, &create("/memories/b"), &[]), "the store is encrypted; a key is needed");
+    assert_nothing_is_seen(place.store());
 }
 
 #[test]
@@ -281,6 +325,16 @@ fn a_store_is_given_another_key() {
     assert_fails(&run(&store, &["rekey"], &[]), "a key is needed");
 }
 
+#[test]
+fn a_store_that_is_not_there_is_not_given_another_key() {
+    let place = Place::new();
+    let key = option("--key-file", keygen(&place, "key"));
+    for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
+        assert_fails(&run(&store, &["rekey"], &key), "there is no store in");
+    }
+    assert!(!place.store().exists());
+}
+
 /// Killed at another moment each time, until one is not killed any more.
 #[test]
 fn a_rotation_goes_on_after_kill_9() {
@@ -326,6 +380,17 @@ fn the_suite_runs_on_an_encrypted_store() {
     assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
     let report: Value = serde_json::from_str(&output).unwrap();
     assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
+}
+
+/// The programs that a check starts get the key file by the name that was given.
+#[test]
+fn the_name_of_a_key_file_may_begin_as_an_option_does() {
+    let place = Place::new();
+    keygen(&place, "-key");
+    let mut command = program();
+    command.current_dir(place.outside("")).args(["check", "--key-file=-key", "--filter", "races.sees-other-processes"]);
+    let checked = command.arg("--store").arg(place.store()).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_store_that_is_not_there_is_not_made() {
         let output = program().args(["verify", "--store", store]).current_dir(place.outside("")).output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice(), errors.lines().count()), (Some(2), &b""[..], 1));
-        let reason = format!("memory-tool: there is no store to verify in {missing}: ");
+        let reason = format!("memory-tool: there is no store in {missing}: ");
         assert!(errors.starts_with(&reason), "{errors}");
     }
     assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 1);

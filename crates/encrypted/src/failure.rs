@@ -20,6 +20,15 @@ pub enum EncryptionError {
         #[source]
         damage: Damage,
     },
+    /// The store beneath found a stored object damaged.
+    #[error("the store beneath cannot read the stored object {object}")]
+    Unreadable {
+        /// Where it lies in the store beneath.
+        object: MemoryPath,
+        /// What the store beneath said.
+        #[source]
+        source: StoreError,
+    },
     /// A key is needed that the ring does not have.
     #[error("it takes the key {needed}, and the key ring has {}", joined(available))]
     NoKey {
@@ -143,6 +152,11 @@ impl Failure {
         }
     }
 
+    /// Whether the store beneath found damage.
+    pub(crate) fn is_damage_beneath(&self) -> bool {
+        matches!(self, Self::Refused(StoreError::Failure { kind: FailureKind::Damaged, .. }))
+    }
+
     /// The failure to find what was written in the place of a stored object.
     pub(crate) fn damaged(object: MemoryPath, damage: Damage) -> Self {
         Self::Encryption(EncryptionError::Damaged { object, damage })
@@ -162,9 +176,11 @@ impl EncryptionError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } | Self::Wrapping { .. } => FailureKind::Other,
-            Self::Damaged { .. } | Self::NotEncrypted { .. } | Self::IndexGone | Self::OtherStore => {
-                FailureKind::Damaged
-            }
+            Self::Damaged { .. }
+            | Self::Unreadable { .. }
+            | Self::NotEncrypted { .. }
+            | Self::IndexGone
+            | Self::OtherStore => FailureKind::Damaged,
             Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,
             Self::NoKey { .. } | Self::Key { .. } => FailureKind::AccessDenied,
             Self::TooLarge { .. } => FailureKind::Full,

@@ -18,7 +18,8 @@ pub(crate) fn seal(header: &Header, cipher: &Cipher, padding: Padding, message: 
     let mut stored = Vec::new();
     header.encode(sealed_bytes, &mut stored).ok_or(EncryptionError::TooLarge { what: "the index" })?;
     let head = stored.len();
-    stored.reserve_exact(sealed_bytes); // so that it does not grow, which would leave a copy of the message behind
+    // So that it does not grow, which would leave a copy of the message behind.
+    stored.try_reserve_exact(sealed_bytes).map_err(|_| EncryptionError::TooLarge { what: "a file" })?;
     stored.extend_from_slice(message);
     if header.is_padded {
         pad(&mut stored, head + padded_bytes);

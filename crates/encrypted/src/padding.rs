@@ -12,7 +12,8 @@ pub enum Padding {
     /// None: a file takes no more room than it must.
     #[default]
     None,
-    /// To the next multiple of so many bytes. All files that are shorter than that look alike.
+    /// To the next multiple of so many bytes. All files that are shorter than that look alike. Where there is not so much memory,
+    /// nothing is written: that is [`EncryptionError::TooLarge`](crate::EncryptionError::TooLarge).
     Multiple(NonZeroUsize),
     /// To one of the sizes of Padmé: at most 12 % more, 6 % for a megabyte. Of a size of `n` bytes no more is seen than about
     /// `log log n` bits. From "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs" (2019).

@@ -1,6 +1,6 @@
 //! Rekeying: everything is encrypted anew under the primary of the key ring, a few files at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Expected, MemoryPath, StoreError, Version};
@@ -34,7 +34,7 @@ pub struct RekeyProgress {
 }
 
 /// What rekeying has done.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RekeyReport {
     /// How many files were encrypted anew.
@@ -44,7 +44,8 @@ pub struct RekeyReport {
     /// The keys other than the primary that were needed before this call, and are not any more: nothing of this memory is encrypted
     /// under them. One may have the name of the primary, such as the passphrase before this one.
     pub no_longer_needed: Vec<KeyId>,
-    /// The keys other than the primary that something is still encrypted under.
+    /// The keys other than the primary that something is still encrypted under. A passphrase before the primary is among them by
+    /// the name that both have.
     pub still_needed: Vec<KeyId>,
 }
 
@@ -54,7 +55,7 @@ struct Rekeying<'a> {
     fresh_key: Option<WriteKey>,
     patience: Patience,
     rewritten: usize,
-    damaged: BTreeMap<Id, MemoryPath>,
+    damaged: BTreeSet<Id>,
 }
 
 /// A file that was read to be encrypted anew.
@@ -67,7 +68,7 @@ struct OpenedFile {
 impl Shared {
     pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
         let patience = Patience::of(self.busy_timeout);
-        let rekeying = Rekeying { shared: self, fresh_key: None, patience, rewritten: 0, damaged: BTreeMap::new() };
+        let rekeying = Rekeying { shared: self, fresh_key: None, patience, rewritten: 0, damaged: BTreeSet::new() };
         rekeying.run(progress).await
     }
 }
@@ -77,7 +78,7 @@ impl Rekeying<'_> {
         loop {
             let snapshot = self.shared.snapshot().await?;
             if !snapshot.index.exists() {
-                return Ok(self.report(&[], &[]).await);
+                return Ok(RekeyReport::default());
             }
             let key = self.shared.primary_key(&snapshot.index, &mut self.fresh_key).await?;
             let left = self.left(&snapshot.index, &key);
@@ -89,14 +90,14 @@ impl Rekeying<'_> {
             let slots = needed_slots(&snapshot.index, &key);
             let next = Index { slots, ..snapshot.index.clone() };
             if next.slots == snapshot.index.slots || self.write(&snapshot, Batch::new(), next.clone(), &key).await? {
-                return Ok(self.report(&snapshot.index.slots, &next.slots).await);
+                return Ok(self.report(&snapshot.index.slots, &next, &key).await);
             }
         }
     }
 
     /// The files that are to be encrypted anew.
     fn left(&self, index: &Index, key: &WriteKey) -> Vec<(MemoryPath, FileRecord)> {
-        let is_left = |file: &FileRecord| file.data_key != key.slot.data_key && !self.damaged.contains_key(&file.id);
+        let is_left = |file: &FileRecord| file.data_key != key.slot.data_key && !self.damaged.contains(&file.id);
         index.files.iter().filter(|(_, file)| is_left(file)).map(|(path, file)| (path.clone(), *file)).collect()
     }
 
@@ -114,7 +115,7 @@ impl Rekeying<'_> {
                 break;
             }
             let place = Place::Content(file.id).path();
-            let Some(OpenedFile { content, version }) = self.open(snapshot, &path, &file).await? else { continue };
+            let Some(OpenedFile { content, version }) = self.open(snapshot, &file).await? else { continue };
             let size = self.shared.padding.noted_size(content.len());
             let stored = self.shared.seal_content(snapshot.index.store, file.id, key, content).await?;
             files += 1;
@@ -134,12 +135,7 @@ impl Rekeying<'_> {
     }
 
     /// The content of a file; `None` where there is none, because it is damaged or was changed meanwhile.
-    async fn open(
-        &mut self,
-        snapshot: &Arc<Snapshot>,
-        path: &MemoryPath,
-        file: &FileRecord,
-    ) -> Result<Option<OpenedFile>, Failure> {
+    async fn open(&mut self, snapshot: &Arc<Snapshot>, file: &FileRecord) -> Result<Option<OpenedFile>, Failure> {
         let opened = match self.shared.fetch_content(file.id).await {
             Ok(stored) => {
                 let opening = self.shared.open_content(&snapshot.index, file, stored.content).await;
@@ -149,9 +145,9 @@ impl Rekeying<'_> {
         };
         match opened {
             Ok((content, version)) => Ok(Some(OpenedFile { content: Arc::new(Zeroizing::new(content)), version })),
-            Err(Failure::Encryption(EncryptionError::Damaged { .. })) => {
+            Err(Failure::Encryption(EncryptionError::Damaged { .. } | EncryptionError::Unreadable { .. })) => {
                 if Arc::ptr_eq(snapshot, &self.shared.snapshot().await?) {
-                    self.damaged.insert(file.id, path.clone());
+                    self.damaged.insert(file.id);
                 }
                 Ok(None)
             }
@@ -183,12 +179,15 @@ impl Rekeying<'_> {
         }
     }
 
-    async fn report(self, before: &[Slot], after: &[Slot]) -> RekeyReport {
+    /// What was done, where this is the index after it.
+    async fn report(self, before: &[Slot], after: &Index, key: &WriteKey) -> RekeyReport {
         let keychain = &self.shared.keychain;
-        let (needed_before, still_needed) = (keychain.others(before).await, keychain.others(after).await);
+        let (needed_before, still_needed) = (keychain.others(before).await, keychain.others(&after.slots).await);
+        // All else was encrypted anew; what others removed or wrote anew since is not damaged any more.
+        let damaged = after.files.iter().filter(|(_, file)| file.data_key != key.slot.data_key);
         RekeyReport {
             rewritten: self.rewritten,
-            damaged: self.damaged.into_values().collect(),
+            damaged: damaged.map(|(path, _)| path.clone()).collect(),
             no_longer_needed: needed_before.difference(&still_needed).cloned().collect(),
             still_needed: still_needed.into_iter().collect(),
         }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{join, ready};
-use memory_tool_core::{FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
+use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
 
-use crate::failure::{Damage, Failure};
+use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
 use crate::id::Id;
 use crate::index::{FileRecord, Index};
@@ -33,6 +33,8 @@ pub(crate) enum Stored {
     Nothing,
     /// Something else than a file.
     Obstructed,
+    /// A file that the store beneath found damaged.
+    Unreadable(StoreError),
     File(StoredFile),
 }
 
@@ -167,6 +169,7 @@ impl Shared {
             Stored::File(stored) => Ok(stored),
             Stored::Nothing => Err(Failure::damaged(place.path(), Damage::Missing)),
             Stored::Obstructed => Err(Failure::damaged(place.path(), Damage::Obstructed)),
+            Stored::Unreadable(source) => Err(EncryptionError::Unreadable { object: place.path(), source }.into()),
         }
     }
 
@@ -174,6 +177,7 @@ impl Shared {
         match self.inner.read(&place.path()).await {
             Ok(Node::File(file)) => Ok(Stored::File(file)),
             Ok(Node::Absent) => Ok(Stored::Nothing),
+            Err(damage @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => Ok(Stored::Unreadable(damage)),
             Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),
             // Such as a symbolic link.
             Ok(Node::Directory) | Err(_) => Ok(Stored::Obstructed),

@@ -33,6 +33,8 @@ enum Found {
     Nothing,
     /// Something else than a file.
     Obstructed,
+    /// A file that the store beneath found damaged.
+    Unreadable,
     File(Version),
 }
 
@@ -41,6 +43,7 @@ impl Found {
         match stored {
             Stored::Nothing => Self::Nothing,
             Stored::Obstructed => Self::Obstructed,
+            Stored::Unreadable(_) => Self::Unreadable,
             Stored::File(file) => Self::File(file.version.clone()),
         }
     }
@@ -49,10 +52,11 @@ impl Found {
 impl Snapshot {
     /// Puts a batch of the store beneath under the condition that the index is still this one.
     pub(crate) fn require(&self, batch: Batch) -> Result<Batch, Failure> {
-        let batch = require(batch, IndexCopy::First, &self.first)?;
-        match &self.second {
-            Some(second) => require(batch, IndexCopy::Second, second),
-            None => Ok(batch),
+        match (&self.first, &self.second) {
+            (first, None) => require(batch, IndexCopy::First, first),
+            // Nothing can be asked of the first. Who replaces it replaces the second as well.
+            (Found::Unreadable, Some(second)) => require(batch, IndexCopy::Second, second),
+            (first, Some(second)) => require(require(batch, IndexCopy::First, first)?, IndexCopy::Second, second),
         }
     }
 }
@@ -62,7 +66,8 @@ fn require(batch: Batch, copy: IndexCopy, found: &Found) -> Result<Batch, Failur
     match found {
         Found::Nothing => Ok(batch.require(path, Expected::Absent)),
         Found::File(version) => Ok(batch.require(path, Expected::Version(version.clone()))),
-        Found::Obstructed => Err(Failure::damaged(path, Damage::Obstructed)), // no index could be written there
+        // No index could be written there; and none was chosen that could not be read.
+        Found::Obstructed | Found::Unreadable => Err(Failure::damaged(path, Damage::Obstructed)),
     }
 }
 
@@ -131,6 +136,9 @@ impl Shared {
         let stored = match stored {
             Stored::Nothing => return Err(damaged(Damage::Missing)),
             Stored::Obstructed => return Err(damaged(Damage::Obstructed)),
+            Stored::Unreadable(source) => {
+                return Err(EncryptionError::Unreadable { object: place.path(), source }.into());
+            }
             Stored::File(file) => file.content,
         };
         let (header, head) = parse(&stored).map_err(damaged)?;

@@ -59,17 +59,20 @@ impl EncryptedStore {
     /// Whether there is an encrypted memory in `inner`, for which it takes no key to tell. So that nobody writes into one
     /// what is not encrypted, because the key was forgotten.
     ///
+    /// One copy of the index is enough, whatever is in the place of the other.
+    ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Those of [`Store::read`], where no copy can be recognized and one of the places cannot be read.
     pub async fn is_in(inner: &dyn Store) -> Result<bool, StoreError> {
+        let mut error = None;
         for copy in [IndexCopy::First, IndexCopy::Second] {
-            if let Node::File(file) = inner.read(&Place::Index(copy).path()).await?
-                && has_magic(&file.content)
-            {
-                return Ok(true);
+            match inner.read(&Place::Index(copy).path()).await {
+                Ok(Node::File(file)) if has_magic(&file.content) => return Ok(true),
+                Ok(_) => {}
+                Err(cause) => error = error.or(Some(cause)),
             }
         }
-        Ok(false)
+        error.map_or(Ok(false), Err)
     }
 
     /// Reads everything and tells what is not as it was written: files, copies of the index, and stored objects that belong to

@@ -71,7 +71,8 @@ impl Shared {
                 Ok(found) if found.store != index.store => {
                     problems.push(Problem::IndexCopy { error: EncryptionError::OtherStore });
                 }
-                Ok(found) if found.revision < index.revision => problems.push(Problem::OlderIndexCopy),
+                // Whichever of them is the one that is read.
+                Ok(found) if found.revision != index.revision => problems.push(Problem::OlderIndexCopy),
                 Ok(_) => {}
                 Err(Failure::Encryption(error)) => problems.push(Problem::IndexCopy { error }),
                 Err(failure) => return Err(failure),

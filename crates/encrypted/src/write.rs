@@ -40,10 +40,17 @@ impl Shared {
             let key = self.write_key(&request, &snapshot.index, &mut fresh_key).await?;
             let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
             match request.plan(&snapshot.index, sealing) {
-                Ok(plan) => match self.attempt(&snapshot, plan, key, &missing).await? {
-                    Attempt::Done => return Ok(()),
-                    Attempt::Stale => {}
-                    Attempt::Missing => missing = self.missing(&snapshot.index).await?,
+                Ok(plan) => match self.attempt(&snapshot, plan, key, &missing).await {
+                    Ok(Attempt::Done) => return Ok(()),
+                    Ok(Attempt::Stale) => {}
+                    Ok(Attempt::Missing) => missing = self.missing(&snapshot.index).await?,
+                    // It may be a copy of the index that is damaged since it was read: then the other will do.
+                    Err(failure) if failure.is_damage_beneath() => {
+                        if Arc::ptr_eq(&snapshot, &self.snapshot().await?) {
+                            return Err(failure);
+                        }
+                    }
+                    Err(failure) => return Err(failure),
                 },
                 Err(refusal) => {
                     let failure = self.first_failure(refusal).await?;
@@ -110,6 +117,12 @@ impl Shared {
                     self.note_write(snapshot.index.store, revision);
                 }
                 Ok(Attempt::Done)
+            }
+            // A link, say: it is no ciphertext, and not ours to remove.
+            Err(StoreError::SymbolicLink { path } | StoreError::NotARegularFile { path })
+                if plan.removals.iter().any(|id| Place::Content(*id).path() == path) =>
+            {
+                Ok(Attempt::Missing)
             }
             Err(error) => judge(error, &plan.conditions),
         }

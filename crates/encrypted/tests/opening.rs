@@ -5,12 +5,14 @@
 mod support;
 
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
 use memory_tool_encrypted::{
-    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Passphrase, PassphraseCost, RawKey,
+    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Padding, Passphrase, PassphraseCost,
+    RawKey,
 };
 use support::{cause, content, contents, key, open, open_error, path, remove, ring, stored, write};
 
@@ -222,6 +224,20 @@ impl Store for Overtaken {
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.0.apply(batch).await
     }
+}
+
+/// A mistake in the options must not end the process.
+#[tokio::test]
+async fn a_padding_that_no_memory_holds_is_an_error() {
+    let inner = Arc::new(InMemoryStore::new());
+    for size in [usize::MAX, usize::MAX / 2] {
+        let padding = Padding::Multiple(NonZeroUsize::new(size).unwrap());
+        let store = EncryptedStore::builder(Arc::clone(&inner), ring(1)).padding(padding).open().await.unwrap();
+        let batch = Batch::new().write(path("/memories/a"), b"x".to_vec()).unwrap();
+        let error = store.apply(batch).await.unwrap_err();
+        assert!(matches!(cause(&error), EncryptionError::TooLarge { .. }), "{error:?}");
+    }
+    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -236,6 +236,45 @@ async fn a_passphrase_is_changed() {
     assert_eq!(content(&open(&inner, KeyRing::new(passphrase("new"))).await, &path("/memories/a")).await, b"x");
 }
 
+#[tokio::test]
+async fn a_passphrase_that_a_damaged_file_needs_is_told() {
+    let passphrase = |text: &str| Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap());
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, KeyRing::new(passphrase("old"))).await, "/memories/a", "x").await;
+    let entries = inner.list(&MemoryPath::root()).await.unwrap();
+    let place = entries.into_iter().map(|entry| entry.path).find(|place| !place.as_str().contains("index")).unwrap();
+    write(&*inner, place.as_str(), "nobody encrypted this").await;
+    let store = open(&inner, KeyRing::new(passphrase("new")).with(passphrase("old"))).await;
+    let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!((report.damaged.len(), names(&report.still_needed)), (1, vec!["passphrase"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_that_somebody_removes_meanwhile_is_not_reported() {
+    let (inner, _) = filled().await;
+    let (store, somebody) = (open(&inner, new_ring()).await, open(&inner, new_ring()).await);
+    let damaged = store.list(&MemoryPath::root()).await.unwrap().remove(0).path; // in the first batch
+    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+        let whole = content(&*inner, &entry.path).await;
+        write(&*inner, entry.path.as_str(), "nobody encrypted this").await;
+        if store.read(&damaged).await.is_err() {
+            break;
+        }
+        write(&*inner, entry.path.as_str(), whole).await;
+    }
+    let before_the_last_batch = |progress: RekeyProgress| {
+        if progress.done == 64 {
+            let removal = Batch::new().remove(damaged.clone()).unwrap();
+            let removing = || tokio::runtime::Handle::current().block_on(somebody.apply(removal));
+            drop(tokio::task::block_in_place(removing)); // the second time it is gone
+        }
+    };
+    let report = store.rekey(before_the_last_batch).await.unwrap();
+    assert_eq!((report.damaged.len(), report.still_needed.len()), (0, 0));
+    assert_eq!(names(&report.no_longer_needed), ["key-of-1"]);
+    assert_eq!(contents(&open(&inner, ring(2)).await).await.len(), FILES - 1);
+}
+
 /// A store in which somebody edits a file right after it was read to be encrypted anew.
 #[derive(Debug)]
 struct Interfering {

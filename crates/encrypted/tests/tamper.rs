@@ -277,6 +277,21 @@ async fn an_older_copy_of_the_index_is_not_believed() {
     }
 }
 
+/// Who has the store open and has not seen how new the index was looks at the first copy alone. Verifying looks at both.
+#[tokio::test]
+async fn an_older_copy_of_the_index_is_found_by_who_reads_it() {
+    let victim = Victim::new(Padding::None).await;
+    let idle = reopened(&victim).await;
+    let first = path("/memories/index-1");
+    write(&victim.store, "/memories/new", "new").await;
+    let older = content(&*victim.inner, &first).await;
+    write(&victim.store, "/memories/newer", "newer").await;
+    victim.put(&first, older).await;
+    let problems = idle.verify().await.unwrap();
+    assert!(matches!(&problems[..], [Problem::OlderIndexCopy, Problem::Foreign { .. }]), "{problems:?}");
+    assert!(matches!(&reopened(&victim).await.verify().await.unwrap()[..], [Problem::OlderIndexCopy]));
+}
+
 #[tokio::test]
 async fn what_belongs_to_another_store_is_told() {
     let (victim, other) = (Victim::new(Padding::None).await, Victim::new(Padding::None).await);
@@ -352,6 +367,16 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
         std::fs::remove_file(&place).unwrap();
         std::fs::rename(&aside, &place).unwrap();
     }
+    // The file can be removed; the link stays, and what it leads to.
+    let (place, aside) = (memories.join(&names[0]), directory.path().join("aside"));
+    std::fs::rename(&place, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &place).unwrap();
+    let damaged = if store.read(&path("/memories/a")).await.is_err() { "/memories/a" } else { "/memories/b" };
+    remove(&store, &path(damaged)).await;
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert!(place.is_symlink() && aside.is_file());
+    write(&store, damaged, "as new").await;
+    assert!(store.verify().await.unwrap().is_empty());
 }
 
 /// With padding, the index has the size of a file: an older state of another size is noticed.

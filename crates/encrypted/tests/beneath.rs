@@ -1,0 +1,140 @@
+//! What the store beneath reports as damaged is damage of that file or that copy of the index alone.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use memory_tool_core::{Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, Problem, RekeyProgress};
+use support::{content, contents, key, path, ring, write};
+
+/// A store some of whose files cannot be read any more, as a database or a bucket that has lost their contents. They can be
+/// removed and written anew.
+#[derive(Debug, Default)]
+struct Torn {
+    inner: InMemoryStore,
+    torn: Mutex<BTreeSet<MemoryPath>>,
+}
+
+impl Torn {
+    fn tear(&self, file: &MemoryPath) {
+        self.torn.lock().unwrap().insert(file.clone());
+    }
+
+    fn check(&self, file: &MemoryPath) -> Result<(), StoreError> {
+        let is_torn = self.torn.lock().unwrap().contains(file);
+        if is_torn { Err(StoreError::failure(FailureKind::Damaged, "reading", "the content is gone")) } else { Ok(()) }
+    }
+
+    /// The ciphertexts.
+    async fn files(&self) -> Vec<MemoryPath> {
+        let files = self.inner.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path);
+        files.filter(|file| !file.as_str().contains("index")).collect()
+    }
+}
+
+#[async_trait]
+impl Store for Torn {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.check(path)?;
+        self.inner.read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.inner.list(directory).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        for (path, _) in batch.preconditions() {
+            self.check(path)?;
+        }
+        let written = batch.changes().iter().filter_map(|change| match change {
+            Change::Write { path, .. } | Change::Remove { path } => Some(path.clone()),
+            Change::Rename { .. } => None,
+        });
+        let written: Vec<_> = written.collect();
+        self.inner.apply(batch).await?;
+        self.torn.lock().unwrap().retain(|torn| !written.iter().any(|path| path == torn || torn.is_beneath(path)));
+        Ok(())
+    }
+}
+
+async fn open(inner: &Arc<Torn>, keys: KeyRing) -> EncryptedStore {
+    EncryptedStore::open(Arc::clone(inner), keys).await.unwrap()
+}
+
+async fn filled() -> (Arc<Torn>, EncryptedStore) {
+    let inner = Arc::new(Torn::default());
+    let store = open(&inner, ring(1)).await;
+    for file in ["/memories/a", "/memories/b", "/memories/c"] {
+        write(&store, file, file).await;
+    }
+    (inner, store)
+}
+
+#[tokio::test]
+async fn either_copy_of_the_index_may_be_torn() {
+    for copy in ["/memories/index-1", "/memories/index-2"] {
+        let (inner, store) = filled().await;
+        let files = contents(&store).await;
+        inner.tear(&path(copy));
+        let fresh = open(&inner, ring(1)).await;
+        for store in [&store, &fresh] {
+            assert_eq!(contents(store).await, files);
+            let problems = store.verify().await.unwrap();
+            assert!(matches!(problems.as_slice(), [Problem::IndexCopy { .. }]), "{copy}: {problems:?}");
+        }
+        // An edit of a content alone does not mend it, a change of the tree does.
+        write(&store, "/memories/a", "another").await;
+        assert_eq!(content(&fresh, &path("/memories/a")).await, b"another");
+        write(&store, "/memories/d", "new").await;
+        for store in [&store, &fresh] {
+            assert_eq!(contents(store).await.len(), 4);
+            assert!(store.verify().await.unwrap().is_empty());
+        }
+    }
+}
+
+/// Both write while the first copy cannot be read: the second tells them that they are two.
+#[tokio::test]
+async fn no_write_is_lost_while_a_copy_of_the_index_is_torn() {
+    let (inner, store) = filled().await;
+    let other = open(&inner, ring(1)).await;
+    for round in 0..20 {
+        inner.tear(&path("/memories/index-1"));
+        let (one, another) = (format!("/memories/one/{round}"), format!("/memories/another/{round}"));
+        tokio::join!(write(&store, &one, "x"), write(&other, &another, "y"));
+    }
+    assert_eq!(contents(&store).await.len(), 3 + 40);
+    assert_eq!(contents(&open(&inner, ring(1)).await).await.len(), 3 + 40);
+}
+
+#[tokio::test]
+async fn both_copies_of_the_index_that_are_torn_are_an_error() {
+    let (inner, store) = filled().await;
+    for copy in ["/memories/index-1", "/memories/index-2"] {
+        inner.tear(&path(copy));
+    }
+    EncryptedStore::open(Arc::clone(&inner), ring(1)).await.unwrap_err();
+    store.list(&MemoryPath::root()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_torn_file_is_found_and_no_other_is_kept_from_the_new_key() {
+    let (inner, store) = filled().await;
+    let torn = inner.files().await[1].clone();
+    inner.tear(&torn);
+    let problems = store.verify().await.unwrap();
+    assert!(matches!(problems.as_slice(), [Problem::File { .. }]), "{problems:?}");
+    let report = open(&inner, KeyRing::new(key(2)).with(key(1))).await.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!((report.rewritten, report.damaged.len(), report.still_needed.len()), (2, 1, 1));
+    let store = open(&inner, KeyRing::new(key(2)).with(key(1))).await;
+    let lost = report.damaged[0].clone();
+    write(&store, lost.as_str(), "anew").await;
+    assert!(store.verify().await.unwrap().is_empty());
+    assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().no_longer_needed.len(), 1);
+}
