@@ -86,10 +86,11 @@ impl Shared {
         known.revision = known.revision.max(revision);
     }
 
-    /// A snapshot to begin with, which need not hold any more. After a write of this store it would not.
+    /// A snapshot to begin with, which need not hold any more. After a write of this store it would not; and where there is no
+    /// store yet, others may have put their files there.
     pub(crate) async fn likely_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
         let Known { latest, revision, .. } = self.known();
-        match latest.filter(|latest| latest.index.revision >= revision) {
+        match latest.filter(|latest| latest.index.exists() && latest.index.revision >= revision) {
             Some(latest) => Ok(latest),
             None => self.snapshot().await,
         }

@@ -78,7 +78,8 @@ impl Shared {
         let known = self.known();
         loop {
             let first = self.fetch(Place::Index(IndexCopy::First)).await?;
-            if let Some(latest) = known.latest.as_ref().filter(|latest| latest.first == Found::of(&first)) {
+            let of_existing = known.latest.as_ref().filter(|latest| latest.index.exists());
+            if let Some(latest) = of_existing.filter(|latest| latest.first == Found::of(&first)) {
                 match &latest.second {
                     None => return Ok(Arc::clone(latest)),
                     Some(second) if self.is_still_there(IndexCopy::Second, second).await? => {
@@ -88,6 +89,10 @@ impl Shared {
                 }
             }
             if let Some(snapshot) = self.decide(&known, first).await? {
+                // Where there was no store before and is none now, nothing changed.
+                if let Some(latest) = known.latest.filter(|latest| !latest.index.exists() && !snapshot.index.exists()) {
+                    return Ok(latest);
+                }
                 let snapshot = Arc::new(snapshot);
                 self.keep(Arc::clone(&snapshot));
                 return Ok(snapshot);

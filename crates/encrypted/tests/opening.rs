@@ -245,3 +245,27 @@ async fn a_store_that_is_made_while_it_is_opened_is_opened() {
     let store = EncryptedStore::open(Overtaken(Arc::default()), ring(1)).await.unwrap();
     assert_eq!(content(&store, &path("/memories/theirs")).await, b"x");
 }
+
+/// Opened before there was anything, and asked when there was something else than it could know.
+#[tokio::test]
+async fn what_came_to_be_since_a_store_was_opened_is_not_taken_for_nothing() {
+    let inner = Arc::new(InMemoryStore::new());
+    let early = open(&inner, ring(1)).await;
+    assert!(contents(&early).await.is_empty());
+    write(&*inner, "/memories/notes.txt", "plain").await;
+    for refused in [
+        early.list(&MemoryPath::root()).await.map(drop),
+        early.apply(Batch::new().write(path("/memories/a"), b"x".to_vec()).unwrap()).await,
+    ] {
+        let error = refused.unwrap_err();
+        assert!(matches!(cause(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+    }
+    remove(&*inner, &path("/memories/notes.txt")).await;
+
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
+        remove(&*inner, &copy).await;
+    }
+    let error = early.list(&MemoryPath::root()).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+}
