@@ -157,6 +157,6 @@ impl Relocation {
 
     /// The length of the longest path on the outer side for which the inner store has one.
     fn max_outer_bytes(&self) -> usize {
-        (MAX_PATH_BYTES + self.outer.as_str().len() - self.inner.as_str().len()).min(MAX_PATH_BYTES)
+        MAX_PATH_BYTES + self.outer.as_str().len() - self.inner.as_str().len()
     }
 }
