@@ -81,10 +81,10 @@ impl<S: Store> Store for ScopedStore<S> {
     }
 
     async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        match self.directory.read_or_list(path).await? {
-            Found::Absent | Found::File(_) if path.is_root() => Ok(Found::Directory(Vec::new())),
-            found => Ok(found),
+        if path.is_root() {
+            return Ok(Found::Directory(self.directory.list(path).await?)); // spares the inner store the reading
         }
+        self.directory.read_or_list(path).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
