@@ -189,7 +189,9 @@ async fn the_root_is_a_directory_whatever_the_inner_store_has_there() {
 
 /// Fails with what it makes of the path, and lists what nobody asked for.
 #[derive(Debug)]
-struct Talkative(fn(MemoryPath) -> StoreError);
+struct Talkative(MakeError);
+
+type MakeError = fn(MemoryPath) -> StoreError;
 
 #[async_trait]
 impl Store for Talkative {
@@ -209,7 +211,7 @@ impl Store for Talkative {
 
 #[tokio::test]
 async fn an_inner_store_that_says_too_much_reveals_nothing() {
-    let errors: [(fn(MemoryPath) -> StoreError, &str); 8] = [
+    let errors: [(MakeError, &str); 8] = [
         (|path| StoreError::AlreadyExists { path }, "/memories/d/a already exists"),
         (|path| StoreError::NotFound { path }, "/memories/d/a does not exist"),
         (|path| StoreError::VersionMismatch { path }, "/memories/d/a is not at the required version"),
