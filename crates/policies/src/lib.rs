@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+pub mod observation;
 mod scopes;
 
 pub use scopes::{
