@@ -163,7 +163,12 @@ impl Place {
     /// The memory and the directory beside it as they are on the disk.
     pub(super) async fn trees(&self) -> Result<(Tree, Tree), Stop> {
         let (memories, outside) = (self.memories.clone(), self.outside.path().to_owned());
-        on_disk("look at the files", move || Ok((tree_of(&memories)?, tree_of(&outside)?))).await
+        on_disk("look at the files", move || {
+            // A memory without files may be one without a directory, as that of a tenant in a store of many is.
+            let memories = if memories.try_exists()? { tree_of(&memories)? } else { Tree::new() };
+            Ok((memories, tree_of(&outside)?))
+        })
+        .await
     }
 
     pub(super) async fn expect_trees(&self, (memories, outside): &(Tree, Tree)) -> Result<(), Stop> {
