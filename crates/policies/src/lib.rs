@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
-pub mod observation;
+mod observation;
 mod scopes;
+mod screening;
 
+pub use observation::{ObservedStore, ObservedTool};
 pub use scopes::{
     MAX_SCOPE_NAME_BYTES, MountError, MountedStore, MountedStoreBuilder, ReadOnlyStore, Scope, ScopeError, ScopedStore,
 };
+pub use screening::{Detector, Finding, Refusal, Screen, ScreenedStore, SensitiveData, SensitiveDataBuilder, Verdict};

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Engine, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
 };
-use memory_tool_policies::observation::{ObservedStore, ObservedTool};
+use memory_tool_policies::{ObservedStore, ObservedTool};
 use serde_json::{Value, json};
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;

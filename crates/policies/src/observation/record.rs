@@ -43,8 +43,10 @@ impl Outcome {
 /// A piece of work that is going on. Dropped before its end, it tells that.
 pub(super) struct Record<'a> {
     kind: Kind,
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "events have it from their span"))]
     store: &'a Arc<str>,
     /// The command or operation.
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "as above"))]
     name: &'static str,
     span: Span,
     started: Instant,

@@ -10,7 +10,7 @@ use tracing::field::{Empty, display};
 use crate::observation::names::outcome_of_operation;
 use crate::observation::record::{Kind, Record};
 
-/// A store over a store that tells of each operation: see the [module](crate::observation).
+/// A store over a store that tells of each operation. What, [the page of the crate](crate#observation) says.
 #[derive(Clone, Debug)]
 pub struct ObservedStore<S> {
     inner: S,

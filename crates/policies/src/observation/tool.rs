@@ -14,11 +14,11 @@ use tracing::{Span, info_span};
 use crate::observation::names::outcome_of_command;
 use crate::observation::record::{Kind, Record};
 
-/// A tool over a tool that tells of each command: see the [module](crate::observation).
+/// A tool over a tool that tells of each command. What, [the page of the crate](crate#observation) says.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
-/// use memory_tool_policies::observation::{ObservedStore, ObservedTool};
+/// use memory_tool_policies::{ObservedStore, ObservedTool};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {

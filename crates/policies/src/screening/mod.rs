@@ -1,0 +1,14 @@
+//! Screening: what a memory may hold.
+
+mod check_digits;
+mod detector;
+mod redaction;
+mod rules;
+mod screen;
+mod sensitive_data;
+mod store;
+
+pub use detector::Detector;
+pub use screen::{Refusal, Screen, Verdict};
+pub use sensitive_data::{Finding, SensitiveData, SensitiveDataBuilder};
+pub use store::ScreenedStore;

@@ -1,0 +1,370 @@
+//! The rules by which each detector finds its values: a pattern for what a value looks like, and a check of what that cannot say.
+
+use std::ops::Range;
+
+use crate::screening::check_digits;
+use crate::screening::detector::Detector;
+
+/// One way to find the values of a detector. Several rules may serve one detector.
+pub(super) struct Rule {
+    pub(super) detector: Detector,
+    /// Its first group is a candidate: of bounded length where `value` may turn it down, so that a text of nothing but candidates
+    /// costs no more than in proportion to its length.
+    pub(super) pattern: &'static str,
+    /// Where in a candidate the value is, if there is one.
+    pub(super) value: fn(&str) -> Option<Range<usize>>,
+}
+
+const fn rule(detector: Detector, pattern: &'static str, value: fn(&str) -> Option<Range<usize>>) -> Rule {
+    Rule { detector, pattern, value }
+}
+
+/// The pattern of a token, which starts and ends where a word does. The boundary is one of ASCII: a token may stand amid Chinese text,
+/// and the boundaries of Unicode are slow to find.
+macro_rules! token {
+    ($($pattern:literal)+) => {
+        concat!(r"(?-u:\b)(", $($pattern,)+ r")(?:[^0-9A-Za-z]|$)")
+    };
+}
+
+/// The pattern of a number that is not a part of a longer number, of a word or of a decimal fraction.
+macro_rules! number {
+    ($($pattern:literal)+) => {
+        concat!(
+            r"(?:^|[^0-9A-Za-z_.-]|(?:^|[^0-9])[.-])(",
+            $($pattern,)+
+            r")(?:$|[^0-9A-Za-z_.-]|[.-](?:$|[^0-9]))"
+        )
+    };
+}
+
+/// The pattern of a private key in its armour, given that of the space between its parts.
+macro_rules! armoured_key {
+    ($space:literal) => {
+        concat!(
+            r"(-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----",
+            $space,
+            r"(?:[A-Za-z0-9-]{1,40}: [^\r\n\\]{0,200}", // such as `DEK-Info: AES-128-CBC,…`
+            $space,
+            r"){0,8}[A-Za-z0-9+/=]{16,}(?:",
+            $space,
+            r"[A-Za-z0-9+/=]{16,})*(?:(?:",
+            $space,
+            r"[A-Za-z0-9+/=]{1,15}){0,2}", // the last line, and the checksum of PGP
+            $space,
+            r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?)"
+        )
+    };
+}
+
+/// Where two rules find values that overlap, the first of them counts.
+pub(super) const RULES: &[Rule] = &[
+    rule(Detector::AwsAccessKeyId, token!("(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"), secret),
+    rule(
+        Detector::AwsSecretAccessKey,
+        concat!(
+            r"(?i:secret[_. -]?(?:access[_. -]?)?key|aws[_. -]?secret)(?: is)?",
+            r"[^0-9A-Za-z/+\n]{1,8}([0-9A-Za-z/+]{40})(?:[^0-9A-Za-z/+=]|$)"
+        ),
+        mixed_secret,
+    ),
+    rule(
+        Detector::AwsSecretAccessKey,
+        concat!(
+            r"(?-u:\b)(?:AKIA|ASIA)[A-Z2-7]{16}[^0-9A-Za-z/+]{1,8}",
+            r"(?:(?i:secret)[^0-9A-Za-z/+]{1,4})?([0-9A-Za-z/+]{40})(?:[^0-9A-Za-z/+=]|$)"
+        ),
+        mixed_secret,
+    ),
+    rule(Detector::GoogleApiKey, token!("AIza[0-9A-Za-z_-]{35}"), secret),
+    rule(
+        Detector::GoogleServiceAccountKey,
+        r#"private_key_id["']?[ \t]*[:=][ \t]*["']?([0-9a-f]{40})(?:[^0-9a-f]|$)"#,
+        secret,
+    ),
+    rule(
+        Detector::AzureStorageKey,
+        r"(?i:(?:account|storage)[_ -]?key)(?: is)?[^0-9A-Za-z/+\n]{1,8}([0-9A-Za-z+/]{86}==)",
+        secret,
+    ),
+    rule(Detector::AzureSasSignature, r"[?&;]sig=([0-9A-Za-z%+/]{40,100}(?:%3[Dd]|=))", secret),
+    rule(
+        Detector::GitHubToken,
+        token!("gh[oprsu]_[0-9A-Za-z]{36,250}|github_pat_[0-9A-Za-z]{22}_[0-9A-Za-z]{59}"),
+        secret,
+    ),
+    rule(
+        Detector::GitLabToken,
+        token!(r"gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)-[0-9A-Za-z_-]{20,250}(?:\.[0-9A-Za-z]{1,20}){0,3}"),
+        secret,
+    ),
+    rule(
+        Detector::SlackToken,
+        token!("xox[abeoprs]-[0-9A-Za-z-]{20,250}|xapp-[0-9]-[0-9A-Z]{8,20}-[0-9]{8,20}-[0-9a-f]{32,128}"),
+        secret,
+    ),
+    rule(
+        Detector::SlackToken,
+        r"(https://hooks\.slack\.com/(?:services|workflows)/T[0-9A-Z]{8,14}/[AB][0-9A-Z]{8,14}/[0-9A-Za-z/]{20,80})",
+        secret,
+    ),
+    rule(
+        Detector::StripeKey,
+        token!("(?:sk|rk)_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[0-9A-Za-z+/]{32,100}"),
+        secret,
+    ),
+    rule(
+        Detector::OpenAiKey,
+        token!("sk-(?:(?:proj|svcacct|admin)-[0-9A-Za-z_-]{40,250}|[0-9A-Za-z]{20}T3BlbkFJ[0-9A-Za-z]{20})"),
+        secret,
+    ),
+    rule(Detector::AnthropicKey, token!("sk-ant-[a-z]{2,10}[0-9]{2}-[0-9A-Za-z_-]{32,250}"), secret),
+    rule(Detector::JsonWebToken, r"(?-u:\b)(eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{16,})", whole),
+    // In a JSON string a line ends in `\n`, spelled out.
+    rule(Detector::PrivateKey, armoured_key!(r"(?:[ \t\r\n]|\\[nrt])*"), whole),
+    rule(
+        Detector::UrlPassword,
+        concat!(
+            r"(?-u:\b)[A-Za-z][0-9A-Za-z+.-]{1,30}://",
+            r#"([^ \t\r\n/:@?#"'<>`]{0,64}:[^ \t\r\n/@"'<>`]{3,128})@[0-9A-Za-z_\[]"#
+        ),
+        url_password,
+    ),
+    rule(Detector::BearerToken, r"(?-u:\b)(?i:bearer)[ \t]+([0-9A-Za-z._~+/-]{20,}=*)", |token| {
+        if token.bytes().any(|byte| byte.is_ascii_digit()) { secret(token) } else { None }
+    }),
+    rule(
+        Detector::BearerToken,
+        r#"(?i:authorization)["']?[ \t]*[:=][ \t]*["']?(?i:basic)[ \t]+([0-9A-Za-z+/]{8,}=*)"#,
+        secret,
+    ),
+    rule(
+        Detector::PaymentCard,
+        number!(
+            "[0-9]{14,19}"
+            "|[0-9]{4} [0-9]{4} [0-9]{4} [0-9]{4}(?: [0-9]{1,3})?"
+            "|[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{4}(?:-[0-9]{1,3})?"
+            r"|[0-9]{4}\.[0-9]{4}\.[0-9]{4}\.[0-9]{4}"
+            "|[0-9]{4}[ -][0-9]{6}[ -][0-9]{4,5}"
+        ),
+        payment_card,
+    ),
+    rule(
+        Detector::EmailAddress,
+        // The letters of Latin, Greek and Cyrillic. An address amid Chinese ends where that begins.
+        concat!(
+            r"([0-9A-Za-z\u{C0}-\u{52F}._%+'-]{1,64}@(?:[0-9A-Za-z\u{C0}-\u{52F}-]{1,63}\.){1,8}",
+            r"(?:xn--[0-9A-Za-z-]{2,40}|[A-Za-z\u{C0}-\u{52F}]{2,24}))"
+        ),
+        email_address,
+    ),
+    rule(Detector::PhoneNumber, number!(r"\+[1-9](?:[ ./()-]{0,2}[0-9]){7,14}"), whole),
+    rule(
+        Detector::PhoneNumber,
+        number!(
+            r"\([2-9][0-9]{2}\) ?[2-9][0-9]{2}-[0-9]{4}"
+            "|[2-9][0-9]{2}-[2-9][0-9]{2}-[0-9]{4}"
+            r"|[2-9][0-9]{2}\.[2-9][0-9]{2}\.[0-9]{4}"
+            "|0[1-9](?: [0-9]{2}){4}"
+            r"|0[1-9](?:\.[0-9]{2}){4}"
+        ),
+        whole,
+    ),
+    rule(
+        Detector::PhoneNumber,
+        concat!(
+            r"(?i:phone|tel|telephone|telefono|telefon|mobile|mobil|handy|cell|fax|tél|téléphone|teléfono|móvil)\.?",
+            r"(?i: number| no\.?| nr\.?)?[ :.]{1,3}([0-9(](?:[ ()./-]{0,2}[0-9]){6,14})(?:[^0-9A-Za-z]|$)"
+        ),
+        whole,
+    ),
+    rule(Detector::UsSocialSecurityNumber, number!("[0-9]{3}-[0-9]{2}-[0-9]{4}"), us_social_security_number),
+    rule(Detector::GermanTaxId, number!("[0-9]{11}|[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}"), |id| {
+        whole_if(check_digits::german_tax_id(&compact(id)), id)
+    }),
+    rule(Detector::SpanishNationalId, number!("[0-9]{8}[ -]?[A-Z]|[XYZ][ -]?[0-9]{7}[ -]?[A-Z]"), |id| {
+        whole_if(check_digits::spanish_national_id(&compact(id)), id)
+    }),
+    rule(
+        Detector::FrenchSocialSecurityNumber,
+        number!("[1-478] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}"),
+        |id| whole_if(check_digits::french_social_security_number(&compact(id)), id),
+    ),
+    rule(Detector::Iban, number!("[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?"), iban),
+];
+
+fn whole(candidate: &str) -> Option<Range<usize>> {
+    Some(0..candidate.len())
+}
+
+fn whole_if(condition: bool, candidate: &str) -> Option<Range<usize>> {
+    if condition { whole(candidate) } else { None }
+}
+
+/// The letters and digits of a number that is written in groups.
+fn compact(number: &str) -> String {
+    number.chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// A token that is neither a placeholder nor made of words.
+fn secret(token: &str) -> Option<Range<usize>> {
+    let random = token.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    whole_if(random && !is_placeholder(token), token)
+}
+
+/// A token in which letters of both cases and digits are mixed. A hash in hexadecimal is none.
+fn mixed_secret(token: &str) -> Option<Range<usize>> {
+    let holds = |class: fn(&u8) -> bool| token.as_bytes().iter().any(class);
+    let mixed = holds(u8::is_ascii_uppercase) && holds(u8::is_ascii_lowercase) && holds(u8::is_ascii_digit);
+    if mixed { secret(token) } else { None }
+}
+
+fn is_placeholder(value: &str) -> bool {
+    const SIGNS: [&str; 6] = ["example", "xxxx", "your", "placeholder", "changeme", "****"];
+    let lowercase = value.to_ascii_lowercase();
+    SIGNS.iter().any(|sign| lowercase.contains(sign))
+}
+
+/// The password after the name of the user, unless it is one that stands for another or for none.
+fn url_password(user_and_password: &str) -> Option<Range<usize>> {
+    const STAND_INS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "changeme"];
+    let (user, password) = user_and_password.split_once(':')?;
+    let is_variable = password.starts_with(['$', '{', '%', '*', '[', '(']) && !is_percent_encoded(password);
+    let is_stand_in = password == user || STAND_INS.contains(&password.to_ascii_lowercase().as_str());
+    let value = user.len() + 1..user_and_password.len();
+    if is_variable || is_stand_in || is_placeholder(password) { None } else { Some(value) }
+}
+
+fn is_percent_encoded(text: &str) -> bool {
+    matches!(text.as_bytes(), [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+}
+
+/// The number of a card. What follows in another group may be its security code.
+fn payment_card(candidate: &str) -> Option<Range<usize>> {
+    let without_last_group = candidate.rfind([' ', '-']).unwrap_or(candidate.len());
+    [candidate.len(), without_last_group]
+        .into_iter()
+        .find(|&end| is_card_number(&compact(&candidate[..end])))
+        .map(|end| 0..end)
+}
+
+fn is_card_number(digits: &str) -> bool {
+    is_of_a_network(digits) && check_digits::luhn(digits) && !is_test_card(digits)
+}
+
+/// Whether a number starts and is as long as those of Visa, Mastercard, American Express, Diners Club, Discover, JCB, UnionPay or
+/// Maestro.
+fn is_of_a_network(digits: &str) -> bool {
+    let Some(Ok(start)) = digits.get(..6).map(str::parse::<u32>) else { return false };
+    match (start, digits.len()) {
+        (400_000..=499_999, 16 | 19) => true,
+        // Mastercard, and Maestro, which is longer only in theory.
+        (222_100..=272_099 | 500_000..=589_999 | 630_400..=630_499 | 675_900..=676_399, 16) => true,
+        (340_000..=349_999 | 370_000..=379_999, 15) => true,
+        (300_000..=305_999 | 309_500..=309_599 | 360_000..=369_999 | 380_000..=399_999, 14) => true,
+        // JCB, Discover, UnionPay.
+        (352_800..=358_999 | 601_100..=601_199 | 620_000..=629_999 | 644_000..=659_999, 16..=19) => true,
+        _ => false,
+    }
+}
+
+/// Whether payment services publish the number for tests.
+fn is_test_card(digits: &str) -> bool {
+    const PUBLISHED: [&str; 18] = [
+        "4242424242424242",
+        "4111111111111111",
+        "4012888888881881",
+        "4000056655665556",
+        "5555555555554444",
+        "5200828282828210",
+        "5105105105105100",
+        "2223003122003222",
+        "6011111111111117",
+        "6011000990139424",
+        "6011981111111113",
+        "6200000000000005",
+        "6205500000000000004",
+        "3566002020360505",
+        "3530111333300000",
+        "378282246310005",
+        "371449635398431",
+        "30569309025904",
+    ];
+    // Stripe's numbers that are declined, disputed or ask for a second factor all start alike.
+    digits.starts_with("400000") || PUBLISHED.contains(&digits)
+}
+
+/// An address that may be somebody's: not one of a domain that is reserved for examples, nor the user of every clone by SSH, nor one
+/// that takes no mail.
+fn email_address(address: &str) -> Option<Range<usize>> {
+    const RESERVED: [&str; 3] = ["example", "invalid", "test"];
+    let (local, domain) = address.rsplit_once('@')?;
+    let domain = domain.to_ascii_lowercase();
+    let mut labels = domain.rsplit('.');
+    let (top, second) = (labels.next()?, labels.next()?);
+    let is_reserved = RESERVED.contains(&top) || (second == "example" && matches!(top, "com" | "net" | "org"));
+    let is_nobody = matches!(local, "git" | "noreply" | "no-reply");
+    whole_if(!is_reserved && !is_nobody, address)
+}
+
+/// A number that can have been issued, and is not the one that advertisements made known.
+fn us_social_security_number(number: &str) -> Option<Range<usize>> {
+    let (area, group, serial) = (number.get(..3)?, number.get(4..6)?, number.get(7..)?);
+    let issued = !matches!(area, "000" | "666") && area < "900" && group != "00" && serial != "0000";
+    whole_if(issued && number != "078-05-1120", number)
+}
+
+/// As much of the candidate as an IBAN of its country has characters. What follows is another word.
+fn iban(candidate: &str) -> Option<Range<usize>> {
+    let length = IBAN_LENGTHS.iter().find(|(country, _)| candidate.starts_with(country)).map(|&(_, length)| length)?;
+    let characters = candidate.char_indices().filter(|(_, character)| character.is_ascii_alphanumeric());
+    let end = characters.map(|(index, _)| index + 1).nth(length - 1)?;
+    if check_digits::iban(&compact(&candidate[..end])) { Some(0..end) } else { None }
+}
+
+/// How many characters an IBAN has, from the registry of SWIFT.
+#[rustfmt::skip]
+const IBAN_LENGTHS: &[(&str, usize)] = &[
+    ("AD", 24), ("AE", 23), ("AL", 28), ("AT", 20), ("AZ", 28), ("BA", 20), ("BE", 16), ("BG", 22), ("BH", 22), ("BR", 29),
+    ("BY", 28), ("CH", 21), ("CR", 22), ("CY", 28), ("CZ", 24), ("DE", 22), ("DK", 18), ("DO", 28), ("EE", 20), ("EG", 29),
+    ("ES", 24), ("FI", 18), ("FO", 18), ("FR", 27), ("GB", 22), ("GE", 22), ("GI", 23), ("GL", 18), ("GR", 27), ("GT", 28),
+    ("HR", 21), ("HU", 28), ("IE", 22), ("IL", 23), ("IQ", 23), ("IS", 26), ("IT", 27), ("JO", 30), ("KW", 30), ("KZ", 20),
+    ("LB", 28), ("LI", 21), ("LT", 20), ("LU", 20), ("LV", 21), ("MC", 27), ("MD", 24), ("ME", 22), ("MK", 19), ("MR", 27),
+    ("MT", 31), ("MU", 30), ("NL", 18), ("NO", 15), ("PK", 24), ("PL", 28), ("PS", 29), ("PT", 25), ("QA", 29), ("RO", 24),
+    ("RS", 22), ("SA", 24), ("SE", 24), ("SI", 19), ("SK", 24), ("SM", 27), ("TN", 24), ("TR", 26), ("UA", 29), ("VA", 22),
+    ("XK", 20),
+];
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles_and_has_a_candidate() {
+        for rule in RULES {
+            assert_eq!(Regex::new(rule.pattern).unwrap().captures_len(), 2, "{}", rule.detector);
+        }
+    }
+
+    #[test]
+    fn every_detector_has_a_rule() {
+        for detector in Detector::ALL {
+            assert!(RULES.iter().any(|rule| rule.detector == *detector), "{detector}");
+        }
+        assert_eq!(Detector::ALL, [Detector::CREDENTIALS, Detector::PERSONAL].concat());
+    }
+
+    #[test]
+    fn the_security_code_after_a_card_number_is_not_a_part_of_it() {
+        assert_eq!(payment_card("4929 7226 5379 7141 456"), Some(0..19));
+        assert_eq!(payment_card("4929 7226 5379 7142 456"), None);
+    }
+
+    #[test]
+    fn a_test_card_is_no_card() {
+        assert!(is_card_number("4929722653797141"));
+        assert!(!is_card_number("4242424242424242"));
+    }
+}

@@ -1,0 +1,165 @@
+//! [`ScreenedStore`]: a store that lets in what a screen accepts.
+
+use async_trait::async_trait;
+use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError, Version};
+
+use crate::screening::screen::{Refusal, Screen, Verdict};
+
+/// Any store, with a [`Screen`] before all that is written to it.
+///
+/// Every way by which text can enter a memory is a batch in the end: each command that edits, an import, a copy. So this is the one
+/// place to screen it. The texts that a batch writes are screened whole, as they would be stored, and so are the names.
+///
+/// ```
+/// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
+/// use memory_tool_policies::{ScreenedStore, SensitiveData};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let tool = Engine::new(ScreenedStore::new(InMemoryStore::new(), SensitiveData::new()));
+/// let text = "Staging\npostgres://app:t7Kq-9vLz2@db.internal/app\n";
+/// let input = serde_json::json!({"command": "create", "path": "/memories/db.txt", "file_text": text});
+/// assert_eq!(
+///     tool.call(input).await.unwrap_err().to_string(),
+///     "Error: Nothing was stored: the text would hold what this memory does not keep: password in a URL (line 2). \
+///      Leave the value out, or write where it can be found",
+/// );
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Behavior
+/// 1. A batch in which one text or name is refused is refused whole, and nothing changes. What is accepted is stored byte for byte.
+/// 2. A name is screened where it is new: the path of a write that does not [require](Expected::Version) a file there, and the new
+///    path of a rename. Names beneath a directory that is renamed are not new.
+/// 3. A write that requires a file at a version is an edit: what was in that file before does not count against it. Any other write
+///    is screened as the text of a new file, also where it replaces one.
+/// 4. What is not UTF-8 is screened as text in which each malformed part is a replacement character. It is stored as it is or not at
+///    all: it is refused where the screen would redact, because its bytes cannot be put together again from that text.
+/// 5. What is read and listed is not screened: a memory that was filled before the policy stays readable.
+/// 6. Screening comes before the preconditions: a batch that also fails one of them may be refused.
+/// 7. The reply to a command whose text was redacted does not say so; the next `view` shows the marks.
+///
+/// It belongs above [encryption](https://docs.rs/memory-tool-encrypted), which leaves no text to be screened beneath it.
+#[derive(Clone, Debug)]
+pub struct ScreenedStore<S, C> {
+    inner: S,
+    screen: C,
+}
+
+impl<S: Store, C: Screen> ScreenedStore<S, C> {
+    /// `inner`, which from now on takes what `screen` accepts.
+    pub fn new(inner: S, screen: C) -> Self {
+        Self { inner, screen }
+    }
+
+    /// The store beneath.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// The batch as it may be applied: the same, but for texts that are redacted.
+    async fn screen(&self, batch: Batch) -> Result<Batch, StoreError> {
+        let (preconditions, changes) = batch.into_parts();
+        let mut screened = Batch::new();
+        for change in changes {
+            screened = match change {
+                Change::Write { path, content } => {
+                    let version = required_version(&preconditions, &path);
+                    let content = self.screen_write(&path, content, version).await?;
+                    screened.write(path, content)?
+                }
+                Change::Rename { from, to } => {
+                    self.screen_path(&to)?;
+                    screened.rename(from, to)?
+                }
+                Change::Remove { path } => screened.remove(path)?,
+            };
+        }
+        Ok(preconditions.into_iter().fold(screened, |batch, (path, expected)| batch.require(path, expected)))
+    }
+
+    /// What to write instead of `content`.
+    async fn screen_write(
+        &self,
+        path: &MemoryPath,
+        content: Vec<u8>,
+        version: Option<&Version>,
+    ) -> Result<Vec<u8>, StoreError> {
+        let Some(version) = version else {
+            self.screen_path(path)?;
+            return self.screen_content(path, content, "");
+        };
+        // Most texts are accepted, so the text before is not read until something is found.
+        if self.screen.screen_text(&String::from_utf8_lossy(&content), "") == Verdict::Accept {
+            return Ok(content);
+        }
+        let before = self.read_at(path, version).await?;
+        self.screen_content(path, content, &String::from_utf8_lossy(&before))
+    }
+
+    fn screen_content(&self, path: &MemoryPath, content: Vec<u8>, before: &str) -> Result<Vec<u8>, StoreError> {
+        let text = String::from_utf8_lossy(&content);
+        match self.screen.screen_text(&text, before) {
+            Verdict::Accept => Ok(content),
+            Verdict::Refuse(refusal) => Err(refused(path, refusal)),
+            Verdict::Redact { .. } if std::str::from_utf8(&content).is_err() => Err(refused(path, not_text())),
+            Verdict::Redact { text } => Ok(text.into_bytes()),
+        }
+    }
+
+    /// Refuses a path by the name of the nearest directory above it that may be named: who reads the error, and be it in a log,
+    /// shall not read what was kept out.
+    fn screen_path(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        self.screen.screen_path(path).map_err(|refusal| {
+            let nameable = path.parents().find(|parent| self.screen.screen_path(parent).is_ok());
+            refused(&nameable.unwrap_or_else(MemoryPath::root), refusal)
+        })
+    }
+
+    /// The content of the version that the batch requires. Another version would make the batch fail; it must not be what decides.
+    async fn read_at(&self, path: &MemoryPath, version: &Version) -> Result<Vec<u8>, StoreError> {
+        match self.inner.read(path).await? {
+            Node::File(file) if file.version == *version => Ok(file.content),
+            _ => Err(StoreError::VersionMismatch { path: path.clone() }),
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store, C: Screen> Store for ScreenedStore<S, C> {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.inner.read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        self.inner.list(directory).await
+    }
+
+    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
+        self.inner.read_or_list(path).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.inner.apply(self.screen(batch).await?).await
+    }
+}
+
+fn required_version<'a>(preconditions: &'a [(MemoryPath, Expected)], path: &MemoryPath) -> Option<&'a Version> {
+    preconditions.iter().find_map(|(required, expected)| match expected {
+        Expected::Version(version) if required == path => Some(version),
+        _ => None,
+    })
+}
+
+fn refused(path: &MemoryPath, Refusal { reason }: Refusal) -> StoreError {
+    StoreError::Refused { path: path.clone(), reason }
+}
+
+fn not_text() -> Refusal {
+    Refusal::new(
+        "Nothing was stored: the content is not UTF-8 text, and would hold what this memory does not keep. \
+         Leave it out, or store it as text",
+    )
+}
