@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use memory_tool_core::{Batch, Engine, MemoryTool, Store};
+use std::time::Duration;
+
+use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Store};
 use memory_tool_object_store::BucketStore;
-use memory_tool_test_servers::{AzureServer, GcsServer, Proxy, S3Server, Server};
+use memory_tool_test_servers::{AzureServer, Fault, GcsServer, Proxy, Requests, S3Server, Server};
 use object_store::RetryConfig;
 use serde_json::{Value, json};
 
@@ -65,4 +67,17 @@ fn commands() -> [(usize, Value); 10] {
         (3, rename("/memories/d", "/memories/e")),
         (3, json!({"command": "delete", "path": "/memories/e"})),
     ]
+}
+
+/// No answer ever comes to the first request for the index: another is sent while there is time.
+#[tokio::test]
+async fn a_request_that_hangs_is_sent_again() {
+    let server = GcsServer::start().unwrap();
+    let proxy = Proxy::start(server.url()).unwrap();
+    let bucket = server.client(proxy.url(), RetryConfig { max_retries: 0, ..RetryConfig::default() }).unwrap();
+    let store = BucketStore::builder(bucket, "hanging".into()).deadline(Duration::from_secs(2)).open().await.unwrap();
+    proxy.take_records();
+    proxy.fault_at(Requests::of("GET"), 1, Fault::Hang);
+    assert!(store.list(&MemoryPath::root()).await.unwrap().is_empty());
+    assert_eq!(proxy.take_records().len(), 2);
 }

@@ -18,6 +18,9 @@ use support::{PATIENCE, Session, program, wait_for_end};
 /// What no reply to a model may hold.
 const PREFIX: &str = "of the/operator";
 
+/// Where nobody listens.
+const NOBODY: &str = "http://127.0.0.1:1";
+
 /// A server, and a memory in its bucket.
 struct Cloud(Box<dyn Server>);
 
@@ -81,6 +84,9 @@ fn program_without_clouds() -> Command {
             command.env_remove(&*name);
         }
     }
+    // A mistake must not make it ask a cloud's metadata address for credentials.
+    command.env("AWS_METADATA_ENDPOINT", NOBODY).env("AZURE_MSI_ENDPOINT", NOBODY);
+    command.env("GCE_METADATA_HOST", NOBODY.trim_start_matches("http://"));
     command
 }
 
@@ -325,7 +331,6 @@ fn settings_that_make_no_client_are_told() {
 
 #[test]
 fn an_endpoint_where_nobody_listens_is_told_within_a_bounded_time() {
-    const NOBODY: &str = "http://127.0.0.1:1";
     let clouds = [Cloud::s3(), Cloud::gcs(), Cloud::azure()];
     thread::scope(|scope| {
         for cloud in &clouds {

@@ -93,7 +93,6 @@ fn shown_bytes(reply: &Reply) -> usize {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl<T: MemoryTool> MemoryTool for ObservedTool<T> {
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
         self.observe(CommandName::View, [Some(&command.path), None], 0, self.inner.view(command)).await
@@ -127,17 +126,6 @@ impl<T: MemoryTool> MemoryTool for ObservedTool<T> {
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
         let name = "clear_all_memory";
         self.record(name, self.span(name, 0)).of(self.inner.clear_all_memory(), judge).await
-    }
-
-    async fn execute(&self, command: &Command) -> Result<Reply, Error> {
-        match command {
-            Command::View(command) => self.view(command).await,
-            Command::Create(command) => self.create(command).await,
-            Command::StrReplace(command) => self.str_replace(command).await,
-            Command::Insert(command) => self.insert(command).await,
-            Command::Delete(command) => self.delete(command).await,
-            Command::Rename(command) => self.rename(command).await,
-        }
     }
 
     /// An input that is no command is told of as the command `none`.
