@@ -104,8 +104,9 @@ Exit status:
 
 const ROTATION: &str = "\
 The key that is to be used from now on is --key-file, --key-env or --passphrase-file; the one before is --old-key-file, \
---old-key-env or --old-passphrase-file. Others may use the store meanwhile if they have both keys. It can be interrupted at any \
-instant, and goes on where it was when it is run again. Each file that is damaged stays as it is.
+--old-key-env or --old-passphrase-file. It also gives the memory the name of --memory-name. Others may use the store meanwhile \
+if they have both keys. It can be interrupted at any instant, and goes on where it was when it is run again. Each file that is \
+damaged stays as it is.
 
 Example:
   memory-tool keygen --output new.key

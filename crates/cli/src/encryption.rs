@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use memory_tool_core::{Batch, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 
@@ -35,6 +36,18 @@ pub(crate) struct Encryption {
     /// Fill files up before they are encrypted, so that their sizes tell less: to sizes of Padmé, or to multiples of N bytes
     #[arg(long, value_name = "padme|N", requires = "key")]
     padding: Option<PaddingArgument>,
+
+    /// What the memory is called. Another one is refused, even if it is encrypted with the same key
+    #[arg(long, value_name = "NAME", requires = "key", value_parser = NonEmptyStringValueParser::new())]
+    memory_name: Option<String>,
+
+    /// Accept a memory that is called NAME so far; `rekey` gives it the name of --memory-name. May be repeated
+    #[arg(long, value_name = "NAME", requires = "key", value_parser = NonEmptyStringValueParser::new())]
+    old_memory_name: Vec<String>,
+
+    /// Accept a memory that has no name so far; `rekey` gives it the name of --memory-name
+    #[arg(long, requires = "memory_name")]
+    memory_was_unnamed: bool,
 }
 
 /// The key that new contents are encrypted with.
@@ -84,8 +97,17 @@ impl Encryption {
     /// The encrypted memory in a store, opened with these keys.
     pub(crate) async fn open(&self, store: Box<dyn Store>, keys: KeyRing) -> Result<EncryptedStore, Failure> {
         let padding = self.padding.map_or(Padding::None, |padding| padding.0);
-        let opened = EncryptedStore::builder(store, keys).padding(padding).open().await;
-        opened.map_err(|error| Failure::Store(error.into()))
+        let mut builder = EncryptedStore::builder(store, keys).padding(padding);
+        if let Some(name) = &self.memory_name {
+            builder = builder.name(name);
+        }
+        for name in &self.old_memory_name {
+            builder = builder.former_name(Some(name));
+        }
+        if self.memory_was_unnamed {
+            builder = builder.former_name(None);
+        }
+        builder.open().await.map_err(|error| Failure::Store(error.into()))
     }
 
     /// Whether there is a key.
@@ -122,14 +144,28 @@ impl Encryption {
 
     /// What to give on the command line, so that another process has the same.
     pub(crate) fn to_arguments(&self) -> Vec<OsString> {
-        let Self { key, old_key_file, old_key_env, old_passphrase_file, padding } = self;
+        let Self {
+            key,
+            old_key_file,
+            old_key_env,
+            old_passphrase_file,
+            padding,
+            memory_name,
+            old_memory_name,
+            memory_was_unnamed,
+        } = self;
         let files = [
             ("--key-file", key.key_file.as_slice()),
             ("--passphrase-file", key.passphrase_file.as_slice()),
             ("--old-key-file", old_key_file),
             ("--old-passphrase-file", old_passphrase_file),
         ];
-        let variables = [("--key-env", key.key_env.as_slice()), ("--old-key-env", old_key_env)];
+        let texts = [
+            ("--key-env", key.key_env.as_slice()),
+            ("--old-key-env", old_key_env),
+            ("--memory-name", memory_name.as_slice()),
+            ("--old-memory-name", old_memory_name),
+        ];
         // In one word: a value may begin as an option does.
         let word = |name: &str, value: &OsStr| {
             let mut word = OsString::from(format!("{name}="));
@@ -140,8 +176,11 @@ impl Encryption {
         for (name, files) in files {
             arguments.extend(files.iter().map(|file| word(name, file.as_os_str())));
         }
-        for (name, variables) in variables {
-            arguments.extend(variables.iter().map(|variable| word(name, variable.as_ref())));
+        for (name, texts) in texts {
+            arguments.extend(texts.iter().map(|text| word(name, text.as_ref())));
+        }
+        if *memory_was_unnamed {
+            arguments.push("--memory-was-unnamed".into());
         }
         match padding {
             Some(PaddingArgument(Padding::Multiple(size))) => arguments.push(format!("--padding={size}").into()),

@@ -325,6 +325,30 @@ fn a_store_is_given_another_key() {
     assert_fails(&run(&store, &["rekey"], &[]), "a key is needed");
 }
 
+/// Whoever can write to the disk puts the memory of one in the place of another's, which has the same key.
+#[test]
+fn another_memory_of_the_same_key_is_refused_by_its_name() {
+    let place = Place::in_memory();
+    let (store, other) = (place.store().into_os_string(), place.outside("other").into_os_string());
+    let key = option("--key-file", keygen(&place, "key"));
+    let named = |name: &str| [&key[..], &option("--memory-name", name)].concat();
+    assert_eq!(run(&store, &create("/memories/a"), &named("alice")).0, Some(0));
+    assert_eq!(run(&other, &create("/memories/b"), &key).0, Some(0));
+    assert_eq!(run(&store, &["verify"], &named("alice")).0, Some(0));
+
+    let bobs = [&named("bob")[..], &[OsString::from("--memory-was-unnamed")]].concat();
+    assert_eq!(run(&other, &["rekey"], &bobs), reply("0 files encrypted anew"));
+    let renamed = [&named("robert")[..], &option("--old-memory-name", "bob")].concat();
+    assert_eq!(run(&other, &["rekey"], &renamed), reply("0 files encrypted anew"));
+    assert_eq!(run(&other, &["verify"], &named("robert")).0, Some(0));
+
+    fs::remove_dir_all(&store).unwrap();
+    fs::rename(&other, &store).unwrap();
+    let view = ["view", "/memories"];
+    assert_fails(&run(&store, &view, &named("alice")), "the memory is not the one that is called `alice`");
+    assert_fails(&run(&store, &view, &key), "the memory has a name, and was opened without one");
+}
+
 #[test]
 fn a_store_that_is_not_there_is_not_given_another_key() {
     let place = Place::new();
@@ -375,7 +399,8 @@ fn rekey(store: &OsString, options: &[OsString]) -> Command {
 fn the_suite_runs_on_an_encrypted_store() {
     let place = Place::new();
     let key = keygen(&place, "key");
-    let options = [option("--key-file", &key), option("--padding", "padme"), option("--filter", "sealed.")].concat();
+    let options = [option("--key-file", &key), option("--padding", "padme"), option("--memory-name", "of the suite")];
+    let options = [options.concat(), option("--filter", "sealed.").to_vec()].concat();
     let (status, output, errors) = run(&place.store().into(), &["check", "--format", "json"], &options);
     assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
     let report: Value = serde_json::from_str(&output).unwrap();
@@ -402,6 +427,8 @@ fn what_cannot_be_meant_is_wrong_usage() {
         option("--old-key-file", &key).to_vec(),
         option("--padding", "padme").to_vec(),
         [option("--key-file", &key), option("--padding", "0")].concat(),
+        [option("--key-file", &key), option("--memory-name", "")].concat(),
+        option("--memory-name", "alice").to_vec(),
     ] {
         let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], &options);
         assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");

@@ -8,6 +8,7 @@ use memory_tool_core::{Store, StoreError};
 use crate::failure::{EncryptionError, Failure};
 use crate::keychain::Keychain;
 use crate::keys::KeyRing;
+use crate::naming::Naming;
 use crate::padding::Padding;
 use crate::shared::Shared;
 use crate::store::EncryptedStore;
@@ -20,13 +21,35 @@ pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct EncryptedStoreBuilder {
     inner: Box<dyn Store>,
     keys: KeyRing,
+    naming: Naming,
     padding: Padding,
     busy_timeout: Duration,
 }
 
 impl EncryptedStoreBuilder {
     pub(crate) fn new(inner: Box<dyn Store>, keys: KeyRing) -> Self {
-        Self { inner, keys, padding: Padding::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT }
+        Self { inner, keys, naming: Naming::default(), padding: Padding::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT }
+    }
+
+    /// What the memory is called, such as the tenant whose it is. Default: it has no name.
+    ///
+    /// # Behavior
+    /// 1. The name is encrypted with the index. A memory of another name, or of none, is refused as
+    ///    [`OtherName`](EncryptionError::OtherName): so nobody who can write to the store beneath can put another memory that was
+    ///    encrypted under the same key in the place of this one.
+    /// 2. A memory that comes into being gets the name. One that has a name is opened by that name alone.
+    /// 3. To name a memory, or to rename it, say in [`former_name`](Self::former_name) what it was called, and
+    ///    [rekey](EncryptedStore::rekey) it.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.naming.name = Some(name.into());
+        self
+    }
+
+    /// Opens the memory also where it is called `name`, or has no name if that is `None`. Whatever writes its index, as
+    /// [`rekey`](EncryptedStore::rekey) does, gives it the name that it has to have. May be called again for another.
+    pub fn former_name(mut self, name: Option<&str>) -> Self {
+        self.naming.former.push(name.map(str::to_owned));
+        self
     }
 
     /// To what sizes files are filled up that are written from now on. Default: [`Padding::None`].
@@ -47,8 +70,8 @@ impl EncryptedStoreBuilder {
     /// # Errors
     /// [`OpenError`] with the cause as its source.
     pub async fn open(self) -> Result<EncryptedStore, OpenError> {
-        let Self { inner, keys, padding, busy_timeout } = self;
-        let shared = Shared::new(inner, Keychain::new(keys), padding, busy_timeout);
+        let Self { inner, keys, naming, padding, busy_timeout } = self;
+        let shared = Shared::new(inner, Keychain::new(keys), naming, padding, busy_timeout);
         shared.snapshot().await?;
         Ok(EncryptedStore::of(shared))
     }
@@ -57,7 +80,7 @@ impl EncryptedStoreBuilder {
 impl fmt::Debug for EncryptedStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = f.debug_struct("EncryptedStoreBuilder");
-        options.field("inner", &self.inner).field("keys", &self.keys);
+        options.field("inner", &self.inner).field("keys", &self.keys).field("naming", &self.naming);
         options.field("padding", &self.padding).field("busy_timeout", &self.busy_timeout).finish()
     }
 }

@@ -68,6 +68,15 @@ pub enum EncryptionError {
     /// The index, or one of its copies, is that of another store.
     #[error("another memory was put in the place of this one")]
     OtherStore,
+    /// The memory is not called what it has to be called: it is another, or it was named otherwise.
+    #[error("{}", match expected {
+        Some(name) => format!("the memory is not the one that is called `{name}`"),
+        None => "the memory has a name, and was opened without one".to_owned(),
+    })]
+    OtherName {
+        /// What it has to be called; `None` where it has to have no name.
+        expected: Option<String>,
+    },
     /// A file or the index has grown too large for its format.
     #[error("{what} is too large")]
     TooLarge {
@@ -180,7 +189,8 @@ impl EncryptionError {
             | Self::Unreadable { .. }
             | Self::NotEncrypted { .. }
             | Self::IndexGone
-            | Self::OtherStore => FailureKind::Damaged,
+            | Self::OtherStore
+            | Self::OtherName { .. } => FailureKind::Damaged,
             Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,
             Self::NoKey { .. } | Self::Key { .. } => FailureKind::AccessDenied,
             Self::TooLarge { .. } => FailureKind::Full,

@@ -13,6 +13,8 @@ use crate::id::{ID_BYTES, Id};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Index {
     pub(crate) store: Id,
+    /// What the memory is called, if it has a name.
+    pub(crate) name: Option<String>,
     /// The number of writes of the index so far; 0 where the store does not exist yet.
     pub(crate) revision: u64,
     /// The data keys that contents are encrypted with.
@@ -33,7 +35,7 @@ pub(crate) struct FileRecord {
 impl Index {
     /// The index of a store that does not exist yet.
     pub(crate) fn of_new_store() -> Result<Self, getrandom::Error> {
-        Ok(Self { store: Id::random()?, revision: 0, slots: Vec::new(), files: BTreeMap::new() })
+        Ok(Self { store: Id::random()?, name: None, revision: 0, slots: Vec::new(), files: BTreeMap::new() })
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -85,6 +87,10 @@ impl Index {
                 }
             }
         }
+        if let Some(name) = &self.name {
+            buffer.extend_from_slice(&u16::try_from(name.len()).ok()?.to_be_bytes());
+            buffer.extend_from_slice(name.as_bytes());
+        }
         Some(buffer)
     }
 
@@ -93,7 +99,7 @@ impl Index {
         let mut reader = Reader { rest: encoded };
         let revision = u64::from_be_bytes(reader.array()?);
         let count = u32::from_be_bytes(reader.array()?);
-        let mut index = Self { store, revision, slots, files: BTreeMap::new() };
+        let mut index = Self { store, name: None, revision, slots, files: BTreeMap::new() };
         for _ in 0..count {
             let (path, file) = reader.entry(&index.slots)?;
             if index.files.last_key_value().is_some_and(|(last, _)| path <= *last || path.is_beneath(last)) {
@@ -102,7 +108,11 @@ impl Index {
             index.files.insert(path, file);
         }
         if !reader.rest.is_empty() {
-            return Err(Damage::Content("there is more than its files"));
+            let name = std::str::from_utf8(reader.short_bytes()?);
+            index.name = Some(name.map_err(|_| Damage::Content("the memory's name is no text"))?.to_owned());
+        }
+        if !reader.rest.is_empty() {
+            return Err(Damage::Content("there is more than its files and its name"));
         }
         if revision == 0 {
             return Err(Damage::Content("nobody wrote it"));
@@ -122,18 +132,23 @@ struct Reader<'a> {
     rest: &'a [u8],
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Damage> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(Damage::Content("its end is missing"))?;
         self.rest = rest;
         Ok(*bytes)
     }
 
-    fn entry(&mut self, slots: &[Slot]) -> Result<(MemoryPath, FileRecord), Damage> {
+    /// Bytes with their number before them.
+    fn short_bytes(&mut self) -> Result<&'a [u8], Damage> {
         let length = u16::from_be_bytes(self.array()?).into();
-        let (name, rest) = self.rest.split_at_checked(length).ok_or(Damage::Content("its end is missing"))?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Damage::Content("its end is missing"))?;
         self.rest = rest;
-        let path = path_of(name).ok_or(Damage::Content("a name is none"))?;
+        Ok(bytes)
+    }
+
+    fn entry(&mut self, slots: &[Slot]) -> Result<(MemoryPath, FileRecord), Damage> {
+        let path = path_of(self.short_bytes()?).ok_or(Damage::Content("a name is none"))?;
         let id = Id::from_bytes(self.array()?);
         let slot = slots.get(usize::from(u16::from_be_bytes(self.array()?)));
         let data_key = slot.ok_or(Damage::Content("a file has no data key"))?.data_key;
@@ -169,6 +184,7 @@ mod tests {
             [("/memories/a", file(2, None)), ("/memories/b/c", file(3, Some(0))), ("/memories/b.c", file(4, None))];
         Index {
             store: id(9),
+            name: None,
             revision: 7,
             slots: vec![slot(0), slot(1)],
             files: files.into_iter().map(|(name, file)| (path(name), file)).collect(),
@@ -177,17 +193,22 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let index = index();
-        let encoded = index.encode().unwrap();
-        assert_eq!(Index::decode(index.store, index.slots.clone(), &encoded), Ok(index));
+        for name in [None, Some(""), Some("zoë")] {
+            let index = Index { name: name.map(str::to_owned), ..index() };
+            let encoded = index.encode().unwrap();
+            assert_eq!(Index::decode(index.store, index.slots.clone(), &encoded), Ok(index));
+        }
     }
 
     #[test]
     fn every_other_end_is_refused() {
-        let index = index();
+        let unnamed = index();
+        let index = Index { name: Some("name".to_owned()), ..index() };
         let encoded = index.encode().unwrap();
         for length in 0..encoded.len() {
-            Index::decode(index.store, index.slots.clone(), &encoded[..length]).unwrap_err();
+            let decoded = Index::decode(index.store, index.slots.clone(), &encoded[..length]);
+            // Before the name, it is whole without one: the tag is what tells that it is cut.
+            assert_eq!(decoded.ok(), (length == encoded.len() - 6).then(|| unnamed.clone()), "{length}");
         }
         let longer = [encoded.as_slice(), &[0]].concat();
         Index::decode(index.store, index.slots.clone(), &longer).unwrap_err();

@@ -12,6 +12,7 @@ mod id;
 mod index;
 mod keychain;
 mod keys;
+mod naming;
 mod object;
 mod padding;
 mod patience;

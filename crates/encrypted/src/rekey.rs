@@ -88,8 +88,8 @@ impl Rekeying<'_> {
                 continue;
             }
             let slots = needed_slots(&snapshot.index, &key);
-            let next = Index { slots, ..snapshot.index.clone() };
-            if next.slots == snapshot.index.slots || self.write(&snapshot, Batch::new(), next.clone(), &key).await? {
+            let next = Index { slots, name: self.shared.naming.name.clone(), ..snapshot.index.clone() };
+            if next == snapshot.index || self.write(&snapshot, Batch::new(), next.clone(), &key).await? {
                 return Ok(self.report(&snapshot.index.slots, &next, &key).await);
             }
         }

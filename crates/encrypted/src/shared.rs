@@ -13,6 +13,7 @@ use crate::header::{OVERHEAD_BYTES, Place, parse};
 use crate::id::Id;
 use crate::index::{FileRecord, Index};
 use crate::keychain::Keychain;
+use crate::naming::Naming;
 use crate::object::{offload, open};
 use crate::padding::Padding;
 use crate::patience::Patience;
@@ -23,6 +24,7 @@ use crate::snapshot::Snapshot;
 pub(crate) struct Shared {
     pub(crate) inner: Box<dyn Store>,
     pub(crate) keychain: Keychain,
+    pub(crate) naming: Naming,
     pub(crate) padding: Padding,
     pub(crate) busy_timeout: Duration,
     known: Mutex<Known>,
@@ -53,14 +55,20 @@ impl fmt::Debug for Shared {
     /// Without the index, which holds the names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shared = f.debug_struct("Shared");
-        shared.field("inner", &self.inner).field("keychain", &self.keychain).field("padding", &self.padding);
-        shared.field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
+        shared.field("inner", &self.inner).field("keychain", &self.keychain).field("naming", &self.naming);
+        shared.field("padding", &self.padding).field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
     }
 }
 
 impl Shared {
-    pub(crate) fn new(inner: Box<dyn Store>, keychain: Keychain, padding: Padding, busy_timeout: Duration) -> Self {
-        Self { inner, keychain, padding, busy_timeout, known: Mutex::default() }
+    pub(crate) fn new(
+        inner: Box<dyn Store>,
+        keychain: Keychain,
+        naming: Naming,
+        padding: Padding,
+        busy_timeout: Duration,
+    ) -> Self {
+        Self { inner, keychain, naming, padding, busy_timeout, known: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

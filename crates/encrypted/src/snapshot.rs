@@ -155,7 +155,9 @@ impl Shared {
             let encoded = Zeroizing::new(open(&header, &cipher, head, stored)?);
             Index::decode(header.store, header.slots, &encoded)
         });
-        opening.await?.map_err(damaged)
+        let index = opening.await?.map_err(damaged)?;
+        self.naming.check(&index)?;
+        Ok(index)
     }
 
     /// Checks that there is nothing where there is no index.

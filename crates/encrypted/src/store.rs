@@ -89,8 +89,8 @@ impl EncryptedStore {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Encrypts everything anew that is not encrypted under the primary of the key ring, and says which other keys are no longer
-    /// needed. Others may use the store meanwhile.
+    /// Encrypts everything anew that is not encrypted under the primary of the key ring, gives the memory its
+    /// [name](EncryptedStoreBuilder::name), and says which other keys are no longer needed. Others may use the store meanwhile.
     ///
     /// # Behavior
     /// 1. Where nothing is left to be done, nothing is written.

@@ -93,6 +93,7 @@ fn index(vectors: &Value, vector: &Value) -> Index {
     };
     Index {
         store: id(&vectors["store"]),
+        name: vector["memory_name"].as_str().map(str::to_owned),
         revision: vector["revision"].as_u64().unwrap(),
         slots: slots(vectors),
         files: vector["files"].as_array().unwrap().iter().map(file).collect(),
@@ -159,9 +160,12 @@ async fn make() {
             .push(json!({"name": name, "data_key": data_key, "padding": padding, "plaintext": hexadecimal(content)}));
     }
     let mut vectors = json!({"store": random_id(), "data_keys": data_keys, "objects": []});
-    for name in ["index-1", "index-2"] {
+    for (name, memory_name) in [("index-1", None), ("index-2", None), ("index-1", Some("Zoë's memory"))] {
         let mut vector =
             json!({"name": name, "data_key": data_keys[0]["id"], "padding": 1024, "revision": 7, "files": files});
+        if let Some(memory_name) = memory_name {
+            vector["memory_name"] = memory_name.into();
+        }
         vector["plaintext"] = hexadecimal(&index(&vectors, &vector).encode().unwrap()).into();
         objects.push(vector);
     }

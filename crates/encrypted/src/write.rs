@@ -143,11 +143,12 @@ impl Shared {
         offload(content.len(), move || seal(&header, &cipher, padding, &content)).await?
     }
 
-    /// Writes both copies of the index, with a slot for the data key that it is encrypted with.
+    /// Writes both copies of the index, with a slot for the data key that it is encrypted with and the name of the memory.
     pub(crate) async fn write_index(&self, batch: Batch, mut next: Index, key: &WriteKey) -> Result<Batch, Failure> {
         if next.slot(key.slot.data_key).is_none() {
             next.slots.push(key.slot.clone());
         }
+        next.name.clone_from(&self.naming.name);
         let cipher = Arc::clone(&key.cipher);
         let data_key = key.slot.data_key;
         let sealing = offload(next.files.len() * TYPICAL_ENTRY_BYTES, move || {
