@@ -27,8 +27,8 @@ pub(crate) fn view_directory(directory: &MemoryPath, files: &[FileEntry], cap: O
 
 /// What is known of a line, while files are added. It borrows its path, since most files only add to lines that are there.
 struct Sum<'a> {
-    /// A file of which the line's path is the beginning.
-    file: &'a MemoryPath,
+    /// A file of whose path the line's path is the beginning.
+    file: &'a FileEntry,
     /// The length of the line's path in bytes.
     length: usize,
     size: u64,
@@ -36,8 +36,11 @@ struct Sum<'a> {
 
 impl Sum<'_> {
     fn into_item(self) -> DirectoryItem {
-        let is_directory = self.length < self.file.as_str().len();
-        DirectoryItem::new(self.file.truncated(self.length), self.size, is_directory)
+        let is_directory = self.length < self.file.path.as_str().len();
+        if self.file.is_damaged && !is_directory {
+            return DirectoryItem::damaged(self.file.path.clone(), self.size);
+        }
+        DirectoryItem::new(self.file.path.truncated(self.length), self.size, is_directory)
     }
 }
 
@@ -52,7 +55,7 @@ fn add_file<'a>(view: &mut DirectoryView, sums: &mut HashMap<&'a str, Sum<'a>>, 
     let mut length = above;
     for name in names().take(LEVELS).take_while(|name| is_visible(name)) {
         length += 1 + name.len();
-        let sum = sums.entry(&path[..length]).or_insert(Sum { file: &file.path, length, size: 0 });
+        let sum = sums.entry(&path[..length]).or_insert(Sum { file, length, size: 0 });
         sum.size = sum.size.saturating_add(size);
     }
 }
@@ -111,6 +114,23 @@ mod tests {
         assert!(
             view("/memories/a/.hidden", &[("/memories/a/.hidden/x", 7)], None).ends_with("7B\t/memories/a/.hidden/x")
         );
+    }
+
+    #[test]
+    fn a_damaged_file_is_shown_as_damaged() {
+        let root: MemoryPath = "/memories".parse().unwrap();
+        let sound = FileEntry::new("/memories/a/sound".parse().unwrap(), 3);
+        let damaged = |path: &str| FileEntry::damaged(path.parse().unwrap(), 2);
+        let mut files = vec![damaged("/memories/a/b/c"), sound, damaged("/memories/d")];
+        for _ in 0..files.len() {
+            files.rotate_left(1);
+            let shown = view_directory(&root, &files, None).to_string();
+            let lines: Vec<_> = shown.lines().skip(2).collect();
+            assert_eq!(
+                lines,
+                ["5B\t/memories/a/", "2B\t/memories/a/b/", "3B\t/memories/a/sound", "damaged\t/memories/d"]
+            );
+        }
     }
 
     #[test]

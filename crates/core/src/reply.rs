@@ -133,12 +133,19 @@ pub struct DirectoryItem {
     pub size: u64,
     /// Whether it is a directory, which is written with a final slash.
     pub is_directory: bool,
+    /// Whether it is a file whose content is lost or altered. It is written as `damaged`, in the place of its size.
+    pub is_damaged: bool,
 }
 
 impl DirectoryItem {
     /// A line for the file or directory at `path`.
     pub fn new(path: MemoryPath, size: u64, is_directory: bool) -> Self {
-        Self { path, size, is_directory }
+        Self { path, size, is_directory, is_damaged: false }
+    }
+
+    /// A line for the damaged file at `path`.
+    pub fn damaged(path: MemoryPath, size: u64) -> Self {
+        Self { path, size, is_directory: false, is_damaged: true }
     }
 }
 
@@ -162,6 +169,9 @@ impl fmt::Display for DirectoryView {
 
 impl fmt::Display for DirectoryItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_damaged {
+            return write!(f, "damaged\t{}", self.path);
+        }
         write!(f, "{}\t{}{}", HumanSize(self.size), self.path, if self.is_directory { "/" } else { "" })
     }
 }

@@ -131,6 +131,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// 2. Where nothing lies beneath `directory`, or it is a file, the list is empty.
     /// 3. Names that are not legal in a [`MemoryPath`], links and special files, put there by other programs, are left
     ///    out and break nothing (`[P4]`).
+    /// 4. A file that cannot be read because it is damaged is listed all the same: as [damaged](FileEntry::is_damaged), if the
+    ///    store knows it without reading every file.
     ///
     /// # Errors
     /// [`StoreError::SymbolicLink`] and [`StoreError::NotARegularFile`] where such a thing stands at or above `directory`;
@@ -280,12 +282,19 @@ pub struct FileEntry {
     pub path: MemoryPath,
     /// Its size in bytes.
     pub size: u64,
+    /// Whether its content is known to be lost or altered. It cannot be read; it can be removed, renamed and written anew.
+    pub is_damaged: bool,
 }
 
 impl FileEntry {
     /// An entry for the file at `path`.
     pub fn new(path: MemoryPath, size: u64) -> Self {
-        Self { path, size }
+        Self { path, size, is_damaged: false }
+    }
+
+    /// An entry for a damaged file at `path`, of which the store has `size` bytes.
+    pub fn damaged(path: MemoryPath, size: u64) -> Self {
+        Self { path, size, is_damaged: true }
     }
 }
 

@@ -161,6 +161,11 @@ impl Failure {
         }
     }
 
+    /// Whether a stored object is not as it was written.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Encryption(EncryptionError::Damaged { .. } | EncryptionError::Unreadable { .. }))
+    }
+
     /// Whether the store beneath found damage.
     pub(crate) fn is_damage_beneath(&self) -> bool {
         matches!(self, Self::Refused(StoreError::Failure { kind: FailureKind::Damaged, .. }))

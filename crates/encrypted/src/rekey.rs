@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory_tool_core::{Batch, Expected, MemoryPath, StoreError, Version};
 use zeroize::Zeroizing;
 
-use crate::failure::{EncryptionError, Failure};
+use crate::failure::Failure;
 use crate::header::{Place, Slot};
 use crate::id::Id;
 use crate::index::{FileRecord, Index};
@@ -145,7 +145,7 @@ impl Rekeying<'_> {
         };
         match opened {
             Ok((content, version)) => Ok(Some(OpenedFile { content: Arc::new(Zeroizing::new(content)), version })),
-            Err(Failure::Encryption(EncryptionError::Damaged { .. } | EncryptionError::Unreadable { .. })) => {
+            Err(failure) if failure.is_damage() => {
                 if Arc::ptr_eq(snapshot, &self.shared.snapshot().await?) {
                     self.damaged.insert(file.id);
                 }

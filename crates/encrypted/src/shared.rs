@@ -1,12 +1,13 @@
 //! [`Shared`]: what the clones of a store have in common, and how it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{join, ready};
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
+use zeroize::Zeroizing;
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) padding: Padding,
     pub(crate) busy_timeout: Duration,
     known: Mutex<Known>,
+    /// The files that were found damaged when they were last read.
+    damaged: Mutex<BTreeSet<Id>>,
 }
 
 /// What lies at a place in the store beneath.
@@ -68,7 +71,7 @@ impl Shared {
         padding: Padding,
         busy_timeout: Duration,
     ) -> Self {
-        Self { inner, keychain, naming, padding, busy_timeout, known: Mutex::default() }
+        Self { inner, keychain, naming, padding, busy_timeout, known: Mutex::default(), damaged: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -174,12 +177,14 @@ impl Shared {
     /// The ciphertext of a file.
     pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
         let place = Place::Content(id);
-        match self.fetch(place).await? {
-            Stored::File(stored) => Ok(stored),
-            Stored::Nothing => Err(Failure::damaged(place.path(), Damage::Missing)),
-            Stored::Obstructed => Err(Failure::damaged(place.path(), Damage::Obstructed)),
-            Stored::Unreadable(source) => Err(EncryptionError::Unreadable { object: place.path(), source }.into()),
-        }
+        let failure = match self.fetch(place).await? {
+            Stored::File(stored) => return Ok(stored),
+            Stored::Nothing => Failure::damaged(place.path(), Damage::Missing),
+            Stored::Obstructed => Failure::damaged(place.path(), Damage::Obstructed),
+            Stored::Unreadable(source) => EncryptionError::Unreadable { object: place.path(), source }.into(),
+        };
+        self.note_failure(id, &failure);
+        Err(failure)
     }
 
     pub(crate) async fn fetch(&self, place: Place) -> Result<Stored, Failure> {
@@ -200,6 +205,17 @@ impl Shared {
         file: &FileRecord,
         stored: Vec<u8>,
     ) -> Result<Vec<u8>, Failure> {
+        let opened = self.decrypt_content(index, file, stored).await;
+        match &opened {
+            Ok(_) => {
+                self.lock_damaged().remove(&file.id);
+            }
+            Err(failure) => self.note_failure(file.id, failure),
+        }
+        opened
+    }
+
+    async fn decrypt_content(&self, index: &Index, file: &FileRecord, stored: Vec<u8>) -> Result<Vec<u8>, Failure> {
         let place = Place::Content(file.id);
         let damaged = |damage| Failure::damaged(place.path(), damage);
         let (header, head) = parse(&stored).map_err(damaged)?;
@@ -216,17 +232,49 @@ impl Shared {
     }
 
     async fn look_beneath(&self, index: &Index, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
-        let sizes = if index.beneath(directory).any(|(_, file)| file.size.is_none()) {
-            self.sizes_of_ciphertexts().await?
-        } else {
-            BTreeMap::new()
+        if index.beneath(directory).next().is_none() {
+            return Ok(Vec::new());
+        }
+        let sizes = self.sizes_of_ciphertexts().await?;
+        let mut entries = Vec::new();
+        for (path, file) in index.beneath(directory) {
+            let sealed = sizes.get(&file.id).and_then(|size| size.checked_sub(OVERHEAD_BYTES as u64));
+            let is_whole = sealed.is_some_and(|sealed| file.size.is_none_or(|size| sealed > size));
+            let size = file.size.or(sealed).unwrap_or(0);
+            entries.push(if is_whole && !self.is_damaged_still(index, file).await? {
+                FileEntry::new(path.clone(), size)
+            } else {
+                FileEntry::damaged(path.clone(), size)
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Whether the file was found damaged before, and is: a listing reads no other.
+    async fn is_damaged_still(&self, index: &Index, file: &FileRecord) -> Result<bool, Failure> {
+        if !self.lock_damaged().contains(&file.id) {
+            return Ok(false);
+        }
+        let opened = match self.fetch_content(file.id).await {
+            Ok(stored) => self.open_content(index, file, stored.content).await.map(Zeroizing::new),
+            Err(failure) => Err(failure),
         };
-        let size = |file: &FileRecord| {
-            // A file whose ciphertext is gone or too short is listed, too: so it can be seen, and removed.
-            let of_ciphertext = || sizes.get(&file.id).map_or(0, |size| size.saturating_sub(OVERHEAD_BYTES as u64));
-            file.size.unwrap_or_else(of_ciphertext)
-        };
-        Ok(index.beneath(directory).map(|(path, file)| FileEntry::new(path.clone(), size(file))).collect())
+        match opened {
+            Ok(_) => Ok(false),
+            Err(failure) if failure.is_damage() => Ok(true),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Remembers that a file is damaged, if that is why it could not be read.
+    fn note_failure(&self, id: Id, failure: &Failure) {
+        if failure.is_damage() {
+            self.lock_damaged().insert(id);
+        }
+    }
+
+    fn lock_damaged(&self) -> MutexGuard<'_, BTreeSet<Id>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn sizes_of_ciphertexts(&self) -> Result<BTreeMap<Id, u64>, Failure> {

@@ -4,12 +4,13 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Node, Store};
+use memory_tool_core::{Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store};
 use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding, Problem};
+use serde_json::json;
 use support::{cause, content, contents, damage, open, path, remove, ring, stored, write};
 
 const FILES: usize = 50;
@@ -61,7 +62,8 @@ impl Victim {
         self.places.iter().find(|(_, its_place)| *its_place == place).map(|(file, _)| file)
     }
 
-    /// Each file is as it was written, or, where its ciphertext is touched, an error. All are listed. Gives the damages.
+    /// Each file is as it was written, or, where its ciphertext is touched, an error. All are listed, these as damaged. Gives the
+    /// damages.
     async fn expect_nothing_else(&self, touched: &[&MemoryPath]) -> BTreeMap<MemoryPath, Damage> {
         let mut damages = BTreeMap::new();
         for (file, written) in &self.files {
@@ -74,10 +76,8 @@ impl Victim {
                 Err(error) => damages.insert(file.clone(), damage(&error).clone()),
             };
         }
-        let mut listed: Vec<_> =
-            self.store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|entry| entry.path).collect();
-        listed.sort();
-        assert!(listed.iter().eq(self.files.keys()));
+        assert_eq!(damaged_files(&self.store).await, damages.keys().cloned().collect());
+        assert_eq!(self.store.list(&MemoryPath::root()).await.unwrap().len(), self.files.len());
         damages
     }
 
@@ -90,6 +90,12 @@ impl Victim {
             Err(error) => Some(damage(&error).clone()),
         }
     }
+}
+
+/// The files that are listed as damaged.
+async fn damaged_files(store: &EncryptedStore) -> BTreeSet<MemoryPath> {
+    let listed = store.list(&MemoryPath::root()).await.unwrap();
+    listed.into_iter().filter(|entry| entry.is_damaged).map(|entry| entry.path).collect()
 }
 
 /// What is said of a flip of one bit of a content, by the place of the byte in the format.
@@ -240,6 +246,37 @@ async fn what_is_damaged_can_be_removed_renamed_and_written_anew() {
     assert_eq!(victim.store.list(&MemoryPath::root()).await.unwrap(), []);
     let left: Vec<_> = contents(&*victim.inner).await.into_keys().collect();
     assert_eq!(left, [path("/memories/index-1"), path("/memories/index-2")]);
+}
+
+/// A listing knows of what is gone or too short at once, of what was altered once it was read, by whomever of this store.
+#[tokio::test]
+async fn damaged_files_are_listed_as_damaged() {
+    for padding in [Padding::None, Padding::Padme] {
+        let victim = Victim::new(padding).await;
+        let places: Vec<_> = victim.places.iter().collect();
+        let [(gone, gone_place), (short, short_place), (altered, altered_place)] = [places[0], places[1], places[2]];
+        remove(&*victim.inner, gone_place).await;
+        victim.put(short_place, victim.stored[short_place][..HEADER_BYTES].to_vec()).await;
+        let mut flipped = victim.stored[altered_place].clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        victim.put(altered_place, flipped).await;
+
+        let store = reopened(&victim).await;
+        assert_eq!(damaged_files(&store).await, BTreeSet::from([gone.clone(), short.clone()]));
+        assert_eq!(store.verify().await.unwrap().len(), 3);
+        assert_eq!(damaged_files(&store).await, BTreeSet::from([gone.clone(), short.clone(), altered.clone()]));
+        let shown = Engine::new(store.clone()).call(json!({"command": "view", "path": "/memories"})).await.unwrap();
+        for file in [gone, short, altered] {
+            assert!(shown.to_string().contains(&format!("\ndamaged\t{file}\n")), "{shown}");
+        }
+
+        // Whoever repairs it, and however.
+        victim.restore(altered_place).await;
+        write(&reopened(&victim).await, gone.as_str(), "as new").await;
+        assert_eq!(damaged_files(&store).await, BTreeSet::from([short.clone()]));
+        remove(&store, short).await;
+        assert_eq!(damaged_files(&store).await, BTreeSet::new());
+    }
 }
 
 #[tokio::test]

@@ -248,3 +248,33 @@ async fn a_read_only_store_beneath_is_told_in_the_paths_of_the_scope() {
     assert!(matches!(&refused, Error::Refused { path: refused, .. } if *refused == path("/memories/a")));
     assert_eq!(refused.to_string(), "Error: /memories is read-only: what is in it can be viewed, but not changed");
 }
+
+/// A store whose files are all damaged.
+#[derive(Debug)]
+struct Damaged(InMemoryStore);
+
+#[async_trait]
+impl Store for Damaged {
+    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.0.read(path).await
+    }
+
+    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        let files = self.0.list(directory).await?;
+        Ok(files.into_iter().map(|file| FileEntry::damaged(file.path, file.size)).collect())
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[test]
+fn a_damaged_file_is_listed_as_damaged_in_its_scope() {
+    block_on(async {
+        let store = ScopedStore::new(Damaged(InMemoryStore::new()), scope("alice"));
+        let file = path("/memories/a/b");
+        store.apply(Batch::new().write(file.clone(), b"text".to_vec()).unwrap()).await.unwrap();
+        assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), [FileEntry::damaged(file, 4)]);
+    });
+}

@@ -111,7 +111,10 @@ impl Relocation {
     }
 
     fn files_to_outer(&self, files: Vec<FileEntry>) -> Vec<FileEntry> {
-        let shown = |file: FileEntry| Some(FileEntry::new(self.to_outer(&file.path)?, file.size));
+        let shown = |mut file: FileEntry| {
+            file.path = self.to_outer(&file.path)?;
+            Some(file)
+        };
         files.into_iter().filter_map(shown).collect()
     }
 
