@@ -14,6 +14,7 @@ use memory_tool_object_store::DEFAULT_GRACE;
 use serde_json::Value;
 
 use crate::encryption::Encryption;
+use crate::policies::Policies;
 use crate::store_url::StoreUrl;
 
 const STORES_AND_EXIT_STATUSES: &str = "\
@@ -156,7 +157,7 @@ pub(crate) enum Action {
 #[derive(Args, Debug)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
-    pub(crate) store: StoreArgument,
+    pub(crate) memory: MemoryArgument,
 
     #[command(flatten)]
     pub(crate) overwrites: OverwritesArgument,
@@ -385,7 +386,7 @@ pub(crate) struct RenameArguments {
 #[derive(Args, Debug)]
 pub(crate) struct SharedArguments {
     #[command(flatten)]
-    pub(crate) store: StoreArgument,
+    pub(crate) memory: MemoryArgument,
 
     /// Print the reply or the error as a `tool_result` block in JSON
     #[arg(long)]
@@ -406,6 +407,16 @@ pub(crate) struct ViewCapArgument {
     /// Show at most N characters of a file or listing in one `view`
     #[arg(long, value_name = "N|none", default_value_t)]
     pub(crate) max_view_chars: ViewCap,
+}
+
+/// The memory that the tool works on: a store, and the policies over it.
+#[derive(Args, Debug)]
+pub(crate) struct MemoryArgument {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    #[command(flatten)]
+    pub(crate) policies: Policies,
 }
 
 /// The store that a subcommand works on.

@@ -5,14 +5,13 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 
-use memory_tool_core::{Error, MemoryTool as _, Reply, ToolResult};
+use memory_tool_core::{Error, Reply, ToolResult};
 use serde_json::{Value, json};
 
 use crate::arguments::{CommandArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{to_json, write_line};
-use crate::run::{build_tool, start_runtime};
-use crate::store_url;
+use crate::run::{open_tool, start_runtime};
 
 /// Whether the tool did what it was told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,12 +25,12 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
     let runtime = start_runtime()?;
     let shared = shared(&command);
     let json = shared.json;
-    let store = runtime.block_on(store_url::open(&shared.store))?;
-    let tool = match &command {
-        CommandArguments::View(view) => build_tool(store, OverwritesArgument::default(), view.cap),
-        CommandArguments::Create(create) => build_tool(store, create.overwrites, ViewCapArgument::default()),
-        _ => build_tool(store, OverwritesArgument::default(), ViewCapArgument::default()),
+    let (overwrites, cap) = match &command {
+        CommandArguments::View(view) => (OverwritesArgument::default(), view.cap),
+        CommandArguments::Create(create) => (create.overwrites, ViewCapArgument::default()),
+        _ => Default::default(),
     };
+    let tool = runtime.block_on(open_tool(&shared.memory, overwrites, cap))?;
     let outcome = runtime.block_on(tool.call(input(command)?));
     write_outcome(&outcome, json)?;
     Ok(if outcome.is_ok() { Outcome::Done } else { Outcome::Refused })

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use memory_tool_core::{BoxError, StoreError};
 use memory_tool_encrypted::{KeyError, KeySourceError};
 use memory_tool_object_store::UrlError;
+use memory_tool_policies::MountError;
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub(crate) enum Failure {
     /// The store could not be opened. The error of its backend says which.
     #[error(transparent)]
     Store(BoxError),
+    /// Stores are mounted at one path.
+    #[error(transparent)]
+    Mount(MountError),
     /// A file that was to give a text could not be read.
     #[error("cannot read {}", path.display())]
     File {

@@ -8,6 +8,7 @@ mod failure;
 mod gc;
 mod keygen;
 mod output;
+mod policies;
 mod progress_line;
 mod rekey;
 mod run;

@@ -2,13 +2,12 @@
 
 use std::io::{self, BufRead, Read as _, Write};
 
-use memory_tool_core::{Engine, InputError, MemoryTool, RejectedToolUse, Store, ToolResult, ToolUse};
+use memory_tool_core::{Engine, InputError, MemoryTool, RejectedToolUse, ToolResult, ToolUse};
 use tokio::runtime::Runtime;
 
-use crate::arguments::{OverwritesArgument, RunArguments, ViewCapArgument};
+use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{Reader, to_json, write_line};
-use crate::store_url;
 
 /// The longest line in bytes, without its line feed.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -16,19 +15,20 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// Answers line after line until the input ends, or nobody reads the output any more.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
-    let store = runtime.block_on(store_url::open(&arguments.store))?;
-    let tool = build_tool(store, arguments.overwrites, arguments.cap);
-    serve(&runtime, &tool, io::stdin().lock(), io::stdout().lock())
+    let tool = runtime.block_on(open_tool(&arguments.memory, arguments.overwrites, arguments.cap))?;
+    serve(&runtime, &*tool, io::stdin().lock(), io::stdout().lock())
 }
 
-/// The tool over the store, with the options that were given.
-pub(crate) fn build_tool(
-    store: Box<dyn Store>,
+/// The tool over the memory, with the options that were given.
+pub(crate) async fn open_tool(
+    memory: &MemoryArgument,
     overwrites: OverwritesArgument,
     cap: ViewCapArgument,
-) -> Engine<Box<dyn Store>> {
+) -> Result<Box<dyn MemoryTool>, Failure> {
+    let MemoryArgument { store, policies } = memory;
+    let store = policies.open(&store.url, &store.encryption).await?;
     let builder = Engine::builder(store).create_overwrites(overwrites.create_overwrites);
-    builder.max_view_characters(cap.max_view_chars.0).build()
+    Ok(policies.over(builder.max_view_characters(cap.max_view_chars.0).build()))
 }
 
 /// A runtime for one thing at a time, on this thread. The other thread looks after the connections to a bucket, which may be

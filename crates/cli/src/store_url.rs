@@ -14,7 +14,7 @@ use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, StoreName, StoreNameError};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode, percent_encode};
 
-use crate::arguments::StoreArgument;
+use crate::encryption::Encryption;
 use crate::failure::Failure;
 
 /// A store, as it is named on the command line.
@@ -37,9 +37,9 @@ pub(crate) enum StoreUrl {
 }
 
 /// Opens the store, decrypted where it is encrypted.
-pub(crate) async fn open(store: &StoreArgument) -> Result<Box<dyn Store>, Failure> {
-    let keys = store.encryption.key_ring().await?; // first, so that nothing is made where there is none
-    store.encryption.over(open_as_stored(&store.url).await?, keys).await
+pub(crate) async fn open(url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
+    let keys = encryption.key_ring().await?; // first, so that nothing is made where there is none
+    encryption.over(open_as_stored(url).await?, keys).await
 }
 
 /// Opens the store as it lies there: where it is encrypted, it holds ciphertexts.

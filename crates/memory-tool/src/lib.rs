@@ -12,5 +12,7 @@ pub use memory_tool_encrypted as encrypted;
 pub use memory_tool_local as local;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 pub use memory_tool_object_store as object_store;
+#[cfg(feature = "policies")]
+pub use memory_tool_policies as policies;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;

@@ -1,0 +1,179 @@
+//! [`Policies`]: what a memory may hold, and who may reach it, as the command line says.
+
+use std::io;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use memory_tool_core::{BoxError, Engine, MemoryPath, MemoryTool, Store};
+use memory_tool_policies::{
+    Detector, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore,
+    SensitiveData,
+};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::encryption::Encryption;
+use crate::failure::Failure;
+use crate::store_url::{self, StoreUrl};
+
+/// What is told of the store in the log.
+const STORE_IN_LOG: &str = "memory";
+
+/// What the command line says of the policies. Without any, a memory holds whatever its store can.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Policies")]
+pub(crate) struct Policies {
+    /// Work in the part of the store that belongs to NAME, such as a tenant; nothing else can be reached
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    scope: Option<Scope>,
+
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+
+    /// Show another store at PATH beneath /memories, to be read and changed; may be repeated. It is encrypted as --store is
+    #[arg(long, value_name = "PATH=URL")]
+    mount: Vec<Mount>,
+
+    /// Show another store at PATH, to be read alone; may be repeated
+    #[arg(long, value_name = "PATH=URL")]
+    mount_read_only: Vec<Mount>,
+
+    /// Keep credentials and payment card numbers out: refuse a text with one, or put a mark in its place
+    #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
+    screen: Option<Screening>,
+
+    /// Keep data of this KIND out as well, such as e-mail-address, iban, or personal for all about people; may be repeated
+    #[arg(long, value_name = "KIND", requires = "screen")]
+    screen_also: Vec<Kind>,
+
+    /// Tell of each command, or of each operation of the store as well, on the standard error: one JSON value a line, without
+    /// contents
+    #[arg(long, value_name = "commands|operations", value_enum, hide_possible_values = true)]
+    log: Option<Logged>,
+
+    /// Tell the paths, too
+    #[arg(long, requires = "log")]
+    log_paths: bool,
+}
+
+/// Another store, and where it is shown.
+#[derive(Clone, Debug)]
+struct Mount {
+    point: MemoryPath,
+    url: StoreUrl,
+}
+
+impl FromStr for Mount {
+    type Err = BoxError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let (point, url) = given.split_once('=').ok_or("it is not of the form PATH=URL")?;
+        Ok(Self { point: point.parse()?, url: StoreUrl::parse(url.as_ref())? })
+    }
+}
+
+/// What becomes of a text that holds what is to be kept out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Screening {
+    Refuse,
+    Redact,
+}
+
+/// One kind of sensitive data, or several that have one name.
+#[derive(Clone, Copy, Debug)]
+struct Kind(&'static [Detector]);
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        if given == "personal" {
+            return Ok(Self(Detector::PERSONAL));
+        }
+        let kind = |detector: &Detector| detector.name().to_ascii_lowercase().replace(' ', "-");
+        let found = Detector::ALL.iter().find(|detector| kind(detector) == given);
+        found.map(|detector| Self(std::slice::from_ref(detector))).ok_or_else(|| {
+            let kinds: Vec<_> = Detector::ALL.iter().map(kind).collect();
+            format!("it is none of personal, {}", kinds.join(", "))
+        })
+    }
+}
+
+/// What is told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Logged {
+    Commands,
+    Operations,
+}
+
+impl Policies {
+    /// The store, opened and decrypted, with the policies over it. A text is screened before anything else looks at it; what is
+    /// refused because the memory is read-only has nothing to do with where it is mounted.
+    pub(crate) async fn open(&self, url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
+        let mut store = self.observe(store_url::open(url, encryption).await?);
+        if let Some(scope) = &self.scope {
+            store = Box::new(ScopedStore::new(store, scope.clone()));
+        }
+        if self.read_only {
+            store = Box::new(ReadOnlyStore::new(store));
+        }
+        store = self.mount(store, encryption).await?;
+        Ok(match self.screening() {
+            Some(screen) => Box::new(ScreenedStore::new(store, screen)),
+            None => store,
+        })
+    }
+
+    async fn mount(&self, store: Box<dyn Store>, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
+        if self.mount.is_empty() && self.mount_read_only.is_empty() {
+            return Ok(store);
+        }
+        let mut builder = MountedStore::builder(store);
+        for Mount { point, url } in &self.mount {
+            builder = builder.mount(point.clone(), store_url::open(url, encryption).await?);
+        }
+        for Mount { point, url } in &self.mount_read_only {
+            builder = builder.mount_read_only(point.clone(), store_url::open(url, encryption).await?);
+        }
+        Ok(Box::new(builder.build().map_err(Failure::Mount)?))
+    }
+
+    fn screening(&self) -> Option<SensitiveData> {
+        let also = self.screen_also.iter().flat_map(|kind| kind.0).copied();
+        let builder = SensitiveData::builder();
+        Some(match self.screen? {
+            Screening::Refuse => builder.refuse(also).build(),
+            Screening::Redact => {
+                let by_default = Detector::CREDENTIALS.iter().copied().chain([Detector::PaymentCard]);
+                builder.redact(by_default.chain(also)).build()
+            }
+        })
+    }
+
+    fn observe(&self, store: Box<dyn Store>) -> Box<dyn Store> {
+        if self.log != Some(Logged::Operations) {
+            return store;
+        }
+        let observed = ObservedStore::new(store, STORE_IN_LOG);
+        Box::new(if self.log_paths { observed.with_paths() } else { observed })
+    }
+
+    /// The tool over such a store.
+    pub(crate) fn over(&self, engine: Engine<Box<dyn Store>>) -> Box<dyn MemoryTool> {
+        let Some(logged) = self.log else { return Box::new(engine) };
+        start_log(logged);
+        let observed = ObservedTool::new(engine, STORE_IN_LOG);
+        Box::new(if self.log_paths { observed.with_paths() } else { observed })
+    }
+}
+
+/// Writes what is told to the standard error from now on.
+fn start_log(logged: Logged) {
+    let level = match logged {
+        Logged::Commands => LevelFilter::INFO,
+        Logged::Operations => LevelFilter::DEBUG,
+    };
+    let log = tracing_subscriber::fmt().json().with_writer(io::stderr).with_max_level(level).with_target(false);
+    // There is one, and one of these: it was not set before.
+    drop(log.try_init());
+}

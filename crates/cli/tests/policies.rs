@@ -1,0 +1,150 @@
+//! Policies on the command line: scopes, mounts, read-only memories, screening, what is told.
+
+#![cfg(test)]
+
+mod support;
+
+use std::ffi::OsString;
+
+use serde_json::{Value, json};
+use support::{Place, Session, program};
+
+/// Runs the program on a store with these options: status, standard output, standard error.
+fn run(store: &OsString, arguments: &[&str], options: &[&str]) -> (Option<i32>, String, String) {
+    let output = program().args(arguments).arg("--store").arg(store).args(options).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn create<'a>(path: &'a str, text: &'a str) -> [&'a str; 4] {
+    ["create", path, "--text", text]
+}
+
+fn assert_done(outcome: &(Option<i32>, String, String)) {
+    assert_eq!((outcome.0, outcome.2.as_str()), (Some(0), ""), "{}", outcome.1);
+}
+
+/// The tool refused, in these words.
+fn assert_refused(outcome: &(Option<i32>, String, String), words: &str) {
+    assert_eq!((outcome.0, outcome.1.as_str()), (Some(1), ""), "{}", outcome.2);
+    assert!(outcome.2.contains(words), "want {words}\n got {}", outcome.2);
+}
+
+#[test]
+fn a_scope_is_a_memory_of_its_own() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    assert_done(&run(&store, &create("/memories/a", "hers"), &["--scope", "alice"]));
+    assert_done(&run(&store, &create("/memories/a", "theirs"), &["--scope", "alice2"]));
+    let view = ["view", "/memories/a"];
+    assert!(run(&store, &view, &["--scope", "alice"]).1.ends_with("\thers\n"));
+    assert!(run(&store, &view, &["--scope", "alice2"]).1.ends_with("\ttheirs\n"));
+    assert_refused(&run(&store, &view, &["--scope", "Alice"]), "does not exist");
+    assert_refused(&run(&store, &view, &[]), "does not exist");
+}
+
+#[test]
+fn a_read_only_memory_is_read() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    assert_done(&run(&store, &create("/memories/a", "text"), &[]));
+    assert_done(&run(&store, &["view", "/memories/a"], &["--read-only"]));
+    for command in [&create("/memories/b", "text")[..], &["delete", "/memories/a"]] {
+        assert_refused(&run(&store, command, &["--read-only"]), "read-only");
+    }
+}
+
+#[test]
+fn other_stores_are_mounted() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let team = place.outside("team");
+    let notes = format!("sqlite:{}?store=notes", place.outside("notes.db").display());
+    assert_done(&run(&team.clone().into_os_string(), &create("/memories/style.md", "Be brief."), &[]));
+    let mounts =
+        [format!("--mount-read-only=/memories/team={}", team.display()), format!("--mount=/memories/notes={notes}")];
+    let mounts: Vec<_> = mounts.iter().map(String::as_str).chain(["--scope", "alice"]).collect();
+    assert_done(&run(&store, &create("/memories/notes/a", "noted"), &mounts));
+    assert_done(&run(&store, &create("/memories/b", "private"), &mounts));
+    assert_refused(&run(&store, &create("/memories/team/a", "x"), &mounts), "/memories/team is read-only");
+    let listing = run(&store, &["view", "/memories"], &mounts).1;
+    for path in ["/memories/b", "/memories/notes/a", "/memories/team/style.md"] {
+        assert!(listing.contains(&format!("\t{path}\n")), "{listing}");
+    }
+    assert!(run(&notes.into(), &["view", "/memories/a"], &[]).1.ends_with("\tnoted\n"));
+
+    let twice = [mounts[0], mounts[0]];
+    let (status, output, errors) = run(&store, &["view", "/memories"], &twice);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    assert!(errors.contains("more than one store is mounted at /memories/team"), "{errors}");
+}
+
+#[test]
+fn texts_are_screened() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+    let refused = run(&store, &create("/memories/a", secret), &["--screen", "refuse"]);
+    assert_refused(&refused, "password in a URL (line 1)");
+    assert!(!refused.2.contains("t7Kq"));
+    let mail = "Ask maria@correio.pt";
+    assert_done(&run(&store, &create("/memories/mail", mail), &["--screen", "refuse"]));
+    let also = ["--screen=redact", "--screen-also=e-mail-address"];
+    assert_done(&run(&store, &create("/memories/a", &format!("{secret}\n{mail}")), &also));
+    let shown = run(&store, &["view", "/memories/a"], &[]).1;
+    assert!(shown.contains("[redacted: password in a URL]") && shown.contains("[redacted: e-mail address]"), "{shown}");
+    let personal = ["--screen=refuse", "--screen-also=personal"];
+    assert_refused(&run(&store, &create("/memories/b", mail), &personal), "e-mail address");
+}
+
+#[test]
+fn commands_and_operations_are_told_without_contents() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let told = |options: &[&str]| -> Vec<Value> {
+        let (status, _, errors) =
+            run(&store, &["create", "/memories/a", "--text", "secret", "--create-overwrites"], options);
+        assert_eq!(status, Some(0));
+        assert!(!errors.contains("secret"), "{errors}");
+        errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let [command] = &told(&["--log", "commands"])[..] else { panic!("one command is one event") };
+    assert_eq!((&command["span"]["command"], &command["fields"]["outcome"]), (&json!("create"), &json!("done")));
+    assert_eq!(command["span"].get("path"), None);
+    let operations = told(&["--log", "operations", "--log-paths"]);
+    assert!(operations.iter().any(|event| event["span"]["operation"] == "apply"), "{operations:?}");
+    let last = operations.last().unwrap();
+    assert_eq!((&last["span"]["command"], &last["span"]["path"]), (&json!("create"), &json!("/memories/a")));
+}
+
+#[test]
+fn policies_hold_for_whole_sessions() {
+    let place = Place::in_memory();
+    let mut session = Session::start(place.store(), &["--scope", "alice", "--screen", "refuse"]);
+    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "postgres://app:\n"}));
+    let joined = json!({
+        "command": "str_replace", "path": "/memories/a", "old_str": "app:\n", "new_str": "app:t7Kq-9vLz2@db.internal/app\n"
+    });
+    assert!(session.fail(&joined).contains("password in a URL"));
+    session.close();
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    let place = Place::new();
+    for (options, words) in [
+        (&["--scope", ""][..], "the name of a scope must not be empty"),
+        (&["--mount", "/memories/team"], "it is not of the form PATH=URL"),
+        (&["--mount", "team=./team"], "team"),
+        (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
+        (&["--screen=refuse", "--screen-also=everything"], "it is none of personal, aws-access-key-id, "),
+        (&["--screen-also=iban"], "--screen"),
+        (&["--log-paths"], "--log"),
+        (&["--log=everything"], "[possible values: commands, operations]"),
+    ] {
+        let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], options);
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");
+        assert!(errors.contains(words), "want {words}\n got {errors}");
+        assert!(!place.store().exists());
+    }
+}
