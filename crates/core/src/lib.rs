@@ -12,6 +12,7 @@ mod in_memory;
 mod input;
 mod path;
 mod reply;
+mod runner;
 mod store;
 mod text;
 mod tool;
@@ -21,13 +22,14 @@ pub use command::{
     Command, CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
     ViewRange,
 };
-pub use context_editing::{BETA_HEADER, ClearToolUses, Measure};
+pub use context_editing::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, Measure};
 pub use definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
 pub use engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
 pub use error::{BoxError, Error, FailureKind, InputError, StoreError};
 pub use in_memory::InMemoryStore;
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply, Snippet, ViewCut};
+pub use runner::{ToolFailure, ToolRun, ToolRunner, ToolUseBlock};
 pub use store::{Batch, Change, Expected, FileEntry, Found, InvalidBatch, Node, Store, StoredFile, Version};
 pub use tool::MemoryTool;
 pub use wire::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};
