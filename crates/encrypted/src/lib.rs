@@ -15,6 +15,7 @@ mod keys;
 mod object;
 mod padding;
 mod patience;
+mod plaintext;
 mod plan;
 mod rekey;
 mod shared;
