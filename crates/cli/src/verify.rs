@@ -3,7 +3,7 @@
 use std::io;
 
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
-use memory_tool_encrypted::{self as encrypted, EncryptedStore, KeyRing};
+use memory_tool_encrypted::{self as encrypted, EncryptedStore, EncryptionError, KeyRing};
 use memory_tool_sqlite::{self as sqlite, StoreName};
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
     match &store.url {
         StoreUrl::Local(_) | StoreUrl::Bucket { .. } => {
             let stored = store_url::open_as_stored(&store.url).await?;
-            Findings::default().read_memory(&store.encryption, stored, keys, |_| false).await
+            Findings::default().read_memory(&store.encryption, stored, keys, &[]).await
         }
         StoreUrl::Sqlite { path, store: name } => {
             let database = store_url::open_sqlite(path, name).await?;
@@ -51,20 +51,43 @@ async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
                     Vec::new()
                 }
             };
-            findings.problems.extend(problems.iter().map(sqlite::Problem::to_string));
-            let is_told = |path: &MemoryPath| problems.iter().any(|problem| is_about(problem, name, path));
-            findings.read_memory(&store.encryption, Box::new(database), keys, is_told).await
+            let problems: Vec<_> = problems.iter().map(|problem| ProblemBeneath::of(problem, name)).collect();
+            findings.read_memory(&store.encryption, Box::new(database), keys, &problems).await
         }
     }
 }
 
-/// Whether a problem of the database is one of this file's content.
-fn is_about(problem: &sqlite::Problem, name: &StoreName, file: &MemoryPath) -> bool {
-    match problem {
-        sqlite::Problem::NoContent { store, path } | sqlite::Problem::WrongSize { store, path, .. } => {
-            store == name.as_str() && path == file.as_str()
-        }
-        _ => false,
+/// What the database says of itself.
+struct ProblemBeneath<'a> {
+    text: String,
+    /// The file of the memory whose content is lost or damaged.
+    file: Option<&'a str>,
+}
+
+impl<'a> ProblemBeneath<'a> {
+    fn of(problem: &'a sqlite::Problem, memory: &StoreName) -> Self {
+        let file = match problem {
+            sqlite::Problem::NoContent { store, path } | sqlite::Problem::WrongSize { store, path, .. } => {
+                (store == memory.as_str()).then_some(path.as_str())
+            }
+            _ => None,
+        };
+        Self { text: problem.to_string(), file }
+    }
+
+    fn is_about(&self, path: &MemoryPath) -> bool {
+        self.file == Some(path.as_str())
+    }
+}
+
+/// The stored object that cannot be read.
+fn unreadable_object(problem: &encrypted::Problem) -> Option<&MemoryPath> {
+    let (encrypted::Problem::File { error, .. } | encrypted::Problem::IndexCopy { error }) = problem else {
+        return None;
+    };
+    match error {
+        EncryptionError::Damaged { object, .. } | EncryptionError::Unreadable { object, .. } => Some(object),
+        _ => None,
     }
 }
 
@@ -87,15 +110,18 @@ struct Findings {
 }
 
 impl Findings {
-    /// Reads every file of the memory in a store, and looks at what is beneath its encryption if it has one.
+    /// Reads every file of the memory in a store, and looks at what is beneath its encryption if it has one. Of what is found on
+    /// both sides of the encryption, the memory's own words are printed: they alone have the name of the file.
     async fn read_memory(
         mut self,
         encryption: &Encryption,
         stored: Box<dyn Store>,
         keys: Option<KeyRing>,
-        is_told: impl Fn(&MemoryPath) -> bool,
+        beneath: &[ProblemBeneath<'_>],
     ) -> Result<Self, Failure> {
         let Some(keys) = keys else {
+            self.problems.extend(beneath.iter().map(|problem| problem.text.clone()));
+            let is_told = |path: &MemoryPath| beneath.iter().any(|problem| problem.is_about(path));
             // Where that cannot be known, the files tell why: nothing is written here.
             return match EncryptedStore::is_in(&*stored).await {
                 Ok(true) => Err(Failure::Encrypted),
@@ -104,6 +130,9 @@ impl Findings {
         };
         let memory = encryption.open(stored, keys).await?;
         let problems = memory.verify().await.map_err(Failure::Verification)?;
+        let unreadable: Vec<_> = problems.iter().filter_map(unreadable_object).collect();
+        let untold = beneath.iter().filter(|problem| !unreadable.iter().any(|object| problem.is_about(object)));
+        self.problems.extend(untold.map(|problem| problem.text.clone()));
         self.problems.extend(problems.iter().map(|problem| with_causes(problem)));
         let is_told = |file: &MemoryPath| {
             problems.iter().any(|problem| matches!(problem, encrypted::Problem::File { path, .. } if path == file))

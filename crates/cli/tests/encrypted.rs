@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use memory_tool_test_servers::{S3Server, Server as _};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use support::{Place, Session, program};
 
@@ -282,6 +283,64 @@ fn what_is_no_part_of_the_memory_is_found() {
     fs::remove_file(place.file("notes.txt")).unwrap();
     assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
     assert_eq!(run(&store, &["verify"], &key), reply("2 files, 74 bytes: no problem found"));
+}
+
+/// The database and the encryption both find it: told is what names the file of the memory.
+#[test]
+fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
+    let place = Place::new();
+    let store = OsString::from(place.sqlite("a"));
+    let key = option("--key-file", keygen(&place, "key"));
+    let plain = OsString::from(place.sqlite("plain"));
+    for (store, key) in [(&store, &key[..]), (&plain, &[])] {
+        for path in ["/memories/lost", "/memories/short", "/memories/whole"] {
+            assert_eq!(run(store, &create(path), key).0, Some(0));
+        }
+    }
+    let database = Connection::open(place.database()).unwrap();
+    let objects: Vec<String> = database
+        .prepare("SELECT path FROM file WHERE store = 'a' AND path NOT LIKE '%index%' ORDER BY content_id")
+        .and_then(|mut statement| statement.query_map((), |row| row.get(0))?.collect())
+        .unwrap();
+    let (lost, short) = (&objects[0], &objects[1]);
+    let content = |path: &str| format!("(SELECT content_id FROM file WHERE store = 'a' AND path = '{path}')");
+    database
+        .execute_batch(&format!(
+            "PRAGMA foreign_keys = OFF;
+             INSERT INTO content VALUES (98, 1, 0, x'00');
+             INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0);
+             DELETE FROM content WHERE id IN ({}, {}, 98);
+             UPDATE content SET revision = 2, bytes = substr(bytes, 1, 120) WHERE id = {};
+             DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
+            content(lost),
+            content("/memories/index-1"),
+            content(short),
+        ))
+        .unwrap();
+    let expected = [
+        "/memories/foreign of the store a has no content".to_owned(),
+        "/memories/lost of the store plain has no content".to_owned(),
+        "a copy of the index cannot be read: the store beneath cannot read the stored object /memories/index-1: reading failed: \
+         the content of a file is missing"
+            .to_owned(),
+        "/memories/foreign is no part of the encrypted memory".to_owned(),
+        format!(
+            "/memories/lost cannot be read: the store beneath cannot read the stored object {lost}: reading failed: \
+             the content of a file is missing"
+        ),
+        format!("/memories/short cannot be read: the stored object {short} is not as it was written: its end is missing"),
+        "6 problems found\n".to_owned(),
+    ];
+    let (status, output, errors) = run(&store, &["verify"], &key);
+    assert_eq!((status, output, errors.as_str()), (Some(1), expected.join("\n"), ""));
+    for path in ["/memories/lost", "/memories/short", "/memories/whole"] {
+        let overwrite = [&create(path)[..], &["--create-overwrites"]].concat();
+        assert_eq!(run(&store, &overwrite, &key), reply(&format!("File created successfully at: {path}")));
+    }
+    assert_eq!(run(&store, &create("/memories/new"), &key).0, Some(0), "it writes the lost copy of the index");
+    let (_, output, _) = run(&store, &["verify"], &key);
+    let left = [&expected[0], &expected[1], &expected[3], "3 problems found\n"];
+    assert_eq!(output, left.join("\n"));
 }
 
 fn create_files(store: &OsString, key: &[OsString]) {

@@ -16,6 +16,7 @@ mod naming;
 mod object;
 mod padding;
 mod patience;
+mod plaintext;
 mod plan;
 mod rekey;
 mod shared;

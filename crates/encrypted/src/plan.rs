@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Change, Expected, MemoryPath, StoreError, Version};
-use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::id::{ID_BYTES, Id};
 use crate::index::{FileRecord, Index};
 use crate::padding::Padding;
+use crate::plaintext::Plaintext;
 
 /// What a file is to hold, shared with the thread that encrypts it.
-pub(crate) type Content = Arc<Zeroizing<Vec<u8>>>;
+pub(crate) type Content = Arc<Plaintext>;
 
 /// A batch whose contents are apart from its changes, so that they may be encrypted as often as it takes.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Request {
                 Change::Write { content, .. } => std::mem::take(content),
                 Change::Remove { .. } | Change::Rename { .. } => Vec::new(),
             };
-            (change, Arc::new(Zeroizing::new(content)))
+            (change, Arc::new(Plaintext::new(content)))
         };
         Self { preconditions, changes: changes.into_iter().map(apart).collect() }
     }

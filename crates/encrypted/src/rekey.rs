@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Expected, MemoryPath, StoreError, Version};
-use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::header::{Place, Slot};
@@ -13,6 +12,7 @@ use crate::index::{FileRecord, Index};
 use crate::keychain::WriteKey;
 use crate::keys::KeyId;
 use crate::patience::Patience;
+use crate::plaintext::Plaintext;
 use crate::plan::Content;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -144,7 +144,7 @@ impl Rekeying<'_> {
             Err(failure) => Err(failure),
         };
         match opened {
-            Ok((content, version)) => Ok(Some(OpenedFile { content: Arc::new(Zeroizing::new(content)), version })),
+            Ok((content, version)) => Ok(Some(OpenedFile { content: Arc::new(Plaintext::new(content)), version })),
             Err(failure) if failure.is_damage() => {
                 if Arc::ptr_eq(snapshot, &self.shared.snapshot().await?) {
                     self.damaged.insert(file.id);

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::future::{join, ready};
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
-use zeroize::Zeroizing;
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
@@ -18,6 +17,7 @@ use crate::naming::Naming;
 use crate::object::{offload, open};
 use crate::padding::Padding;
 use crate::patience::Patience;
+use crate::plaintext::Plaintext;
 use crate::plan::version;
 use crate::snapshot::Snapshot;
 
@@ -256,7 +256,7 @@ impl Shared {
             return Ok(false);
         }
         let opened = match self.fetch_content(file.id).await {
-            Ok(stored) => self.open_content(index, file, stored.content).await.map(Zeroizing::new),
+            Ok(stored) => self.open_content(index, file, stored.content).await.map(Plaintext::new),
             Err(failure) => Err(failure),
         };
         match opened {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Expected, MemoryPath, Version};
-use zeroize::Zeroizing;
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{IndexCopy, Place, parse};
@@ -16,6 +15,7 @@ use crate::index::Index;
 use crate::keys::KeyError;
 use crate::object::{offload, open};
 use crate::patience::Patience;
+use crate::plaintext::Plaintext;
 use crate::shared::{Known, Shared, Stored, id_of};
 
 /// What a store held at one moment.
@@ -152,7 +152,7 @@ impl Shared {
         let slot = slot.ok_or_else(|| damaged(Damage::Header("it has no slot for its own data key")))?;
         let cipher = self.keychain.open(slot).await?.cipher;
         let opening = offload(stored.len(), move || {
-            let encoded = Zeroizing::new(open(&header, &cipher, head, stored)?);
+            let encoded = Plaintext::new(open(&header, &cipher, head, stored)?);
             Index::decode(header.store, header.slots, &encoded)
         });
         let index = opening.await?.map_err(damaged)?;

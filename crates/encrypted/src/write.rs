@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Expected, MemoryPath, StoreError};
-use zeroize::Zeroizing;
 
 use crate::cipher::Nonce;
 use crate::failure::{EncryptionError, Failure};
@@ -15,6 +14,7 @@ use crate::keychain::WriteKey;
 use crate::object::{offload, seal};
 use crate::padding::Padding;
 use crate::patience::Patience;
+use crate::plaintext::Plaintext;
 use crate::plan::{Condition, Content, Plan, PlannedWrite, Refusal, Request, Sealing};
 use crate::shared::{Shared, Stored};
 use crate::snapshot::Snapshot;
@@ -152,7 +152,7 @@ impl Shared {
         let cipher = Arc::clone(&key.cipher);
         let data_key = key.slot.data_key;
         let sealing = offload(next.files.len() * TYPICAL_ENTRY_BYTES, move || {
-            let encoded = next.encode().map(Zeroizing::new).ok_or(EncryptionError::TooLarge { what: "the index" })?;
+            let encoded = next.encode().map(Plaintext::new).ok_or(EncryptionError::TooLarge { what: "the index" })?;
             let seal_copy = |copy| {
                 let mut header = Header::new(Place::Index(copy), next.store, data_key, true, Nonce::random()?);
                 header.slots.clone_from(&next.slots);

@@ -113,7 +113,7 @@ impl Files<'_> {
         self.insert(&path, content)
     }
 
-    /// Replaces the contents of the file; whether it is there.
+    /// Replaces the contents of the file; whether it has some.
     fn replace(&self, path: &MemoryPath, content: &[u8]) -> Result<bool, Failure> {
         const CONTENT: &str = "UPDATE content SET revision = revision + 1, modified_at = ?4, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
@@ -125,10 +125,12 @@ impl Files<'_> {
         Ok(true)
     }
 
+    /// Makes the file. One whose content was lost gets this one: there was nothing to replace.
     fn insert(&self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
         const CONTENT: &str = "INSERT INTO content (modified_at, bytes) VALUES (?1, ?2)";
         const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4)";
+             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4) \
+             ON CONFLICT (store, path) DO UPDATE SET size = excluded.size, content_id = excluded.content_id";
         let now = now();
         self.execute(CONTENT, (now, content))?;
         self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now))?;
