@@ -27,7 +27,7 @@ const BEGINNING: &[u8] = br#"{"format":"#;
 /// 3. A record survives the end of the process. With [`JsonLinesLogBuilder::sync`] it survives a loss of power too.
 /// 4. On Unix the file is made so that its owner alone may read and write it. The rights of one that is there stay as they are.
 /// 5. A thread of its own writes, so it needs no runtime. Cloning is cheap, and the clones are one log.
-/// 6. The file is kept open: to rotate it, copy and truncate it, or open another log.
+/// 6. On Unix a file that was moved away or removed is made anew at the next record, so it can be rotated by renaming it.
 ///
 /// ```
 /// use memory_tool_policies::{AuditFilter, JsonLinesLog};
@@ -149,7 +149,7 @@ impl JsonLinesLogBuilder {
         let opening = off_thread(move |opened| match open_file(&path, sync) {
             Ok(file) => {
                 let _ = opened.send(Ok(())); // where nobody waits any longer, there are no lines either
-                write_lines(&file, sync, &received);
+                Writer { path, file, sync }.write_lines(&received);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
@@ -190,17 +190,62 @@ fn open_file(path: &Path, sync: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes lines until nobody can send any more.
-fn write_lines(file: &File, sync: bool, received: &mpsc::Receiver<Line>) {
-    while let Ok(line) = received.recv() {
-        // Those that came meanwhile share one flush.
-        let lines = std::iter::once(line).chain(received.try_iter());
-        let written = lines.map(|line| (line.waiting, write_line(file, line.bytes))).collect::<Vec<_>>();
-        let flushed = if sync { file.sync_data().map_err(Arc::new) } else { Ok(()) };
-        for (waiting, written) in written {
-            waiting.answer(written.map_err(Arc::new).and_then(|()| flushed.clone()));
+/// What the thread of a log writes to.
+struct Writer {
+    path: PathBuf,
+    file: File,
+    sync: bool,
+}
+
+impl Writer {
+    /// Writes lines until nobody can send any more.
+    fn write_lines(mut self, received: &mpsc::Receiver<Line>) {
+        while let Ok(line) = received.recv() {
+            // Those that came meanwhile share one flush.
+            let lines = std::iter::once(line).chain(received.try_iter()).collect();
+            self.write_together(lines);
         }
     }
+
+    fn write_together(&mut self, lines: Vec<Line>) {
+        let followed = self.follow().map_err(Arc::new);
+        let write = |line: Line| {
+            let written = followed.clone().and_then(|()| write_line(&self.file, line.bytes).map_err(Arc::new));
+            (line.waiting, written)
+        };
+        let written = lines.into_iter().map(write).collect::<Vec<_>>();
+        let flushed = if self.sync { self.file.sync_data().map_err(Arc::new) } else { Ok(()) };
+        for (waiting, written) in written {
+            waiting.answer(written.and_then(|()| flushed.clone()));
+        }
+    }
+
+    /// Opens the file anew where another is at its path, or none: what is written to a file that was removed is lost.
+    fn follow(&mut self) -> io::Result<()> {
+        if !is_at(&self.file, &self.path)? {
+            self.file = open_file(&self.path, self.sync)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    match path.metadata() {
+        Ok(found) => {
+            let file = file.metadata()?;
+            Ok((found.dev(), found.ino()) == (file.dev(), file.ino()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 impl Waiting {
@@ -344,6 +389,26 @@ mod tests {
         let path = directory.path().join("audit.jsonl");
         block_on(JsonLinesLog::builder(&path).sync(true).open()).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_moved_away_or_removed_is_made_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("audit.jsonl"), directory.path().join("audit.1.jsonl"));
+        block_on(async {
+            let log = JsonLinesLog::open(&path).await.unwrap();
+            log.append(&record("first")).await.unwrap();
+            std::fs::rename(&path, &moved).unwrap();
+            log.append(&record("lost")).await.unwrap();
+            std::fs::remove_file(&path).unwrap();
+            log.append(&record("second")).await.unwrap();
+            for (path, actor) in [(&moved, "first"), (&path, "second")] {
+                assert_eq!(JsonLinesLog::read(path, &AuditFilter::new()).await.unwrap().records, [record(actor)]);
+            }
+            drop(directory);
+            log.append(&record("nowhere")).await.unwrap_err();
+        });
     }
 
     #[cfg(target_os = "linux")]
