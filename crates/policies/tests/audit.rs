@@ -317,7 +317,7 @@ fn audited_store(log: &Kept, store: &Arc<Scripted>) -> Arc<AuditedStore<Arc<Scri
 
 /// Gives way to whatever else runs on this thread, as a store on a network does.
 #[derive(Debug)]
-struct Yielding(Arc<Scripted>);
+struct Yielding<S>(S);
 
 async fn give_way() {
     let mut has_yielded = false;
@@ -332,7 +332,7 @@ async fn give_way() {
 }
 
 #[async_trait]
-impl Store for Yielding {
+impl<S: Store> Store for Yielding<S> {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         give_way().await;
         self.0.read(path).await
@@ -353,10 +353,10 @@ impl Store for Yielding {
 fn commands_of_several_that_run_on_one_thread_are_told_apart() {
     block_on(async {
         let log = Kept::default();
-        let store = Yielding(Arc::default());
+        let store = Yielding(InMemoryStore::new());
         let store = Arc::new(AuditedStore::new(store, log.clone(), actor("the service")));
         // Above the audited store too, so that other tasks run between the beginning of a command and its batch.
-        let tool = |name: &str| AuditedTool::new(Engine::new(Above(Arc::clone(&store))), log.clone(), actor(name));
+        let tool = |name: &str| AuditedTool::new(Engine::new(Yielding(Arc::clone(&store))), log.clone(), actor(name));
         let (alice, bob) = (tool("alice"), tool("bob"));
         for round in 0..20 {
             let inputs = ["alice", "bob"].map(|name| create(&format!("/memories/{name}/{round}"), TEA));
@@ -380,27 +380,6 @@ fn commands_of_several_that_run_on_one_thread_are_told_apart() {
         }
         assert_eq!(intents, 60);
     });
-}
-
-#[derive(Debug)]
-struct Above(Arc<AuditedStore<Yielding>>);
-
-#[async_trait]
-impl Store for Above {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        give_way().await;
-        self.0.read(path).await
-    }
-
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        give_way().await;
-        self.0.list(directory).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        give_way().await;
-        self.0.apply(batch).await
-    }
 }
 
 #[test]
