@@ -1,10 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod audit;
 mod observation;
 mod scopes;
 mod screening;
 
+pub use audit::{
+    Actor, ActorError, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditTrail,
+    AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
+    JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
+};
 pub use observation::{ObservedStore, ObservedTool};
 pub use scopes::{
     MAX_SCOPE_NAME_BYTES, MountError, MountedStore, MountedStoreBuilder, ReadOnlyStore, Scope, ScopeError, ScopedStore,

@@ -6,5 +6,7 @@ mod record;
 mod store;
 mod tool;
 
+pub(crate) use names::{outcome_of_command, outcome_of_operation};
+pub(crate) use record::Outcome;
 pub use store::ObservedStore;
 pub use tool::ObservedTool;

@@ -5,7 +5,7 @@ use memory_tool_core::{Error, FailureKind, StoreError};
 use crate::observation::record::Outcome;
 
 /// What became of a command.
-pub(super) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
+pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,
         Err(Error::Storage { kind, .. }) => Outcome::Failed(name_of_failure(*kind)),
@@ -14,7 +14,7 @@ pub(super) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
 }
 
 /// What became of an operation of a store.
-pub(super) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome {
+pub(crate) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome {
     Outcome::Refused(match result {
         Ok(_) => return Outcome::Done,
         Err(StoreError::Failure { kind, .. }) => return Outcome::Failed(name_of_failure(*kind)),

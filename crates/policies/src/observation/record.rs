@@ -14,7 +14,7 @@ pub(super) enum Kind {
 
 /// What became of a piece of work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Done,
     Refused(&'static str),
     Failed(&'static str),
@@ -32,7 +32,7 @@ impl Outcome {
         }
     }
 
-    fn error(self) -> Option<&'static str> {
+    pub(crate) fn error(self) -> Option<&'static str> {
         match self {
             Self::Refused(error) | Self::Failed(error) => Some(error),
             Self::Done | Self::Dropped => None,

@@ -1,0 +1,102 @@
+//! [`Entry`]: the records of one batch, from the intent to the outcome.
+
+use memory_tool_core::{FailureKind, StoreError};
+
+use crate::audit::actor::Actor;
+use crate::audit::command::CommandUnderWay;
+use crate::audit::id::random_id;
+use crate::audit::log::{AuditError, AuditLog};
+use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, recorded};
+use crate::audit::time;
+use crate::observation::{Outcome, outcome_of_operation};
+
+/// What a batch is recorded as that reaches a store outside of any command.
+const APPLY: &str = "apply";
+
+/// What the records of one batch, or of one command, have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    id: String,
+    actor: String,
+    command: String,
+    command_id: Option<String>,
+}
+
+impl Head {
+    /// Of a batch: within the command that is under way, or of `actor` where there is none.
+    pub(super) fn of_batch(actor: &Actor) -> Result<Self, AuditError> {
+        match CommandUnderWay::current() {
+            Some(command) => Self::of_command(&command),
+            None => Ok(Self {
+                id: random_id()?,
+                actor: actor.name().to_owned(),
+                command: APPLY.to_owned(),
+                command_id: None,
+            }),
+        }
+    }
+
+    pub(super) fn of_command(command: &CommandUnderWay) -> Result<Self, AuditError> {
+        Ok(Self {
+            id: random_id()?,
+            actor: command.actor.name().to_owned(),
+            command: command.command.to_owned(),
+            command_id: Some(command.id()?.to_owned()),
+        })
+    }
+
+    /// A record as of now.
+    pub(super) fn record(&self, event: AuditEvent) -> AuditRecord {
+        let Self { id, actor, command, command_id } = self.clone();
+        AuditRecord { format: FORMAT, id, time: time::now(), actor, command, command_id, event }
+    }
+}
+
+/// A batch that is being recorded. Dropped before its end, it hands over that.
+pub(super) struct Entry<'a> {
+    log: &'a dyn AuditLog,
+    head: Head,
+    has_ended: bool,
+}
+
+impl<'a> Entry<'a> {
+    /// Records what is about to be changed.
+    pub(super) async fn begin(
+        log: &'a dyn AuditLog,
+        head: Head,
+        changes: Vec<AuditedChange>,
+    ) -> Result<Self, AuditError> {
+        let mut entry = Self { log, head, has_ended: false };
+        let appended = log.append(&entry.head.record(AuditEvent::Intent { changes })).await;
+        entry.has_ended = appended.is_err();
+        appended.map(|()| entry)
+    }
+
+    /// Records what came of it. What was done is done, so the operator alone learns of a log that fails here.
+    pub(super) async fn end(mut self, result: &Result<(), StoreError>) {
+        self.has_ended = true;
+        let is_unknown = matches!(result, Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }));
+        let record = self.outcome(outcome_of_operation(result), is_unknown);
+        if let Err(error) = self.log.append(&record).await {
+            tell_of_missing(&record, &error);
+        }
+    }
+
+    fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
+        let (outcome, error) = recorded(outcome, is_unknown);
+        self.head.record(AuditEvent::Outcome { outcome, error })
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.log.append_without_waiting(&self.outcome(Outcome::Dropped, false));
+        }
+    }
+}
+
+/// Tells the operator that a record is not in the log, without the paths in it.
+pub(super) fn tell_of_missing(record: &AuditRecord, error: &(dyn std::error::Error + 'static)) {
+    tracing::error!(id = record.id, command = record.command, error, "a record is missing in the audit log");
+}

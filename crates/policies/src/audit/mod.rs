@@ -1,0 +1,25 @@
+//! Who changed what and when: [`AuditedTool`] and [`AuditedStore`] over a tool and its store, and the logs that they append to.
+
+mod actor;
+mod command;
+mod entry;
+mod filter;
+mod id;
+mod json_lines;
+mod log;
+mod record;
+mod store;
+mod store_log;
+mod time;
+mod tool;
+
+pub use actor::{Actor, ActorError, MAX_ACTOR_BYTES};
+pub use filter::{AuditFilter, AuditTrail};
+pub use json_lines::{JsonLinesLog, JsonLinesLogBuilder};
+pub use log::{AuditError, AuditLog};
+pub use record::{
+    AuditEvent, AuditOutcome, AuditRecord, AuditedChange, AuditedEntry, AuditedFile, AuditedState, MAX_LISTED_FILES,
+};
+pub use store::AuditedStore;
+pub use store_log::StoreLog;
+pub use tool::AuditedTool;

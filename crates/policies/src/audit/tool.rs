@@ -1,0 +1,151 @@
+//! [`AuditedTool`]: says who, and which command, for all that is recorded beneath.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Command, CommandName, CreateCommand, DeleteCommand, Error, FailureKind, InsertCommand, MemoryPath, MemoryTool,
+    RenameCommand, Reply, StoreError, StrReplaceCommand, ToolDefinition, ViewCommand,
+};
+use serde_json::Value;
+
+use crate::audit::actor::Actor;
+use crate::audit::command::CommandUnderWay;
+use crate::audit::entry::{Head, tell_of_missing};
+use crate::audit::log::{AuditError, AuditLog};
+use crate::audit::record::{AuditEvent, recorded};
+use crate::audit::store::unrecorded;
+use crate::observation::outcome_of_command;
+
+/// A tool over a tool that says who and which command for what [`AuditedStore`](crate::AuditedStore)s beneath it record. How, [the page
+/// of the crate](crate#audit-log) says.
+///
+/// # Behavior
+/// 1. What the command awaits is recorded as its own, and as its actor's. What it starts as a task of its own is not.
+/// 2. A command that is refused or fails leaves a record of that, beside those of batches that it tried: which command, the paths that it
+///    was given, and the kind of error. If that record cannot be appended, an event of [`tracing`] at the level `ERROR` says so.
+/// 3. A `view` leaves no record, unless [`with_views`](Self::with_views) asks for it.
+/// 4. Make one for each actor: it has no state of its own.
+#[derive(Clone, Debug)]
+pub struct AuditedTool<T> {
+    inner: T,
+    log: Arc<dyn AuditLog>,
+    actor: Actor,
+    records_views: bool,
+}
+
+impl<T: MemoryTool> AuditedTool<T> {
+    /// Says that `actor` gives the commands of `inner`, and records in `log` those that are refused or fail.
+    pub fn new(inner: T, log: impl AuditLog, actor: Actor) -> Self {
+        Self { inner, log: Arc::new(log), actor, records_views: false }
+    }
+
+    /// Records each `view` as well: its path and what came of it, without a digest. It costs one record for each. A view that cannot be
+    /// recorded shows nothing.
+    #[must_use]
+    pub fn with_views(mut self) -> Self {
+        self.records_views = true;
+        self
+    }
+
+    async fn audit(
+        &self,
+        name: CommandName,
+        paths: [Option<&MemoryPath>; 2],
+        work: impl Future<Output = Result<Reply, Error>> + Unpin,
+    ) -> Result<Reply, Error> {
+        let edits = matches!(name, CommandName::StrReplace | CommandName::Insert);
+        let command = CommandUnderWay::begin(&self.actor, name.as_str(), edits);
+        let result = Arc::clone(&command).run(work).await;
+        if name != CommandName::View {
+            return self.conclude(&command, paths, result).await;
+        }
+        if !self.records_views {
+            return result;
+        }
+        self.record(&command, paths, &result).await.map_err(failed)?;
+        result
+    }
+
+    /// Records a command that was refused or failed.
+    async fn conclude(
+        &self,
+        command: &CommandUnderWay,
+        paths: [Option<&MemoryPath>; 2],
+        result: Result<Reply, Error>,
+    ) -> Result<Reply, Error> {
+        if result.is_err() {
+            // It has had no effect, or the batches beneath are recorded: it says what it came to either way.
+            let _ = self.record(command, paths, &result).await;
+        }
+        result
+    }
+
+    async fn record(
+        &self,
+        command: &CommandUnderWay,
+        [path, new_path]: [Option<&MemoryPath>; 2],
+        result: &Result<Reply, Error>,
+    ) -> Result<(), AuditError> {
+        let is_unknown = matches!(result, Err(Error::Storage { kind: FailureKind::OutcomeUnknown, .. }));
+        let (outcome, error) = recorded(outcome_of_command(result), is_unknown);
+        let event = AuditEvent::Command { path: path.cloned(), new_path: new_path.cloned(), outcome, error };
+        let record = Head::of_command(command)?.record(event);
+        let appended = self.log.append(&record).await;
+        appended.inspect_err(|error| tell_of_missing(&record, error))
+    }
+}
+
+fn failed(error: AuditError) -> Error {
+    let source: StoreError = unrecorded(error);
+    Error::Storage { kind: FailureKind::Other, source }
+}
+
+#[async_trait]
+impl<T: MemoryTool> MemoryTool for AuditedTool<T> {
+    async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
+        self.audit(CommandName::View, [Some(&command.path), None], self.inner.view(command)).await
+    }
+
+    async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
+        self.audit(CommandName::Create, [Some(&command.path), None], self.inner.create(command)).await
+    }
+
+    async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
+        self.audit(CommandName::StrReplace, [Some(&command.path), None], self.inner.str_replace(command)).await
+    }
+
+    async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
+        self.audit(CommandName::Insert, [Some(&command.path), None], self.inner.insert(command)).await
+    }
+
+    async fn delete(&self, command: &DeleteCommand) -> Result<Reply, Error> {
+        self.audit(CommandName::Delete, [Some(&command.path), None], self.inner.delete(command)).await
+    }
+
+    async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error> {
+        let paths = [Some(&command.old_path), Some(&command.new_path)];
+        self.audit(CommandName::Rename, paths, self.inner.rename(command)).await
+    }
+
+    async fn clear_all_memory(&self) -> Result<Reply, Error> {
+        let command = CommandUnderWay::begin(&self.actor, "clear_all_memory", false);
+        let result = Arc::clone(&command).run(self.inner.clear_all_memory()).await;
+        self.conclude(&command, [None, None], result).await
+    }
+
+    /// An input that is no command is recorded as the command `none`.
+    async fn call(&self, input: Value) -> Result<Reply, Error> {
+        match Command::try_from(input) {
+            Ok(command) => self.execute(&command).await,
+            Err(error) => {
+                let command = CommandUnderWay::begin(&self.actor, "none", false);
+                self.conclude(&command, [None, None], Err(error)).await
+            }
+        }
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        self.inner.definition()
+    }
+}
