@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use memory_tool_core::{BoxError, StoreError};
 use memory_tool_encrypted::{KeyError, KeySourceError};
 use memory_tool_object_store::UrlError;
-use memory_tool_policies::MountError;
+use memory_tool_policies::{AuditError, MountError};
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub(crate) enum Failure {
     /// The store could not be opened. The error of its backend says which.
     #[error(transparent)]
     Store(BoxError),
+    /// The audit log could not be opened.
+    #[error("cannot keep the audit log")]
+    AuditLog(#[source] AuditError),
     /// Stores are mounted at one path.
     #[error(transparent)]
     Mount(MountError),

@@ -1,13 +1,14 @@
 //! [`Policies`]: what a memory may hold, and who may reach it, as the command line says.
 
 use std::io;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use memory_tool_core::{BoxError, Engine, MemoryPath, MemoryTool, Store};
 use memory_tool_policies::{
-    Detector, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore,
-    SensitiveData,
+    Actor, AuditedStore, AuditedTool, Detector, JsonLinesLog, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore,
+    Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
 use tracing_subscriber::filter::LevelFilter;
 
@@ -46,6 +47,22 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "KIND", requires = "screen")]
     screen_also: Vec<Kind>,
 
+    /// Record each change in FILE, before it is made and after it: who, when, by which command, digests; one JSON value a line
+    #[arg(long, value_name = "FILE", requires = "actor")]
+    audit_log: Option<PathBuf>,
+
+    /// Who is at work, for the audit log
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name, requires = "audit_log")]
+    actor: Option<Actor>,
+
+    /// Record views as well
+    #[arg(long, requires = "audit_log")]
+    audit_views: bool,
+
+    /// Wait until the disk has each record
+    #[arg(long, requires = "audit_log")]
+    audit_sync: bool,
+
     /// Tell of each command, or of each operation of the store as well, on the standard error: one JSON value a line, without
     /// contents
     #[arg(long, value_name = "commands|operations", value_enum, hide_possible_values = true)]
@@ -54,6 +71,12 @@ pub(crate) struct Policies {
     /// Tell the paths, too
     #[arg(long, requires = "log")]
     log_paths: bool,
+}
+
+/// Where changes are recorded, and as whose.
+struct Audit {
+    log: JsonLinesLog,
+    actor: Actor,
 }
 
 /// Another store, and where it is shown.
@@ -107,10 +130,34 @@ enum Logged {
 }
 
 impl Policies {
-    /// The store, opened and decrypted, with the policies over it. A text is screened before anything else looks at it; what is
-    /// refused because the memory is read-only has nothing to do with where it is mounted.
-    pub(crate) async fn open(&self, url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
-        let mut store = self.observe(store_url::open(url, encryption).await?);
+    /// The tool over the store, which is opened and decrypted, with the policies over it.
+    pub(crate) async fn open_tool(
+        &self,
+        url: &StoreUrl,
+        encryption: &Encryption,
+        build: impl FnOnce(Box<dyn Store>) -> Engine<Box<dyn Store>>,
+    ) -> Result<Box<dyn MemoryTool>, Failure> {
+        let audit = self.audit().await?; // first, so that nothing is done which nobody records
+        let engine = build(self.open_store(url, encryption, audit.as_ref()).await?);
+        let tool: Box<dyn MemoryTool> = match audit {
+            Some(Audit { log, actor }) => {
+                let audited = AuditedTool::new(engine, log, actor);
+                Box::new(if self.audit_views { audited.with_views() } else { audited })
+            }
+            None => Box::new(engine),
+        };
+        Ok(self.observe_tool(tool))
+    }
+
+    /// The store, opened and decrypted, with the policies over it. A text is screened first, so that the audit log has the digest of
+    /// what is kept; what is mounted has policies of its own, or none.
+    async fn open_store(
+        &self,
+        url: &StoreUrl,
+        encryption: &Encryption,
+        audit: Option<&Audit>,
+    ) -> Result<Box<dyn Store>, Failure> {
+        let mut store = self.observe_store(store_url::open(url, encryption).await?);
         if let Some(scope) = &self.scope {
             store = Box::new(ScopedStore::new(store, scope.clone()));
         }
@@ -118,10 +165,19 @@ impl Policies {
             store = Box::new(ReadOnlyStore::new(store));
         }
         store = self.mount(store, encryption).await?;
+        if let Some(Audit { log, actor }) = audit {
+            store = Box::new(AuditedStore::new(store, log.clone(), actor.clone()));
+        }
         Ok(match self.screening() {
             Some(screen) => Box::new(ScreenedStore::new(store, screen)),
             None => store,
         })
+    }
+
+    async fn audit(&self) -> Result<Option<Audit>, Failure> {
+        let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(None) };
+        let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await;
+        Ok(Some(Audit { log: log.map_err(Failure::AuditLog)?, actor: actor.clone() }))
     }
 
     async fn mount(&self, store: Box<dyn Store>, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
@@ -150,7 +206,7 @@ impl Policies {
         })
     }
 
-    fn observe(&self, store: Box<dyn Store>) -> Box<dyn Store> {
+    fn observe_store(&self, store: Box<dyn Store>) -> Box<dyn Store> {
         if self.log != Some(Logged::Operations) {
             return store;
         }
@@ -158,11 +214,10 @@ impl Policies {
         Box::new(if self.log_paths { observed.with_paths() } else { observed })
     }
 
-    /// The tool over such a store.
-    pub(crate) fn over(&self, engine: Engine<Box<dyn Store>>) -> Box<dyn MemoryTool> {
-        let Some(logged) = self.log else { return Box::new(engine) };
+    fn observe_tool(&self, tool: Box<dyn MemoryTool>) -> Box<dyn MemoryTool> {
+        let Some(logged) = self.log else { return tool };
         start_log(logged);
-        let observed = ObservedTool::new(engine, STORE_IN_LOG);
+        let observed = ObservedTool::new(tool, STORE_IN_LOG);
         Box::new(if self.log_paths { observed.with_paths() } else { observed })
     }
 }

@@ -26,9 +26,11 @@ pub(crate) async fn open_tool(
     cap: ViewCapArgument,
 ) -> Result<Box<dyn MemoryTool>, Failure> {
     let MemoryArgument { store, policies } = memory;
-    let store = policies.open(&store.url, &store.encryption).await?;
-    let builder = Engine::builder(store).create_overwrites(overwrites.create_overwrites);
-    Ok(policies.over(builder.max_view_characters(cap.max_view_chars.0).build()))
+    let build = |store| {
+        let builder = Engine::builder(store).create_overwrites(overwrites.create_overwrites);
+        builder.max_view_characters(cap.max_view_chars.0).build()
+    };
+    policies.open_tool(&store.url, &store.encryption, build).await
 }
 
 /// A runtime for one thing at a time, on this thread. The other thread looks after the connections to a bucket, which may be

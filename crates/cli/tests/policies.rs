@@ -98,6 +98,37 @@ fn texts_are_screened() {
 }
 
 #[test]
+fn changes_are_recorded_with_who_made_them() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let log = place.outside("audit.jsonl");
+    let audited = format!("--audit-log={}", log.display());
+    let by = |actor| [audited.as_str(), "--actor", actor, "--screen=redact"];
+    let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+    assert_done(&run(&store, &create("/memories/a", secret), &by("alice")));
+    assert_refused(&run(&store, &create("/memories/a", "again"), &by("bob")), "already exists");
+    assert_done(&run(&store, &["view", "/memories/a"], &[&by("carol")[..], &["--audit-views"]].concat()));
+
+    let recorded = std::fs::read_to_string(&log).unwrap();
+    assert!(!recorded.contains("t7Kq"));
+    let records: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |record: &Value| ["actor", "command", "event"].map(|field| record[field].as_str().unwrap().to_owned());
+    let told: Vec<_> = records.iter().map(told).collect();
+    assert_eq!(told[..2], [["alice", "create", "intent"], ["alice", "create", "outcome"]]);
+    assert!(told[2..].iter().any(|record| *record == ["bob", "create", "command"]), "{told:?}");
+    assert_eq!(told.last().unwrap(), &["carol", "view", "command"]);
+    // The digest is that of what is kept, not of the secret.
+    let kept = secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").len();
+    assert_eq!(records[0]["changes"][0]["after"]["size"], kept, "{}", records[0]);
+
+    let nowhere = format!("--audit-log={}", place.outside("missing/audit.jsonl").display());
+    let unrecorded = run(&store, &["delete", "/memories/a"], &[&nowhere, "--actor", "alice"]);
+    assert_eq!(unrecorded.0, Some(2));
+    assert!(unrecorded.2.contains("cannot keep the audit log"), "{}", unrecorded.2);
+    assert_done(&run(&store, &["view", "/memories/a"], &[]));
+}
+
+#[test]
 fn commands_and_operations_are_told_without_contents() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
@@ -139,6 +170,8 @@ fn what_cannot_be_meant_is_wrong_usage() {
         (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
         (&["--screen=refuse", "--screen-also=everything"], "it is none of personal, aws-access-key-id, "),
         (&["--screen-also=iban"], "--screen"),
+        (&["--audit-log=log"], "--actor"),
+        (&["--audit-log=log", "--actor="], "actor"),
         (&["--log-paths"], "--log"),
         (&["--log=everything"], "[possible values: commands, operations]"),
     ] {
