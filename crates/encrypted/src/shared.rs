@@ -208,22 +208,29 @@ impl Shared {
     }
 
     async fn look_beneath(&self, index: &Index, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
-        let sizes = if index.beneath(directory).any(|(_, file)| file.size.is_none()) {
-            self.sizes_of_ciphertexts().await?
-        } else {
-            BTreeMap::new()
-        };
-        let size = |file: &FileRecord| {
-            // A file whose ciphertext is gone or too short is listed, too: so it can be seen, and removed.
-            let of_ciphertext = || sizes.get(&file.id).map_or(0, |size| size.saturating_sub(OVERHEAD_BYTES as u64));
-            file.size.unwrap_or_else(of_ciphertext)
-        };
-        Ok(index.beneath(directory).map(|(path, file)| FileEntry::new(path.clone(), size(file))).collect())
+        let sizes = self.sizes(index.beneath(directory).map(|(_, file)| file)).await?;
+        Ok(index.beneath(directory).map(|(path, file)| FileEntry::new(path.clone(), sizes.of(file))).collect())
     }
 
-    async fn sizes_of_ciphertexts(&self) -> Result<BTreeMap<Id, u64>, Failure> {
+    /// The sizes of these files, if not of others.
+    pub(crate) async fn sizes(&self, mut files: impl Iterator<Item = &FileRecord>) -> Result<Sizes, Failure> {
+        if files.all(|file| file.size.is_some()) {
+            return Ok(Sizes::default());
+        }
         let stored = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
-        Ok(stored.into_iter().filter_map(|file| Some((id_of(&file.path)?, file.size))).collect())
+        Ok(Sizes(stored.into_iter().filter_map(|file| Some((id_of(&file.path)?, file.size))).collect()))
+    }
+}
+
+/// The sizes of ciphertexts, as far as they are needed to tell those of files.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes(BTreeMap<Id, u64>);
+
+impl Sizes {
+    /// The size of a file in bytes. One whose ciphertext is gone or too short has 0: so it can be seen, and removed.
+    pub(crate) fn of(&self, file: &FileRecord) -> u64 {
+        let of_ciphertext = || self.0.get(&file.id).map_or(0, |size| size.saturating_sub(OVERHEAD_BYTES as u64));
+        file.size.unwrap_or_else(of_ciphertext)
     }
 }
 

@@ -62,9 +62,7 @@ impl<'a> Transaction<'a> {
 
     /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
     fn check(&self, batch: &Batch) -> Result<(), StoreError> {
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &self.tree.read(path)?)?;
-        }
+        batch.check_preconditions(|path| self.tree.read(path), |path| self.tree.usage(path))?;
         batch.changes().iter().try_for_each(|change| match change {
             Change::Write { path, .. } => self.check_write(path),
             Change::Remove { path } => self.check_exists(path),
