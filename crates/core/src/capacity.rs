@@ -290,3 +290,47 @@ fn is_within(path: &MemoryPath, directory: &MemoryPath) -> bool {
 fn depth(path: &MemoryPath) -> u64 {
     path.segments().count() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::FailureKind;
+    use crate::store::{Batch, Expected, Node};
+
+    fn path(text: &str) -> MemoryPath {
+        MemoryPath::parse(text).unwrap()
+    }
+
+    /// The paths that a store is asked about in which everything is one file of 5 bytes.
+    fn asked(capacity: Capacity, batch: Batch) -> Vec<String> {
+        let mut asked = Vec::new();
+        let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity));
+        let usage = |path: &MemoryPath| {
+            asked.push(path.to_string());
+            Ok(Usage::new(1, 5, 3))
+        };
+        batch.check_preconditions(|_| unreachable!("no other precondition"), usage).unwrap();
+        asked
+    }
+
+    #[test]
+    fn the_directory_is_counted_only_where_a_batch_adds_to_it() {
+        let all = Capacity::new().with_files(9).with_bytes(90).with_file_bytes(9).with_depth(9);
+        let write = |bytes| Batch::new().write(path("/memories/a"), vec![b'x'; bytes]).unwrap();
+        assert_eq!(asked(all, write(5)), ["/memories/a"]);
+        assert_eq!(asked(all, write(6)), ["/memories/a", "/memories"]);
+        assert_eq!(asked(Capacity::new().with_files(9), write(6)), ["/memories/a"]);
+        assert_eq!(asked(all, Batch::new().remove(path("/memories/a")).unwrap()), [""; 0]);
+        let rename = |to| Batch::new().rename(path("/memories/a"), path(to)).unwrap();
+        assert_eq!(asked(all, rename("/memories/b")), [""; 0]);
+        assert_eq!(asked(all, rename("/memories/b/c")), ["/memories/a"]);
+        assert_eq!(asked(Capacity::new().with_files(9).with_bytes(9), rename("/memories/b/c")), [""; 0]);
+    }
+
+    /// One that knows preconditions by `Expected::check` alone must not ignore what it cannot judge.
+    #[test]
+    fn a_store_that_judges_no_capacity_refuses_it() {
+        let checked = Expected::Capacity(Capacity::new().with_files(1)).check(&MemoryPath::root(), &Node::Directory);
+        assert!(matches!(checked, Err(StoreError::Failure { kind: FailureKind::Other, .. })), "{checked:?}");
+    }
+}
