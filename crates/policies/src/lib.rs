@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod limits;
 mod observation;
 mod scopes;
 mod screening;
 
+pub use limits::{
+    DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, Limits,
+};
 pub use observation::{ObservedStore, ObservedTool};
 pub use scopes::{
     MAX_SCOPE_NAME_BYTES, MountError, MountedStore, MountedStoreBuilder, ReadOnlyStore, Scope, ScopeError, ScopedStore,
