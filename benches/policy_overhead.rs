@@ -73,14 +73,17 @@ fn main() {
     }
 }
 
+/// The two stores are apart: where others change a store in turn, it can keep nothing of what it knew.
 fn row(policy: &Policy, files: usize) {
-    let directory = tempfile::tempdir_in(target_directory()).unwrap();
+    let (directory, shown) = (tempfile::tempdir_in(target_directory()).unwrap(), (policy.directory)());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let shown = (policy.directory)();
-    fill(&directory.path().join(shown.as_str().trim_start_matches('/')), files);
-    let open = || runtime.block_on(LocalStore::open(directory.path())).unwrap();
-    let without = Tool::new(&runtime, Box::new(open()), format!("{shown}/0/without.txt"));
-    let with = Tool::new(&runtime, (policy.over)(open()), "/memories/0/with.txt".to_owned());
+    let open = |name: &str| {
+        let base = directory.path().join(name);
+        fill(&base.join(shown.as_str().trim_start_matches('/')), files);
+        runtime.block_on(LocalStore::open(base)).unwrap()
+    };
+    let without = Tool::new(&runtime, Box::new(open("without")), format!("{shown}/0/1.txt"));
+    let with = Tool::new(&runtime, (policy.over)(open("with")), "/memories/0/1.txt".to_owned());
     let view = medians(ROUNDS, [&|_| without.view(), &|_| with.view()]);
     print!("| {} | {files} | {}", policy.name, columns(view));
     if policy.allows_edits {
@@ -94,11 +97,9 @@ fn columns([without, with]: [Duration; 2]) -> String {
     format!("{without:.1?} | {with:.1?} | {:.3}", with.as_secs_f64() / without.as_secs_f64())
 }
 
-/// Makes the files, with the two that are to be viewed and edited among them.
 fn fill(memories: &Path, files: usize) {
-    let others = (2..files).map(|number| format!("{}/{number}.txt", number / FILES_IN_DIRECTORY));
-    for file in others.chain(["0/without.txt".to_owned(), "0/with.txt".to_owned()]) {
-        let path = memories.join(file);
+    for number in 0..files {
+        let path = memories.join(format!("{}/{number}.txt", number / FILES_IN_DIRECTORY));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text()).unwrap();
     }
