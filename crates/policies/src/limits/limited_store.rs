@@ -36,7 +36,8 @@ use super::policy::Limits;
 ///    write is counted, but not refused.
 /// 3. What is over its limits already, because it is older than they are, can be read, edited without getting longer, moved where it
 ///    lies no deeper, and removed.
-/// 4. The other preconditions of a batch come first, and the limits before its changes.
+/// 4. The other preconditions of a batch come first, and the limits before its changes. A [`Capacity`] that comes with the batch is
+///    handed on, and so is its own [error](StoreError::OverCapacity).
 /// 5. Nothing is kept here and nothing read: another limit holds as soon as a store with it is made.
 ///
 /// Over a [`ScopedStore`](crate::ScopedStore) it limits one tenant, beneath it all of them together, and then its numbers are those
@@ -86,7 +87,7 @@ impl<S: Store> Store for LimitedStore<S> {
             return self.inner.apply(batch).await;
         }
         let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity));
-        self.inner.apply(batch).await.map_err(refusal)
+        self.inner.apply(batch).await.map_err(|error| if is_of(capacity, &error) { refusal(error) } else { error })
     }
 }
 
@@ -97,6 +98,19 @@ fn may_add(change: &Change) -> bool {
         Change::Remove { .. } => false,
         Change::Rename { from, to } => to.segments().count() > from.segments().count(),
     }
+}
+
+/// Whether it is this capacity of the whole store that a batch would pass. It may have come with another one.
+fn is_of(capacity: Capacity, error: &StoreError) -> bool {
+    let StoreError::OverCapacity { path, measure, limit, .. } = error else { return false };
+    let own = match measure {
+        CapacityMeasure::Files => capacity.files,
+        CapacityMeasure::Bytes => capacity.bytes,
+        CapacityMeasure::FileBytes => capacity.file_bytes,
+        CapacityMeasure::Depth => capacity.depth,
+        _ => None,
+    };
+    path.is_root() && own == Some(*limit)
 }
 
 /// The refusal in words for the model.
