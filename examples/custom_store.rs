@@ -26,16 +26,12 @@ impl Store for MapStore {
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let files = self.0.lock().await;
-        let beneath = files.0.iter().filter(|(path, _)| path.is_beneath(directory));
-        Ok(beneath.map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64)).collect())
+        Ok(self.0.lock().await.within(directory).filter(|file| file.path != *directory).collect())
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let mut files = self.0.lock().await;
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &files.node(path))?;
-        }
+        batch.check_preconditions(|path| Ok(files.node(path)), |path| Ok(files.within(path).collect()))?;
         let mut changed = files.clone();
         for change in batch.into_changes() {
             changed.change(change)?;
@@ -53,6 +49,12 @@ impl Files {
             None if path.is_root() || self.0.keys().any(|file| file.is_beneath(path)) => Node::Directory,
             None => Node::Absent,
         }
+    }
+
+    /// The file at a path, or those beneath it.
+    fn within(&self, path: &MemoryPath) -> impl Iterator<Item = FileEntry> {
+        let within = self.0.iter().filter(move |(file, _)| *file == path || file.is_beneath(path));
+        within.map(|(file, content)| FileEntry::new(file.clone(), content.len() as u64))
     }
 
     fn change(&mut self, change: Change) -> Result<(), StoreError> {

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Expected, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult,
-    Version,
+    Batch, Capacity, Engine, Expected, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    ToolResult, Version,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
@@ -40,6 +40,7 @@ enum Part {
     RequireAbsent(String),
     /// Require the version that the file has now, or one that no file has.
     RequireVersion(String, bool),
+    RequireCapacity(String, Capacity),
     Write(String, Vec<u8>),
     Remove(String),
     Rename(String, String),
@@ -82,10 +83,23 @@ fn command() -> impl Strategy<Value = Value> {
     ]
 }
 
+fn capacity() -> impl Strategy<Value = Capacity> {
+    (0..6_u64, 0..20_u64, 0..8_u64, 1..5_u64, 0..5_usize).prop_map(|(files, bytes, file_bytes, depth, only)| {
+        [
+            Capacity::new().with_files(files),
+            Capacity::new().with_bytes(bytes),
+            Capacity::new().with_file_bytes(file_bytes),
+            Capacity::new().with_depth(depth),
+            Capacity::new().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth),
+        ][only]
+    })
+}
+
 fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         1 => path().prop_map(Part::RequireAbsent),
         1 => (path(), any::<bool>()).prop_map(|(path, current)| Part::RequireVersion(path, current)),
+        2 => (path(), capacity()).prop_map(|(path, capacity)| Part::RequireCapacity(path, capacity)),
         4 => (path(), content()).prop_map(|(path, content)| Part::Write(path, content)),
         2 => path().prop_map(Part::Remove),
         2 => (path(), path()).prop_map(|(from, to)| Part::Rename(from, to)),
@@ -119,6 +133,7 @@ async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch
             };
             Some(batch.require(path(at)?, Expected::Version(version)))
         }
+        Part::RequireCapacity(at, capacity) => Some(batch.require(path(at)?, Expected::Capacity(*capacity))),
         Part::Write(at, content) => batch.write(path(at)?, content.clone()).ok(),
         Part::Remove(at) => batch.remove(path(at)?).ok(),
         Part::Rename(from, to) => batch.rename(path(from)?, path(to)?).ok(),

@@ -306,6 +306,9 @@ fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> E
         StoreError::NotARegularFile { path } => Error::NotARegularFile { path },
         StoreError::VersionMismatch { .. } => Error::Conflict { path: path.clone() },
         StoreError::Refused { path, reason } => Error::Refused { path, reason },
+        StoreError::OverCapacity { path: ref directory, .. } => {
+            Error::Refused { path: directory.clone(), reason: source.to_string() }
+        }
         StoreError::Path(error) => Error::Path(error),
         StoreError::Failure { kind, .. } => Error::Storage { kind, source },
         _ => Error::Storage { kind: FailureKind::Other, source },

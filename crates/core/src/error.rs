@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::capacity::CapacityMeasure;
 use crate::command::{CommandName, ViewRange};
 use crate::echo::echo;
 use crate::path::{MemoryPath, PathError};
@@ -354,6 +355,21 @@ pub enum StoreError {
     NotARegularFile {
         /// The thing.
         path: MemoryPath,
+    },
+    /// More would be at or beneath the path than the batch allows (`[X4]`). The text is safe to show to the model.
+    #[error("{path} would have {asked} {measure}. It may have up to {limit}, of which {left} are left")]
+    OverCapacity {
+        /// The directory.
+        path: MemoryPath,
+        /// Of what there would be too much.
+        measure: CapacityMeasure,
+        /// How much there may be.
+        limit: u64,
+        /// How much there would be after the batch.
+        asked: u64,
+        /// How much may be added to what there is; nothing where that is over the limit already. For a file or path that is new,
+        /// the whole limit.
+        left: u64,
     },
     /// A policy of the store does not allow it: a limit, a right, what a text may hold.
     #[error("{path}: {reason}")]

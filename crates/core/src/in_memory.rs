@@ -34,16 +34,12 @@ impl Store for InMemoryStore {
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let files = self.files();
-        let beneath = files.beneath(directory);
-        Ok(beneath.map(|(path, file)| FileEntry::new(path.clone(), file.content.len() as u64)).collect())
+        Ok(self.files().entries(directory).filter(|file| file.path != *directory).collect())
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let mut files = self.files();
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &files.node(path))?;
-        }
+        batch.check_preconditions(|path| Ok(files.node(path)), |path| Ok(files.entries(path).collect()))?;
         let mut edits = Vec::new();
         for change in batch.into_changes() {
             edits.extend(files.plan(change)?);
@@ -75,6 +71,10 @@ impl Files {
             return Node::File(StoredFile::new(file.content.to_vec(), Version::new(file.version.to_be_bytes())));
         }
         if path.is_root() || self.beneath(path).next().is_some() { Node::Directory } else { Node::Absent }
+    }
+
+    fn entries(&self, path: &MemoryPath) -> impl Iterator<Item = FileEntry> {
+        self.at_or_beneath(path).map(|(path, file)| FileEntry::new(path.clone(), file.content.len() as u64))
     }
 
     fn beneath(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &File)> {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod capacity;
 mod command;
 mod context_editing;
 mod definition;
@@ -18,6 +19,7 @@ mod text;
 mod tool;
 mod wire;
 
+pub use capacity::{Capacity, CapacityMeasure, Usage};
 pub use command::{
     Command, CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
     ViewRange,

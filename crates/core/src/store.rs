@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::error::StoreError;
+use crate::capacity::{Capacity, Usage};
+use crate::error::{FailureKind, StoreError};
 use crate::path::MemoryPath;
 
 /// How often what is at a path may be another thing at each look before that is an error.
@@ -51,6 +52,12 @@ const MAX_LOOKS: usize = 1_000;
 ///         }
 ///     }
 ///
+///     /// The file at a path, or those beneath it.
+///     fn within(&self, path: &MemoryPath) -> impl Iterator<Item = FileEntry> {
+///         let within = self.0.iter().filter(move |(file, _)| *file == path || file.is_beneath(path));
+///         within.map(|(file, content)| FileEntry::new(file.clone(), content.len() as u64))
+///     }
+///
 ///     fn change(&mut self, change: Change) -> Result<(), StoreError> {
 ///         change.check(|path| Ok(self.node(path)))?;
 ///         match change {
@@ -78,16 +85,12 @@ const MAX_LOOKS: usize = 1_000;
 ///     }
 ///
 ///     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-///         let files = self.0.lock().unwrap();
-///         let beneath = files.0.iter().filter(|(path, _)| path.is_beneath(directory));
-///         Ok(beneath.map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64)).collect())
+///         Ok(self.0.lock().unwrap().within(directory).filter(|file| file.path != *directory).collect())
 ///     }
 ///
 ///     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
 ///         let mut files = self.0.lock().unwrap();
-///         for (path, expected) in batch.preconditions() {
-///             expected.check(path, &files.node(path))?;
-///         }
+///         batch.check_preconditions(|path| Ok(files.node(path)), |path| Ok(files.within(path).collect()))?;
 ///         let mut changed = files.clone();
 ///         for change in batch.into_changes() {
 ///             changed.change(change)?;
@@ -182,10 +185,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///    be too long is [`StoreError::Path`].
     /// 5. Once it returns `Ok`, the changes survive the end of the process (`[X2]`).
     ///
-    /// [`Expected::check`] checks a precondition, [`Change::check`] all of points 2 to 4 but the length of new paths.
+    /// [`Batch::check_preconditions`] checks the preconditions, [`Change::check`] all of points 2 to 4 but the length of new paths.
     ///
     /// # Errors
-    /// As above; [`StoreError::VersionMismatch`] and [`StoreError::AlreadyExists`] for a precondition that does not hold;
+    /// As above; [`StoreError::VersionMismatch`], [`StoreError::AlreadyExists`] and [`StoreError::OverCapacity`] for a precondition
+    /// that does not hold;
     /// [`StoreError::SymbolicLink`], [`StoreError::NotARegularFile`] (`[P4]`); [`StoreError::Failure`].
     async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
 }
@@ -298,7 +302,7 @@ impl FileEntry {
     }
 }
 
-/// What a precondition asks of a path before the batch. A store calls [`check`](Self::check) rather than matching on it.
+/// What a precondition asks of a path. A store calls [`Batch::check_preconditions`] rather than matching on it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Expected {
@@ -306,6 +310,8 @@ pub enum Expected {
     Absent,
     /// A file is there, at this version.
     Version(Version),
+    /// No more than this is at or beneath the path once the batch is applied (`[X4]`).
+    Capacity(Capacity),
 }
 
 impl Expected {
@@ -313,16 +319,25 @@ impl Expected {
     ///
     /// # Errors
     /// [`StoreError::AlreadyExists`] where the path was to be free, [`StoreError::VersionMismatch`] where the file is
-    /// another or gone.
+    /// another or gone. For a capacity, which depends on the whole batch, [`StoreError::Failure`]: a store that asks no more than
+    /// this must not apply the batch.
     pub fn check(&self, path: &MemoryPath, found: &Node) -> Result<(), StoreError> {
         match (self, found) {
             (Self::Absent, Node::Absent) => Ok(()),
             (Self::Absent, _) => Err(StoreError::AlreadyExists { path: path.clone() }),
             (Self::Version(version), Node::File(file)) if file.version == *version => Ok(()),
             (Self::Version(_), _) => Err(StoreError::VersionMismatch { path: path.clone() }),
+            (Self::Capacity(_), _) => {
+                Err(StoreError::failure(FailureKind::Other, "checking a capacity", CapacityNotJudged))
+            }
         }
     }
 }
+
+/// The store does not limit what it holds.
+#[derive(Debug, thiserror::Error)]
+#[error("the store judges no capacity: it has to call `Batch::check_preconditions`")]
+struct CapacityNotJudged;
 
 /// One change of a [`Batch`].
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -385,6 +400,13 @@ impl Change {
                 refuse_file_above(to, &mut node)?;
                 Expected::Absent.check(to, &node(to)?)
             }
+        }
+    }
+
+    fn written_bytes(&self) -> u64 {
+        match self {
+            Self::Write { content, .. } => content.len() as u64,
+            Self::Remove { .. } | Self::Rename { .. } => 0,
         }
     }
 }
@@ -492,6 +514,33 @@ impl Batch {
     /// The preconditions and the changes by value, for a store over a store that makes another batch of them.
     pub fn into_parts(self) -> (Vec<(MemoryPath, Expected)>, Vec<Change>) {
         (self.preconditions, self.changes)
+    }
+
+    /// Checks the preconditions in their order, as point 1 of [`Store::apply`] says.
+    ///
+    /// # Behavior
+    /// 1. `node` tells what is at a path before the batch, as [`Store::read`] does. The content of a file does not matter.
+    /// 2. `usage` tells how much is at or beneath a path before the batch, whatever is there: collected from the entry of the file
+    ///    that is there, or from those that [`Store::list`] gives. It is asked only where a [`Capacity`] is required, and about the
+    ///    whole directory only where the batch adds to it.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`], [`StoreError::VersionMismatch`] and [`StoreError::OverCapacity`]; those of `node` and `usage`.
+    pub fn check_preconditions(
+        &self,
+        mut node: impl FnMut(&MemoryPath) -> Result<Node, StoreError>,
+        mut usage: impl FnMut(&MemoryPath) -> Result<Usage, StoreError>,
+    ) -> Result<(), StoreError> {
+        for (path, expected) in &self.preconditions {
+            match expected {
+                Expected::Absent | Expected::Version(_) => expected.check(path, &node(path)?)?,
+                Expected::Capacity(capacity) => {
+                    let sized = self.changes.iter().map(|change| (change, change.written_bytes()));
+                    capacity.check(path, sized, &mut usage)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Notes that the batch changes `path`, unless it already changes something that overlaps it.

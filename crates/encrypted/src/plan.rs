@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Change, Expected, MemoryPath, StoreError, Version};
+use memory_tool_core::{Batch, Change, Expected, FileEntry, MemoryPath, StoreError, Usage, Version};
 
 use crate::failure::Failure;
 use crate::id::{ID_BYTES, Id};
 use crate::index::{FileRecord, Index};
 use crate::padding::Padding;
 use crate::plaintext::Plaintext;
+use crate::shared::Sizes;
 
 /// What a file is to hold, shared with the thread that encrypts it.
 pub(crate) type Content = Arc<Plaintext>;
@@ -94,20 +95,38 @@ impl Request {
         self.changes.is_empty()
     }
 
-    /// Plans the batch on an index.
-    pub(crate) fn plan(&self, index: &Index, sealing: Sealing) -> Result<Plan, Refusal> {
+    /// Whether it depends on the sizes of files that it may not change.
+    pub(crate) fn depends_on_sizes(&self) -> bool {
+        self.preconditions.iter().any(|(_, expected)| match expected {
+            Expected::Capacity(capacity) => capacity.bytes.is_some() || capacity.file_bytes.is_some(),
+            _ => false,
+        })
+    }
+
+    /// Plans the batch on an index. The sizes are those of its files, if it depends on them.
+    pub(crate) fn plan(&self, index: &Index, sizes: &Sizes, sealing: Sealing) -> Result<Plan, Refusal> {
         let mut plan = Plan::default();
-        match self.fill(index, sealing, &mut plan) {
+        match self.fill(index, sizes, sealing, &mut plan) {
             Ok(()) => Ok(plan),
             Err(failure) => Err(Refusal { conditions: plan.conditions, failure }),
         }
     }
 
-    fn fill(&self, index: &Index, sealing: Sealing, plan: &mut Plan) -> Result<(), Failure> {
+    fn fill(&self, index: &Index, sizes: &Sizes, sealing: Sealing, plan: &mut Plan) -> Result<(), Failure> {
         for (path, expected) in &self.preconditions {
-            plan.conditions.extend(condition(index, path, expected)?);
+            match expected {
+                Expected::Capacity(capacity) => {
+                    let sized = self.changes.iter().map(|(change, content)| (change, content.len() as u64));
+                    capacity.check(path, sized, |path| Ok(usage(index, sizes, path)))?;
+                }
+                _ => plan.conditions.extend(condition(index, path, expected)?),
+            }
         }
         let Some(data_key) = sealing.data_key else { return Ok(()) };
+        if self.depends_on_sizes() {
+            // Edits of different files leave the index as it is, and would not exclude each other.
+            plan.next_files(index);
+        }
         for (change, content) in &self.changes {
             change.check(|path| Ok(index.node(path)))?;
             match change {
@@ -144,6 +163,11 @@ impl Plan {
     fn next_files(&mut self, index: &Index) -> &mut BTreeMap<MemoryPath, FileRecord> {
         &mut self.next.get_or_insert_with(|| index.clone()).files
     }
+}
+
+/// How much is at or beneath a path.
+fn usage(index: &Index, sizes: &Sizes, path: &MemoryPath) -> Usage {
+    index.at_or_beneath(path).map(|(path, file)| FileEntry::new(path.clone(), sizes.of(file))).collect()
 }
 
 /// What a precondition comes down to in the store beneath, if the index alone does not decide it.

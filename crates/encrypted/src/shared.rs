@@ -238,13 +238,10 @@ impl Shared {
         let sizes = self.sizes_of_ciphertexts().await?;
         let mut entries = Vec::new();
         for (path, file) in index.beneath(directory) {
-            let sealed = sizes.get(&file.id).and_then(|size| size.checked_sub(OVERHEAD_BYTES as u64));
-            let is_whole = sealed.is_some_and(|sealed| file.size.is_none_or(|size| sealed > size));
-            let size = file.size.or(sealed).unwrap_or(0);
-            entries.push(if is_whole && !self.is_damaged_still(index, file).await? {
-                FileEntry::new(path.clone(), size)
+            entries.push(if sizes.may_be_whole(file) && !self.is_damaged_still(index, file).await? {
+                FileEntry::new(path.clone(), sizes.of(file))
             } else {
-                FileEntry::damaged(path.clone(), size)
+                FileEntry::damaged(path.clone(), sizes.of(file))
             });
         }
         Ok(entries)
@@ -277,9 +274,39 @@ impl Shared {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn sizes_of_ciphertexts(&self) -> Result<BTreeMap<Id, u64>, Failure> {
+    /// The sizes of these files, if not of others.
+    pub(crate) async fn sizes(&self, mut files: impl Iterator<Item = &FileRecord>) -> Result<Sizes, Failure> {
+        if files.all(|file| file.size.is_some()) {
+            return Ok(Sizes::default());
+        }
+        self.sizes_of_ciphertexts().await
+    }
+
+    async fn sizes_of_ciphertexts(&self) -> Result<Sizes, Failure> {
         let stored = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
-        Ok(stored.into_iter().filter_map(|file| Some((id_of(&file.path)?, file.size))).collect())
+        Ok(Sizes(stored.into_iter().filter_map(|file| Some((id_of(&file.path)?, file.size))).collect()))
+    }
+}
+
+/// The sizes of ciphertexts, as far as they are needed to tell those of files.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes(BTreeMap<Id, u64>);
+
+impl Sizes {
+    /// The size of a file in bytes. One whose ciphertext is gone or too short has 0: so it can be seen, and removed.
+    pub(crate) fn of(&self, file: &FileRecord) -> u64 {
+        file.size.or_else(|| self.of_sealed(file)).unwrap_or(0)
+    }
+
+    /// Whether the ciphertext is there, and long enough for what the index says of it.
+    fn may_be_whole(&self, file: &FileRecord) -> bool {
+        // What is padded has one byte more at the least.
+        self.of_sealed(file).is_some_and(|sealed| file.size.is_none_or(|size| sealed > size))
+    }
+
+    /// The length of what is encrypted, with its padding.
+    fn of_sealed(&self, file: &FileRecord) -> Option<u64> {
+        self.0.get(&file.id)?.checked_sub(OVERHEAD_BYTES as u64)
     }
 }
 

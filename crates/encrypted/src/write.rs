@@ -16,7 +16,7 @@ use crate::padding::Padding;
 use crate::patience::Patience;
 use crate::plaintext::Plaintext;
 use crate::plan::{Condition, Content, Plan, PlannedWrite, Refusal, Request, Sealing};
-use crate::shared::{Shared, Stored};
+use crate::shared::{Shared, Sizes, Stored};
 use crate::snapshot::Snapshot;
 
 /// What became of one attempt.
@@ -39,7 +39,8 @@ impl Shared {
         loop {
             let key = self.write_key(&request, &snapshot.index, &mut fresh_key).await?;
             let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
-            match request.plan(&snapshot.index, sealing) {
+            let sizes = self.sizes_for(&request, &snapshot.index).await?;
+            match request.plan(&snapshot.index, &sizes, sealing) {
                 Ok(plan) => match self.attempt(&snapshot, plan, key, &missing).await {
                     Ok(Attempt::Done) => return Ok(()),
                     Ok(Attempt::Stale) => {}
@@ -62,6 +63,12 @@ impl Shared {
             patience.pause().await?;
             snapshot = self.snapshot().await?;
         }
+    }
+
+    /// The sizes of the files, where they matter to the request. They are of a moment after the index was read: as long as it holds,
+    /// nobody who counts them has changed one.
+    async fn sizes_for(&self, request: &Request, index: &Index) -> Result<Sizes, Failure> {
+        if request.depends_on_sizes() { self.sizes(index.files.values()).await } else { Ok(Sizes::default()) }
     }
 
     /// The data key to write with, where there is something to write.

@@ -9,6 +9,7 @@ mod layout;
 mod lock;
 mod step;
 mod store;
+mod tally;
 mod transaction;
 mod tree;
 

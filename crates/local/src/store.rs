@@ -1,7 +1,7 @@
 //! [`LocalStore`]: the store, which runs the work on files off the async threads.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -14,6 +14,7 @@ use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
 use crate::lock::{Lock, Mode};
+use crate::tally::Tallies;
 use crate::transaction::Transaction;
 use crate::tree::Tree;
 
@@ -57,6 +58,8 @@ const READERS: usize = 4;
 #[derive(Debug)]
 struct Files {
     layout: Layout,
+    /// Locked by who holds the lock of the store, and for as long.
+    tallies: Mutex<Tallies>,
     lock_timeout: Duration,
 }
 
@@ -80,7 +83,7 @@ impl LocalStore {
         let layout = spawn_blocking(move || Layout::open(&path)).await.unwrap_or_else(|error| Err(error.into()));
         let layout = layout.map_err(|source| OpenError { base, source })?;
         Ok(Self {
-            files: Arc::new(Files { layout, lock_timeout }),
+            files: Arc::new(Files { layout, tallies: Mutex::default(), lock_timeout }),
             turns: Turns { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
         })
     }
@@ -125,13 +128,22 @@ impl Store for LocalStore {
         let applying = spawn_blocking(move || {
             let _turn = turn;
             let _lock = files.lock(Mode::Exclusive, deadline)?;
-            Transaction::begin(&files.layout)?.apply(&batch)
+            let mut tallies = files.tallies();
+            Transaction::begin(&files.layout)?.apply(&batch, &mut tallies)
         });
         applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }
 }
 
 impl Files {
+    fn tallies(&self) -> MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(|poisoned| {
+            let mut tallies = poisoned.into_inner();
+            tallies.forget(); // the holder panicked, perhaps before it made what it had counted
+            tallies
+        })
+    }
+
     /// When an operation that begins now gives up waiting; `None` where that is beyond all time.
     fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.lock_timeout)

@@ -3,13 +3,14 @@
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, Change, MemoryPath, Node, StoreError};
+use memory_tool_core::{Batch, Change, Expected, MemoryPath, Node, StoreError};
 
 use crate::disk;
 use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
 use crate::step::{Step, will_pass};
+use crate::tally::Tallies;
 use crate::tree::{Descent, Place, Tree};
 
 /// The files of a store while its lock is held exclusively.
@@ -34,42 +35,63 @@ impl<'a> Transaction<'a> {
     }
 
     /// Applies the batch.
-    pub(crate) fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
-        let applied = self.check_and_perform(batch);
+    pub(crate) fn apply(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
+        tallies.refresh(&self.private);
+        let applied = self.check_and_perform(batch, tallies);
+        if applied.is_err() {
+            tallies.forget();
+        }
         if journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
             self.sweep_staging();
         }
         applied
     }
 
-    fn check_and_perform(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn check_and_perform(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
         let steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
-        self.check(batch)?;
+        self.check(batch, tallies)?;
         for (change, step) in batch.changes().iter().zip(&steps) {
             self.stage(change, step)?;
         }
         match steps.as_slice() {
             [] => Ok(()),
-            [step] => step.perform(self),
+            [step] => {
+                tallies.note(&self.private, &self.tree, batch.changes())?;
+                step.perform(self)
+            }
             steps => {
                 // Flushing the contents took its time, in which a program that takes no lock may have changed the files. A
                 // single step sees that itself.
-                self.check(batch)?;
+                self.check(batch, tallies)?;
+                tallies.note(&self.private, &self.tree, batch.changes())?;
                 self.perform_through_journal(steps)
             }
         }
     }
 
     /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
-    fn check(&self, batch: &Batch) -> Result<(), StoreError> {
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &self.tree.read(path)?)?;
+    fn check(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
+        match self.check_preconditions(batch, tallies) {
+            // Another program may have made room.
+            Err(StoreError::OverCapacity { .. }) if tallies.forget() => self.check_preconditions(batch, tallies)?,
+            checked => checked?,
         }
         batch.changes().iter().try_for_each(|change| match change {
             Change::Write { path, .. } => self.check_write(path),
             Change::Remove { path } => self.check_exists(path),
             Change::Rename { from, to } => self.check_rename(from, to),
         })
+    }
+
+    fn check_preconditions(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
+        let is_limited = |path: &MemoryPath| {
+            let mut required = batch.preconditions().iter();
+            required.any(|(limited, expected)| limited == path && matches!(expected, Expected::Capacity(_)))
+        };
+        batch.check_preconditions(
+            |path| self.tree.read(path),
+            |path| if is_limited(path) { tallies.usage(&self.tree, path) } else { self.tree.usage(path) },
+        )
     }
 
     fn check_write(&self, path: &MemoryPath) -> Result<(), StoreError> {
@@ -222,7 +244,7 @@ mod tests {
         let layout = Layout::open(base).unwrap();
         for name in ["edited", "removed/a/b", "moved/c"] {
             let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec()).unwrap();
-            Transaction::begin(&layout).unwrap().apply(&batch).unwrap();
+            Transaction::begin(&layout).unwrap().apply(&batch, &mut Tallies::default()).unwrap();
         }
         layout
     }
@@ -359,7 +381,7 @@ mod tests {
     fn an_empty_batch_leaves_no_journal() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
-        Transaction::begin(&layout).unwrap().apply(&Batch::new()).unwrap();
+        Transaction::begin(&layout).unwrap().apply(&Batch::new(), &mut Tallies::default()).unwrap();
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap());
     }
 
@@ -369,7 +391,7 @@ mod tests {
         let layout = store(base.path());
         let before = contents(&layout);
         let refused = batch().remove(path("/memories/missing")).unwrap();
-        let error = Transaction::begin(&layout).unwrap().apply(&refused).unwrap_err();
+        let error = Transaction::begin(&layout).unwrap().apply(&refused, &mut Tallies::default()).unwrap_err();
         assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
         assert_eq!(contents(&layout), before);
     }

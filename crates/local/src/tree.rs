@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry, ReadDir};
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, StoreError, StoredFile, Version};
+use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, StoreError, StoredFile, Usage, Version};
 use sha2::{Digest, Sha256};
 
 use crate::disk::{self, Child};
@@ -117,6 +117,19 @@ impl Tree {
     pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
         let start = Pending { path: directory.clone(), parent: None };
         Walk { tree: self, start: directory.clone(), pending: vec![start], current: None }
+    }
+
+    /// How much is at or beneath `path`.
+    pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        match self.find(path)? {
+            Place::Absent => Ok(Usage::default()),
+            Place::Directory => self.files_beneath(path).collect(),
+            Place::File { parent } => {
+                let found =
+                    disk::metadata(&parent, name_of(path)).map_err(|error| failed("looking up a size", error))?;
+                Ok(found.into_iter().map(|metadata| FileEntry::new(path.clone(), metadata.len())).collect())
+            }
+        }
     }
 
     /// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).

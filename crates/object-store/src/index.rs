@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use memory_tool_core::{Batch, Change, MemoryPath, Node, StoreError, StoredFile, Version};
+use memory_tool_core::{Batch, Change, FileEntry, MemoryPath, Node, StoreError, StoredFile, Usage, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
@@ -193,11 +193,14 @@ impl Index {
         }
     }
 
+    /// How much is at or beneath a path.
+    fn usage(&self, path: &MemoryPath) -> Usage {
+        self.at_or_beneath(path).map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect()
+    }
+
     /// The steps of a batch, which may be made: all checks are behind them.
     pub(crate) fn plan(&self, batch: &Batch) -> Result<Vec<Edit>, StoreError> {
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &self.node(path))?;
-        }
+        batch.check_preconditions(|path| Ok(self.node(path)), |path| Ok(self.usage(path)))?;
         let mut edits = Vec::new();
         for (number, change) in batch.changes().iter().enumerate() {
             change.check(|path| Ok(self.node(path)))?;
@@ -211,19 +214,18 @@ impl Index {
     }
 
     fn plan_removal<'a>(&'a self, path: &'a MemoryPath) -> impl Iterator<Item = Edit> {
-        self.at_or_beneath(path).map(|path| Edit::Remove { path: path.clone() })
+        self.at_or_beneath(path).map(|(path, _)| Edit::Remove { path: path.clone() })
     }
 
     fn plan_rename(&self, from: &MemoryPath, to: &MemoryPath, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
-        for path in self.at_or_beneath(from) {
+        for (path, _) in self.at_or_beneath(from) {
             edits.push(Edit::Move { from: path.clone(), to: path.rebase(from, to)? });
         }
         Ok(())
     }
 
-    fn at_or_beneath<'a>(&'a self, path: &'a MemoryPath) -> impl Iterator<Item = &'a MemoryPath> {
-        let itself = self.files.get_key_value(path).map(|(path, _)| path);
-        itself.into_iter().chain(self.beneath(path).map(|(path, _)| path))
+    fn at_or_beneath<'a>(&'a self, path: &'a MemoryPath) -> impl Iterator<Item = (&'a MemoryPath, &'a FileRecord)> {
+        self.files.get_key_value(path).into_iter().chain(self.beneath(path))
     }
 
     /// The index after a write. `record` gives the file for a change of the batch, made at a revision.

@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod audit;
+mod limits;
 mod observation;
 mod scopes;
 mod screening;
@@ -10,6 +11,9 @@ pub use audit::{
     Actor, ActorError, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditTrail,
     AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
     JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
+};
+pub use limits::{
+    DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, Limits,
 };
 pub use observation::{ObservedStore, ObservedTool};
 pub use scopes::{

@@ -40,7 +40,10 @@ impl Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::Refused(error)
+        match error {
+            StoreError::Failure { kind, source, .. } => Self::Failed { kind, source },
+            refusal => Self::Refused(refusal),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, FailureKind, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, StoreError, StoredFile, Version,
+    Change, FailureKind, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, StoreError, StoredFile, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -91,6 +91,22 @@ impl Files<'_> {
             }
         }
         Ok(entries)
+    }
+
+    /// How much is at or beneath the path. One statement, which reads no content.
+    pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, Failure> {
+        const USAGE: &str = concat!(
+            "SELECT count(*), coalesce(sum(size), 0), ",
+            // The names of a path are what its slashes begin, but the first, which begins `/memories`.
+            "coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 FROM file WHERE ",
+            at_or_beneath!()
+        );
+        let mut statement = self.connection.prepare_cached(USAGE)?;
+        let mut rows = statement.query((self.store.as_str(), path.as_str()))?;
+        match rows.next()? {
+            Some(row) => Ok(Usage::new(size(row.get(0)?)?, size(row.get(1)?)?, size(row.get(2)?)?)),
+            None => Ok(Usage::default()), // never: an aggregate is one row
+        }
     }
 
     /// Makes one change, within a transaction that holds the write lock.

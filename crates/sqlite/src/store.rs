@@ -133,16 +133,18 @@ impl Store for SqliteStore {
     }
 }
 
+const CHECKING: &str = "checking what a batch requires";
+
 /// Applies the batch in one transaction, which is undone where this returns before its end.
 fn apply(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result<(), Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     schema::refuse_newer(&transaction)?;
     let files = Files { connection: &transaction, store };
-    let (preconditions, changes) = batch.into_parts();
-    for (path, expected) in &preconditions {
-        expected.check(path, &files.read_version(path)?)?;
-    }
-    for change in changes {
+    batch.check_preconditions(
+        |path| files.read_version(path).map_err(|failure| failure.during(CHECKING)),
+        |path| files.usage(path).map_err(|failure| failure.during(CHECKING)),
+    )?;
+    for change in batch.into_changes() {
         files.change(change)?;
     }
     transaction.commit().map_err(Failure::of_commit)

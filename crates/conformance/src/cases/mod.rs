@@ -12,6 +12,7 @@ use crate::subject::Subject;
 
 mod bytes;
 mod cancellation;
+mod capacity;
 mod disk;
 mod interruption;
 mod place;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
         disk::CASES,
         cancellation::CASES,
         store::CASES,
+        capacity::CASES,
         tool::CASES,
         scopes::CASES,
         sealed::CASES,

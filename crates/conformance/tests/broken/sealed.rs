@@ -261,9 +261,11 @@ impl Store for SealedStore {
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let mut count = self.place.turn.lock().await;
         let opened = self.opened().await?;
-        for (path, expected) in batch.preconditions() {
-            expected.check(path, &self.node(&opened, path)?)?;
-        }
+        let usage = |path: &MemoryPath| {
+            let within = messages(&opened).filter(|(file, _)| is_within(file, path));
+            Ok(within.map(|(file, content)| FileEntry::new(file.clone(), content.len() as u64)).collect())
+        };
+        batch.check_preconditions(|path| self.node(&opened, path), usage)?;
         let mut seal = |path: &MemoryPath, content: &[u8]| {
             *count += 1;
             self.seal(path, content, *count)

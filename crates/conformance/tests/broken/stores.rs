@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, Capacity, CapacityMeasure, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store,
+    StoreError, StoredFile, Usage, Version,
 };
 use tokio::time::sleep;
 
@@ -24,6 +25,9 @@ faults! {
     "caches-reads" CachesReads,
     "changes-come-first" ChangesComeFirst,
     "checks-then-acts" ChecksThenActs,
+    "counts-none-replaced" CountsNoneReplaced,
+    "counts-the-whole-store" CountsTheWholeStore,
+    "counts-then-writes" CountsThenWrites,
     "cuts-at-nul" CutsAtNul,
     "decodes-names" DecodesNames,
     "deletes-nothing" DeletesNothing,
@@ -34,6 +38,7 @@ faults! {
     "folds-ligatures" FoldsLigatures,
     "forgets-when-reopened" ForgetsWhenReopened,
     "hides-dot-files" HidesDotFiles,
+    "ignores-capacities" IgnoresCapacities,
     "ignores-other-preconditions" IgnoresOtherPreconditions,
     "keeps-empty-directories" KeepsEmptyDirectories,
     "lets-files-have-files-beneath" LetsFilesHaveFilesBeneath,
@@ -42,7 +47,9 @@ faults! {
     "lists-one-page" ListsOnePage,
     "last-precondition-first" LastPreconditionFirst,
     "loses-updates" LosesUpdates,
+    "measures-no-depth" MeasuresNoDepth,
     "moves-half-a-directory" MovesHalfADirectory,
+    "refuses-all-that-is-over" RefusesAllThatIsOver,
     "refuses-an-empty-batch" RefusesAnEmptyBatch,
     "refuses-renames-close-by" RefusesRenamesCloseBy,
     "removes-by-pattern" RemovesByPattern,
@@ -180,6 +187,10 @@ impl MapStore {
             preconditions.reverse();
         }
         for (path, expected) in preconditions {
+            if let Expected::Capacity(capacity) = expected {
+                self.check_capacity(files, path, *capacity, batch)?;
+                continue;
+            }
             let is_ignored = match expected {
                 Expected::Version(_) if self.has(Fault::LosesUpdates) => true,
                 Expected::Absent if self.has(Fault::AbsenceMeansNoFile) => !files.files.contains_key(&self.key(path)),
@@ -190,6 +201,50 @@ impl MapStore {
             }
         }
         Ok(())
+    }
+
+    fn check_capacity(
+        &self,
+        files: &Files,
+        directory: &MemoryPath,
+        capacity: Capacity,
+        batch: &Batch,
+    ) -> Result<(), StoreError> {
+        if self.has(Fault::IgnoresCapacities) {
+            return Ok(());
+        }
+        let usage = |path: &MemoryPath| self.usage(files, path, directory);
+        let (held, most) = (usage(directory).files, capacity.files.unwrap_or(u64::MAX));
+        if self.has(Fault::RefusesAllThatIsOver) && held > most {
+            let path = directory.clone();
+            let measure = CapacityMeasure::Files;
+            return Err(StoreError::OverCapacity { path, measure, limit: most, asked: held, left: 0 });
+        }
+        let sized = batch.changes().iter().map(|change| match change {
+            Change::Write { content, .. } => (change, self.size(content)),
+            _ => (change, 0),
+        });
+        capacity.check(directory, sized, |path| Ok(usage(path)))
+    }
+
+    fn usage(&self, files: &Files, path: &MemoryPath, directory: &MemoryPath) -> Usage {
+        let is_counted = |file: &MemoryPath| match self.fault {
+            Some(Fault::CountsTheWholeStore) if path == directory => true,
+            Some(Fault::CountsNoneReplaced) if path != directory => false,
+            _ => file == path || file.is_beneath(path),
+        };
+        let counted = files.files.iter().filter(|(file, _)| is_counted(file));
+        let usage: Usage =
+            counted.map(|(file, (content, _))| FileEntry::new(file.clone(), self.size(content))).collect();
+        let depth = if self.has(Fault::MeasuresNoDepth) { 0 } else { usage.depth };
+        Usage::new(usage.files, usage.bytes, depth)
+    }
+
+    fn size(&self, content: &[u8]) -> u64 {
+        match self.fault {
+            Some(Fault::SizesInCharacters) => String::from_utf8_lossy(content).chars().count() as u64,
+            _ => content.len() as u64,
+        }
     }
 
     fn change(&self, files: &mut Files, change: Change) -> Result<(), StoreError> {
@@ -362,13 +417,9 @@ impl Store for MapStore {
             }
             _ => file.is_beneath(&directory),
         };
-        let size = |content: &[u8]| match self.fault {
-            Some(Fault::SizesInCharacters) => String::from_utf8_lossy(content).chars().count() as u64,
-            _ => content.len() as u64,
-        };
         let files = self.files();
         let beneath = files.files.iter().filter(|(file, _)| is_beneath(file));
-        let entries = beneath.map(|(file, (content, _))| FileEntry::new(file.clone(), size(content)));
+        let entries = beneath.map(|(file, (content, _))| FileEntry::new(file.clone(), self.size(content)));
         Ok(entries.take(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX }).collect())
     }
 
@@ -380,6 +431,15 @@ impl Store for MapStore {
             }
             Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
             Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,
+            Some(Fault::CountsThenWrites) => {
+                self.check(&self.files(), &batch)?;
+                sleep(WINDOW).await;
+                let mut files = self.files();
+                let mut changed = files.clone();
+                self.apply_to(&mut changed, without_capacities(batch))?;
+                *files = changed;
+                Ok(())
+            }
             Some(Fault::ChecksThenActs) => {
                 let mut changed = self.files().clone();
                 self.apply_to(&mut changed, batch)?;
@@ -396,6 +456,18 @@ impl Store for MapStore {
             }
         }
     }
+}
+
+fn without_capacities(batch: Batch) -> Batch {
+    let (preconditions, changes) = batch.into_parts();
+    let others = preconditions.into_iter().filter(|(_, expected)| !matches!(expected, Expected::Capacity(_)));
+    let batch = others.fold(Batch::new(), |batch, (path, expected)| batch.require(path, expected));
+    let add = |batch: Batch, change| match change {
+        Change::Write { path, content } => batch.write(path, content),
+        Change::Remove { path } => batch.remove(path),
+        Change::Rename { from, to } => batch.rename(from, to),
+    };
+    changes.into_iter().try_fold(batch, add).unwrap()
 }
 
 fn is_hidden(file: &MemoryPath) -> bool {

@@ -24,6 +24,7 @@ pub(crate) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome
         Err(StoreError::NotADirectory { .. }) => "not_a_directory",
         Err(StoreError::SymbolicLink { .. }) => "symbolic_link",
         Err(StoreError::NotARegularFile { .. }) => "not_a_regular_file",
+        Err(StoreError::OverCapacity { .. }) => "over_capacity",
         Err(StoreError::Refused { .. }) => "refused",
         Err(StoreError::Path(_)) => "path",
         Err(StoreError::InvalidBatch(_)) => "invalid_batch",

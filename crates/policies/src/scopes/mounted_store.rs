@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 
 use super::read_only_store;
 use super::relocation::{Precondition, Relocated, cut_at_root};
@@ -27,6 +27,9 @@ use super::relocation::{Precondition, Relocated, cut_at_root};
 ///    them fails.
 /// 6. What a store holds where another one is mounted, or as a file above a mount point, is hidden. So is a file in a mounted
 ///    store whose path would be longer here than a path may be; no rename here makes one so.
+///
+/// 7. A [capacity](memory_tool_core::Capacity) of a directory that is kept in several stores is a failure, as nobody could judge it
+///    in one step: limit each store by itself, before it is mounted.
 ///
 /// Everything that is refused is [`StoreError::Refused`] with a reason that the model reads, before anything is looked at.
 ///
@@ -149,6 +152,18 @@ impl MountedStore {
         refused(path, format!("{fixed} cannot be replaced, renamed or deleted"))
     }
 
+    /// Refuses to judge together what is in several stores: they do not change in one step. It is a mistake of the program, so it
+    /// is for the operator.
+    fn refuse_capacity_across(&self, directory: &MemoryPath) -> Result<(), StoreError> {
+        match self.mounted.iter().find(|mount| mount.point().is_beneath(directory)) {
+            None => Ok(()),
+            Some(mount) => {
+                let cause = CapacityAcrossMounts { directory: directory.clone(), point: mount.point().clone() };
+                Err(StoreError::failure(FailureKind::Other, "checking a capacity", cause))
+            }
+        }
+    }
+
     fn refuse_rename_across(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         if self.owner(from).point() == self.owner(to).point() {
             return Ok(());
@@ -258,8 +273,11 @@ impl Store for MountedStore {
         }
         let (mut preconditions, changes) = batch.into_parts();
         let unmet = cut_at_root(&mut preconditions);
-        for (path, _) in &preconditions {
-            self.refuse_fixed(path)?;
+        for (path, expected) in &preconditions {
+            match expected {
+                Expected::Capacity(_) => self.refuse_capacity_across(path)?,
+                _ => self.refuse_fixed(path)?,
+            }
         }
         match unmet {
             None => self.apply_parts(preconditions, changes).await,
@@ -305,6 +323,16 @@ impl MountedStoreBuilder {
         }
         Ok(MountedStore { root, mounted })
     }
+}
+
+/// A capacity of a directory that is kept in several stores.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{directory} is kept in several stores, {point} in one of its own: limit each store by itself, before it is mounted"
+)]
+struct CapacityAcrossMounts {
+    directory: MemoryPath,
+    point: MemoryPath,
 }
 
 /// Why a [`MountedStore`] cannot be built.

@@ -54,10 +54,12 @@ impl<S: Store> Relocated<S> {
 }
 
 /// Where the inner store has no root of its own, what a batch requires of the root is judged by this instead: how it fails,
-/// with that precondition and all after it taken away. The ones before it are still to be looked at.
+/// with that precondition and all after it taken away. The ones before it are still to be looked at. A capacity of the root is one
+/// of what is beneath it, which the inner store judges.
 pub(crate) fn cut_at_root(preconditions: &mut Vec<Precondition>) -> Option<StoreError> {
     let (index, error) = preconditions.iter().enumerate().find_map(|(index, (path, expected))| {
-        let unmet = if path.is_root() { expected.check(path, &Node::Directory).err() } else { None };
+        let is_judged_here = path.is_root() && !matches!(expected, Expected::Capacity(_));
+        let unmet = if is_judged_here { expected.check(path, &Node::Directory).err() } else { None };
         unmet.map(|error| (index, error))
     })?;
     preconditions.truncate(index);
@@ -129,6 +131,9 @@ impl Relocation {
             StoreError::NotADirectory { path } => StoreError::NotADirectory { path: outer(path) },
             StoreError::SymbolicLink { path } => StoreError::SymbolicLink { path: outer(path) },
             StoreError::NotARegularFile { path } => StoreError::NotARegularFile { path: outer(path) },
+            StoreError::OverCapacity { path, measure, limit, asked, left } => {
+                StoreError::OverCapacity { path: outer(path), measure, limit, asked, left }
+            }
             StoreError::Refused { path, reason } => {
                 StoreError::Refused { path: outer(path), reason: self.text_to_outer(&reason) }
             }

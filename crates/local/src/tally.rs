@@ -1,0 +1,137 @@
+//! [`Tallies`]: how much lies beneath directories, kept from one batch to the next, so that not each of them has to count it anew.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+use cap_std::fs::Dir;
+use memory_tool_core::{Change, MemoryPath, StoreError, Usage};
+
+use crate::disk;
+use crate::failure::failed;
+use crate::tree::Tree;
+
+/// Holds the stamp, where somebody keeps tallies.
+const STAMP: &str = "stamp";
+
+/// How long a tally is good for: what other programs put there, which leave no stamp, is counted by then.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+
+/// How many directories are kept. A store has one or, with a limit for each tenant, one for each of them.
+const MOST_DIRECTORIES: usize = 1_000;
+
+/// What this process counted, for as long as no other changes the store.
+///
+/// Whoever is about to change it leaves a stamp of its own first, while it holds the lock. So where the stamp is the one that was left
+/// here, no other process has made a change since, or a part of one.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    stamp: Option<Vec<u8>>,
+    by_directory: BTreeMap<MemoryPath, Tally>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    usage: Usage,
+    counted: Instant,
+}
+
+impl Tallies {
+    /// Forgets what may not be true any more. Comes first in each transaction.
+    pub(crate) fn refresh(&mut self, private: &Dir) {
+        if self.by_directory.is_empty() {
+            return;
+        }
+        let stamp = disk::read_file(private, STAMP).ok();
+        if stamp.is_none() || stamp != self.stamp {
+            self.forget();
+        }
+        self.by_directory.retain(|_, tally| tally.counted.elapsed() < GOOD_FOR);
+    }
+
+    /// Forgets everything, and says whether there was anything to forget.
+    pub(crate) fn forget(&mut self) -> bool {
+        !std::mem::take(&mut self.by_directory).is_empty()
+    }
+
+    /// How much is at or beneath a limited directory.
+    pub(crate) fn usage(&mut self, tree: &Tree, directory: &MemoryPath) -> Result<Usage, StoreError> {
+        if let Some(tally) = self.by_directory.get(directory) {
+            return Ok(tally.usage);
+        }
+        let usage = tree.usage(directory)?;
+        if self.by_directory.len() == MOST_DIRECTORIES {
+            self.forget();
+        }
+        self.by_directory.insert(directory.clone(), Tally { usage, counted: Instant::now() });
+        Ok(usage)
+    }
+
+    /// Counts the changes, which are about to be made, and leaves the stamp that says so.
+    pub(crate) fn note(&mut self, private: &Dir, tree: &Tree, changes: &[Change]) -> Result<(), StoreError> {
+        for change in changes {
+            self.count(tree, change)?;
+        }
+        let stamp = disk::temporary_name().into_bytes();
+        match leave_stamp(private, &stamp, self.by_directory.is_empty()) {
+            Ok(()) => self.stamp = Some(stamp),
+            // Without a stamp nobody trusts a tally.
+            Err(error) => {
+                self.forget();
+                remove_stamp(private).map_err(|_| failed("noting a change", error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, tree: &Tree, change: &Change) -> Result<(), StoreError> {
+        if self.by_directory.is_empty() {
+            return Ok(());
+        }
+        match change {
+            Change::Write { path, content } => {
+                let replaced = tree.usage(path)?;
+                let written = Usage::new(1, content.len() as u64, path.segments().count() as u64);
+                self.adjust(path, written, replaced);
+            }
+            Change::Remove { path } => {
+                let removed = tree.usage(path)?;
+                self.adjust(path, Usage::default(), removed);
+            }
+            Change::Rename { from, to } => {
+                self.by_directory.retain(|directory, _| {
+                    let holds = |path: &MemoryPath| path.is_beneath(directory);
+                    holds(from) && holds(to) || !directory.overlaps(from) && !directory.overlaps(to)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what comes and what goes at a path. What is replaced or removed together with a directory is no longer known.
+    fn adjust(&mut self, path: &MemoryPath, comes: Usage, goes: Usage) {
+        self.by_directory.retain(|directory, _| path.is_beneath(directory) || !path.overlaps(directory));
+        for (_, tally) in self.by_directory.iter_mut().filter(|(directory, _)| path.is_beneath(directory)) {
+            let before = tally.usage;
+            let files = (before.files + comes.files).saturating_sub(goes.files);
+            let bytes = (before.bytes + comes.bytes).saturating_sub(goes.bytes);
+            // Perhaps nothing lies as deep any more. Before a batch is refused for it, that is counted anew.
+            tally.usage = Usage::new(files, bytes, before.depth.max(comes.depth));
+        }
+    }
+}
+
+/// Leaves a stamp where there is one already, or where it is needed for a tally.
+fn leave_stamp(private: &Dir, stamp: &[u8], only_over_another: bool) -> io::Result<()> {
+    if only_over_another && disk::metadata(private, STAMP)?.is_none() {
+        return Ok(());
+    }
+    disk::open_lock_file(private, STAMP)?.write_all(stamp)
+}
+
+fn remove_stamp(private: &Dir) -> io::Result<()> {
+    match private.remove_file(STAMP) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

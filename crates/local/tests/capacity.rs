@@ -1,0 +1,96 @@
+//! `[X4]`: what lies beneath a directory is not counted anew for each batch, and the count is right all the same.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+
+use memory_tool_core::{Batch, Capacity, Expected, MemoryPath, Store, StoreError};
+use memory_tool_local::LocalStore;
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+fn write(file: &str) -> Batch {
+    Batch::new().write(path(file), b"text".to_vec()).unwrap()
+}
+
+/// The store after this batch has at most two files. Whether it was applied.
+async fn fits(store: &LocalStore, batch: Batch) -> bool {
+    let two = Expected::Capacity(Capacity::new().with_files(2));
+    match store.apply(batch.require(MemoryPath::root(), two)).await {
+        Ok(()) => true,
+        Err(StoreError::OverCapacity { limit: 2, asked: 3, left: 0, .. }) => false,
+        Err(error) => unreachable!("{error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_change_of_this_store_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    assert!(fits(&store, write("/memories/d/a")).await);
+    assert!(fits(&store, write("/memories/b")).await);
+    assert!(fits(&store, write("/memories/b")).await);
+    assert!(!fits(&store, write("/memories/c")).await);
+    store.apply(Batch::new().remove(path("/memories/d")).unwrap()).await.unwrap();
+    assert!(fits(&store, write("/memories/c/c")).await);
+    store.apply(Batch::new().rename(path("/memories/c"), path("/memories/e")).unwrap()).await.unwrap();
+    assert!(!fits(&store, write("/memories/f")).await);
+    store.apply(Batch::new().remove(MemoryPath::root()).unwrap()).await.unwrap();
+    assert!(fits(&store, write("/memories/a").write(path("/memories/b"), Vec::new()).unwrap()).await);
+    assert!(!fits(&store, write("/memories/c")).await);
+}
+
+#[tokio::test]
+async fn what_another_session_writes_is_counted_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    assert!(fits(&store, write("/memories/a")).await);
+    let other = LocalStore::open(directory.path()).await.unwrap();
+    other.apply(write("/memories/b")).await.unwrap();
+    assert!(!fits(&store, write("/memories/c")).await);
+    assert!(!fits(&other, write("/memories/c")).await);
+    other.apply(Batch::new().remove(path("/memories/b")).unwrap()).await.unwrap();
+    assert!(fits(&store, write("/memories/c")).await);
+    assert!(!fits(&other, write("/memories/d")).await);
+}
+
+#[tokio::test]
+async fn a_batch_is_not_refused_for_what_a_person_has_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    assert!(fits(&store, write("/memories/a")).await && fits(&store, write("/memories/b")).await);
+    fs::remove_file(directory.path().join("memories/a")).unwrap();
+    assert!(fits(&store, write("/memories/c")).await);
+}
+
+/// Where nothing is limited, no stamp is kept: it would cost each change something.
+#[tokio::test]
+async fn a_stamp_is_left_only_where_somebody_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let stamp = directory.path().join(".memory-tool/stamp");
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    store.apply(write("/memories/a")).await.unwrap();
+    assert!(!stamp.exists());
+    assert!(fits(&store, write("/memories/b")).await);
+    let first = fs::read(&stamp).unwrap();
+    store.apply(write("/memories/a")).await.unwrap();
+    assert_ne!(fs::read(&stamp).unwrap(), first);
+}
+
+/// Others would go on with what they counted before it.
+#[tokio::test]
+async fn a_change_that_can_leave_no_stamp_is_not_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let stamp = directory.path().join(".memory-tool/stamp");
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    assert!(fits(&store, write("/memories/a")).await);
+    fs::remove_file(&stamp).unwrap();
+    fs::create_dir(&stamp).unwrap();
+    let refused = store.apply(write("/memories/b")).await;
+    assert!(matches!(refused, Err(StoreError::Failure { .. })), "{refused:?}");
+    fs::remove_dir(&stamp).unwrap();
+    assert!(fits(&store, write("/memories/b")).await);
+    assert!(!fits(&store, write("/memories/c")).await);
+}
