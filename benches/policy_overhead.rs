@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use memory_tool_core::{Engine, MemoryPath, MemoryTool, Store};
 use memory_tool_local::LocalStore;
-use memory_tool_policies::{LimitedStore, Limits, ObservedStore, ReadOnlyStore, Scope, ScopedStore};
+use memory_tool_policies::{
+    Actor, AuditedStore, JsonLinesLog, LimitedStore, Limits, ObservedStore, ReadOnlyStore, Scope, ScopedStore,
+};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -40,6 +42,12 @@ const POLICIES: &[Policy] = &[
         allows_edits: true,
     },
     Policy {
+        name: "audit log",
+        over: |store| Box::new(AuditedStore::new(store, audit_log(), Actor::from_trusted_name("benchmark").unwrap())),
+        directory: MemoryPath::root,
+        allows_edits: true,
+    },
+    Policy {
         name: "read-only",
         over: |store| Box::new(ReadOnlyStore::new(store)),
         directory: MemoryPath::root,
@@ -61,6 +69,11 @@ const POLICIES: &[Policy] = &[
 
 fn scope() -> Scope {
     Scope::from_trusted_name("benchmark").unwrap()
+}
+
+/// On the disk that the store is on.
+fn audit_log() -> JsonLinesLog {
+    futures::executor::block_on(JsonLinesLog::open(target_directory().join("policy_overhead.jsonl"))).unwrap()
 }
 
 fn main() {

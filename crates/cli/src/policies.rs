@@ -7,8 +7,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use memory_tool_core::{BoxError, Engine, MemoryPath, MemoryTool, Store};
 use memory_tool_policies::{
-    Actor, AuditedStore, AuditedTool, Detector, JsonLinesLog, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore,
-    Scope, ScopedStore, ScreenedStore, SensitiveData,
+    Actor, AuditedStore, AuditedTool, Detector, JsonLinesLog, LimitedStore, Limits, MountedStore, ObservedStore,
+    ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
 use tracing_subscriber::filter::LevelFilter;
 
@@ -38,6 +38,9 @@ pub(crate) struct Policies {
     /// Show another store at PATH, to be read alone; may be repeated
     #[arg(long, value_name = "PATH=URL")]
     mount_read_only: Vec<Mount>,
+
+    #[command(flatten)]
+    limits: LimitArguments,
 
     /// Keep credentials and payment card numbers out: refuse a text with one, or put a mark in its place
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
@@ -71,6 +74,44 @@ pub(crate) struct Policies {
     /// Tell the paths, too
     #[arg(long, requires = "log")]
     log_paths: bool,
+}
+
+/// How much the memory may hold.
+#[derive(Args, Clone, Copy, Debug, Default)]
+struct LimitArguments {
+    /// Refuse what would let the memory grow beyond the limits that suit an agent: 102,400 bytes a file, 2,000 files, 16 MiB, 8 levels
+    #[arg(long)]
+    limits: bool,
+
+    /// Refuse what would make a file longer than N bytes
+    #[arg(long, value_name = "N")]
+    max_file_bytes: Option<u64>,
+
+    /// Refuse what would make more files than N
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+
+    /// Refuse what would let all files together have more than N bytes
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+
+    /// Refuse what would put a file deeper than N levels; /memories/a.txt has one
+    #[arg(long, value_name = "N")]
+    max_depth: Option<u64>,
+}
+
+impl LimitArguments {
+    /// The limits; `None` where there are none.
+    fn limits(self) -> Option<Limits> {
+        let Self { limits, max_file_bytes, max_files, max_bytes, max_depth } = self;
+        let beside = if limits { Limits::default() } else { Limits::none() };
+        let limits = beside
+            .with_file_bytes(max_file_bytes.or(beside.file_bytes))
+            .with_files(max_files.or(beside.files))
+            .with_bytes(max_bytes.or(beside.bytes))
+            .with_depth(max_depth.or(beside.depth));
+        (limits != Limits::none()).then_some(limits)
+    }
 }
 
 /// Where changes are recorded, and as whose.
@@ -160,6 +201,9 @@ impl Policies {
         let mut store = self.observe_store(store_url::open(url, encryption).await?);
         if let Some(scope) = &self.scope {
             store = Box::new(ScopedStore::new(store, scope.clone()));
+        }
+        if let Some(limits) = self.limits.limits() {
+            store = Box::new(LimitedStore::new(store, limits));
         }
         if self.read_only {
             store = Box::new(ReadOnlyStore::new(store));

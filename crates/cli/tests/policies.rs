@@ -80,6 +80,22 @@ fn other_stores_are_mounted() {
 }
 
 #[test]
+fn a_memory_grows_to_its_limits_and_not_beyond() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let long = "x".repeat(102_401);
+    assert_refused(&run(&store, &create("/memories/a", &long), &["--limits"]), "up to 102,400 bytes");
+    assert_done(&run(&store, &create("/memories/a", &long), &["--max-files", "2"]));
+    assert_done(&run(&store, &create("/memories/b", "text"), &["--limits", "--max-files=2"]));
+    let third = run(&store, &create("/memories/c", "text"), &["--limits", "--max-files=2"]);
+    assert_refused(&third, "would have 3 files. It may have up to 2");
+    assert_refused(&run(&store, &create("/memories/c/d", "text"), &["--max-depth=1"]), "1");
+    assert_refused(&run(&store, &create("/memories/c", "text"), &["--max-bytes=102408"]), "3 more");
+    assert_done(&run(&store, &["delete", "/memories/a"], &["--limits", "--max-files=1"]));
+    assert_refused(&run(&store, &create("/memories/c", "hello"), &["--max-file-bytes=4"]), "up to 4 bytes");
+}
+
+#[test]
 fn texts_are_screened() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
@@ -165,6 +181,7 @@ fn what_cannot_be_meant_is_wrong_usage() {
     let place = Place::new();
     for (options, words) in [
         (&["--scope", ""][..], "the name of a scope must not be empty"),
+        (&["--max-files=many"], "--max-files"),
         (&["--mount", "/memories/team"], "it is not of the form PATH=URL"),
         (&["--mount", "team=./team"], "team"),
         (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
