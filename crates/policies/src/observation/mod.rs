@@ -6,5 +6,6 @@ mod record;
 mod store;
 mod tool;
 
+pub(crate) use names::name_of_store_error;
 pub use store::ObservedStore;
 pub use tool::ObservedTool;
