@@ -1,7 +1,6 @@
 //! [`AccessTimes`]: when files were last used, and the form in which that is stored.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use memory_tool_core::{BoxError, MemoryPath};
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,8 @@ const FORMAT: u64 = 1;
 /// When files were last used, in whole seconds since 1970.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct AccessTimes {
-    by_path: BTreeMap<MemoryPath, u64>,
+    /// Not in order, which costs each file of a listing several comparisons of paths.
+    by_path: HashMap<MemoryPath, u64>,
 }
 
 #[derive(Deserialize)]
@@ -21,9 +21,9 @@ struct Header {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Document<'a> {
+struct Document<F> {
     version: u64,
-    files: Cow<'a, BTreeMap<MemoryPath, u64>>,
+    files: F,
 }
 
 impl AccessTimes {
@@ -37,12 +37,13 @@ impl AccessTimes {
         if version != FORMAT {
             return Err("the file of the access times has another format");
         }
-        let document: Document<'_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
-        Ok(Self { by_path: document.files.into_owned() })
+        let document: Document<_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
+        Ok(Self { by_path: document.files })
     }
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, BoxError> {
-        Ok(serde_json::to_vec(&Document { version: FORMAT, files: Cow::Borrowed(&self.by_path) })?)
+        let files: BTreeMap<_, _> = self.by_path.iter().map(|(path, time)| (path.as_str(), time)).collect();
+        Ok(serde_json::to_vec(&Document { version: FORMAT, files })?)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -55,13 +56,7 @@ impl AccessTimes {
 
     /// The recorded paths that equal `path`, lie beneath it, or stand above it, with their times.
     pub(super) fn overlapping(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, u64)> {
-        let above = path.parents().filter_map(|parent| self.by_path.get_key_value(&parent));
-        above.chain(self.at_or_beneath(path)).map(|(path, time)| (path, *time))
-    }
-
-    fn at_or_beneath(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &u64)> {
-        // A directory comes right before all that is beneath it.
-        self.by_path.range(path..).take_while(move |(other, _)| *other == path || other.is_beneath(path))
+        self.by_path.iter().filter(|(other, _)| other.overlaps(path)).map(|(other, time)| (other, *time))
     }
 
     pub(super) fn record(&mut self, path: MemoryPath, time: u64) {
@@ -78,16 +73,14 @@ impl AccessTimes {
 
     /// Takes out what is recorded at and beneath `path`.
     pub(super) fn take(&mut self, path: &MemoryPath) -> Vec<(MemoryPath, u64)> {
-        let taken: Vec<_> = self.at_or_beneath(path).map(|(path, time)| (path.clone(), *time)).collect();
-        for (path, _) in &taken {
-            self.by_path.remove(path);
-        }
-        taken
+        self.by_path.extract_if(|other, _| other == path || other.is_beneath(path)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn path(text: &str) -> MemoryPath {
@@ -127,10 +120,10 @@ mod tests {
         {
             times.record(path(file), time as u64);
         }
-        let overlapping = |at: &str| times.overlapping(&path(at)).map(|(_, time)| time).collect::<Vec<_>>();
-        assert_eq!(overlapping("/memories/a/b"), [0, 1, 2]);
-        assert_eq!(overlapping("/memories/a/b/c/d"), [2, 1, 0]);
-        assert_eq!(overlapping("/memories/a-"), [] as [u64; 0]);
+        let overlapping = |at: &str| times.overlapping(&path(at)).map(|(_, time)| time).collect::<BTreeSet<_>>();
+        assert_eq!(overlapping("/memories/a/b"), BTreeSet::from([0, 1, 2]));
+        assert_eq!(overlapping("/memories/a/b/c/d"), BTreeSet::from([0, 1, 2]));
+        assert_eq!(overlapping("/memories/a-"), BTreeSet::new());
         assert_eq!(overlapping("/memories").len(), 5);
     }
 }

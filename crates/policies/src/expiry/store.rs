@@ -137,7 +137,7 @@ impl<S: Store> ExpiringStore<S> {
         }
         let required = match &known.basis {
             Basis::Unreadable(_) => return Ok(Some(BTreeSet::new())),
-            Basis::Outdated => {
+            Basis::Outdated | Basis::Written(_) => {
                 self.table.load().await?;
                 return Ok(None);
             }

@@ -94,7 +94,7 @@ impl<S: Store> ExpiringStore<S> {
         let required = match basis {
             Basis::Stored(required) => required,
             Basis::Unreadable(reason) => return Err(unreadable(reason)),
-            Basis::Outdated => return Err(unreadable("the access times were not read")),
+            Basis::Outdated | Basis::Written(_) => return Err(unreadable("the access times were not read")),
         };
         let mut files = self.inner().list(&MemoryPath::root()).await?;
         files.retain(|file| !is_reserved(&file.path));

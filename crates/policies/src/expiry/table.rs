@@ -15,7 +15,10 @@ static RESERVED: LazyLock<MemoryPath> =
 
 /// Whether `path` belongs to the access times. Some disks take names for one another that differ in case.
 pub(super) fn is_reserved(path: &MemoryPath) -> bool {
-    path.segments().next().is_some_and(|name| name.eq_ignore_ascii_case(RESERVED_NAME))
+    // Asked of each file of a listing.
+    path.as_str().split_at_checked(RESERVED.as_str().len()).is_some_and(|(first, rest)| {
+        first.eq_ignore_ascii_case(RESERVED.as_str()) && (rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// Refuses a batch that says anything of a reserved path.
@@ -56,6 +59,8 @@ pub(super) struct Known {
 pub(super) enum Basis {
     /// It has changed, or may have.
     Outdated,
+    /// This process wrote these bytes to it last. Nobody told their version.
+    Written(Arc<[u8]>),
     /// This was so when it was last looked at. A batch that requires it fails where it is so no longer.
     Stored(Expected),
     /// It is damaged, of another format, or no file, as is said here. By it nothing is expired, and it is left as it is.
@@ -113,8 +118,12 @@ impl<S: Store> Table<S> {
     fn parse(&self, file: StoredFile) -> Result<Known, &'static str> {
         let basis = Basis::Stored(Expected::Version(file.version));
         let known = self.known();
-        if known.basis == basis {
-            return Ok(known);
+        let is_known = match &known.basis {
+            Basis::Written(bytes) => **bytes == *file.content,
+            known => *known == basis,
+        };
+        if is_known {
+            return Ok(Known { times: known.times, basis });
         }
         Ok(Known { times: Arc::new(AccessTimes::from_bytes(&file.content)?), basis })
     }
@@ -139,15 +148,19 @@ impl<S: Store> Table<S> {
         times: Option<AccessTimes>,
     ) -> Result<bool, StoreError> {
         let empties = batch.changes().iter().any(|change| matches!(change, Change::Remove { path } if path.is_root()));
+        let times = times.or_else(|| empties.then(AccessTimes::default));
+        let after = times.map(Known::after_storing).transpose()?;
         let batch = requiring(required, batch)?;
-        let batch = match &times {
-            None => batch,
-            Some(times) => storing(batch, times, required)?,
+        let batch = match after.as_ref().map(|known| &known.basis) {
+            Some(Basis::Written(bytes)) => batch.write(RESERVED.clone(), bytes.to_vec())?,
+            // Where there are no times, nothing is left of their file.
+            Some(_) if *required != Expected::Absent && !empties => batch.remove(RESERVED.clone())?,
+            _ => batch,
         };
         match self.inner.apply(batch).await {
             Ok(()) => {
-                if let Some(times) = times.or_else(|| empties.then(AccessTimes::default)) {
-                    *self.lock() = Known::after_storing(times);
+                if let Some(after) = after {
+                    *self.lock() = after;
                 }
                 Ok(true)
             }
@@ -175,10 +188,15 @@ impl<S: Store> Table<S> {
 }
 
 impl Known {
-    fn after_storing(times: AccessTimes) -> Self {
-        // Nobody tells the version of what was written.
-        let basis = if times.is_empty() { Basis::Stored(Expected::Absent) } else { Basis::Outdated };
-        Self { times: Arc::new(times), basis }
+    /// What is known once `times` are stored.
+    fn after_storing(times: AccessTimes) -> Result<Self, StoreError> {
+        let basis = if times.is_empty() {
+            Basis::Stored(Expected::Absent)
+        } else {
+            let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
+            Basis::Written(times.to_bytes().map_err(failure)?.into())
+        };
+        Ok(Self { times: Arc::new(times), basis })
     }
 }
 
@@ -208,16 +226,4 @@ fn requiring(required: &Expected, batch: Batch) -> Result<Batch, StoreError> {
         };
     }
     Ok(batch)
-}
-
-/// The batch that stores `times`, too. Where there are none, nothing is left of their file.
-fn storing(batch: Batch, times: &AccessTimes, required: &Expected) -> Result<Batch, StoreError> {
-    match (times.is_empty(), required) {
-        (true, Expected::Absent) => Ok(batch),
-        (true, _) => Ok(batch.remove(RESERVED.clone())?),
-        (false, _) => {
-            let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
-            Ok(batch.write(RESERVED.clone(), times.to_bytes().map_err(failure)?)?)
-        }
-    }
 }
