@@ -386,7 +386,8 @@ impl<S: Store> ExpiringStoreBuilder<S> {
         self
     }
 
-    /// Takes the time from `now`, which is asked at each operation and must not wait. Default: [`SystemTime::now`].
+    /// Takes the time from `now`, which is asked at each operation and must not wait. With a time before 2025 nothing expires.
+    /// Default: [`SystemTime::now`].
     pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Clock::new(now);
         self

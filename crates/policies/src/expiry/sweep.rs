@@ -133,7 +133,7 @@ impl<S: Store> ExpiringStore<S> {
         let (mut batch, mut removed) = (Batch::new(), Vec::new());
         for path in expired {
             match self.removing(batch.clone(), &path).await {
-                Ok(None) => {} // gone since it was listed
+                Ok(None) => _ = kept.insert(path), // gone since it was listed, and not to be looked for again
                 Ok(Some(removing)) => {
                     batch = removing;
                     removed.push(path);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Expected, InMemoryStore, MemoryPath, Node, Store, StoreError, Version};
+use memory_tool_core::{Batch, Expected, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{ExpiringStore, ExpiryError};
@@ -41,6 +41,7 @@ over_each_store!(
     listing_does_not_keep_a_file,
     what_is_expired_is_in_nobodys_way,
     a_directory_of_expired_files_is_gone,
+    a_version_that_is_required_is_that_of_a_file_that_is_there,
     a_sweep_removes_what_is_expired_and_nothing_else,
     pinned_files_stay,
     files_from_before_begin_to_count_when_they_are_seen,
@@ -160,6 +161,29 @@ async fn a_directory_of_expired_files_is_gone(inner: Inner) {
     remove(store, "/memories").await.unwrap();
     assert_eq!(store.read(&MemoryPath::root()).await.unwrap(), Node::Directory);
     assert_eq!(listed(store.inner()).await, [""; 0]);
+}
+
+async fn a_version_that_is_required_is_that_of_a_file_that_is_there(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(inner);
+    let store = tool.store();
+    let mut edits = Vec::new();
+    for file in ["/memories/edited", "/memories/expired"] {
+        create(&tool, file).await;
+        let Node::File(StoredFile { version, .. }) = store.read(&path(file)).await.unwrap() else {
+            panic!("{file} is there")
+        };
+        edits.push(
+            Batch::new().require(path(file), Expected::Version(version)).write(path(file), b"edited".to_vec()).unwrap(),
+        );
+    }
+    let [edit, edit_of_expired] = edits.try_into().unwrap();
+    clock.advance(IDLE);
+    store.apply(edit).await.unwrap(); // which nobody read before
+    clock.advance(IDLE);
+    let outcome = store.apply(edit_of_expired).await;
+    assert!(matches!(outcome, Err(StoreError::VersionMismatch { path: named }) if named == path("/memories/expired")));
+    assert_eq!(listed(store).await, ["/memories/edited"]);
 }
 
 async fn a_sweep_removes_what_is_expired_and_nothing_else(inner: Inner) {

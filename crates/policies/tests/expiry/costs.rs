@@ -7,7 +7,7 @@ use memory_tool_policies::ReadOnlyStore;
 use serde_json::json;
 
 use crate::harness::{
-    ACCESS_TIMES, IDLE, Probe, RESOLUTION, SURELY_EXPIRED, TestClock, call, create, listed, stored_times, view,
+    ACCESS_TIMES, IDLE, Mishap, Probe, RESOLUTION, SURELY_EXPIRED, TestClock, call, create, listed, stored_times, view,
 };
 use crate::support::{path, write};
 
@@ -137,4 +137,18 @@ async fn unswept_files_cost_a_listing_one_read() {
         assert_eq!(probe.take_counts(), (2, 0));
     }
     assert_eq!(listed(&*probe).await, [ACCESS_TIMES, "/memories/new", "/memories/old"]);
+}
+
+#[tokio::test]
+async fn an_expired_file_that_cannot_be_read_does_not_hold_up_a_sweep() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    create(&tool, "/memories/a").await;
+    create(&tool, "/memories/b").await;
+    clock.advance(SURELY_EXPIRED);
+    probe.arm(2, Mishap::Fail); // the read of the first, after that of the times and the listing
+    let swept = tool.store().sweep().await.unwrap();
+    assert_eq!((swept.removed, swept.kept), (vec![path("/memories/b")], 1));
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
 }

@@ -78,7 +78,7 @@ fn interleave(knowledge: Knowledge, outer: &Action, inner: &Action) -> usize {
         let scene = Scene::new(knowledge);
         scene.probe.arm(number, Mishap::StopBefore);
         let mut running = pin!(outer.run(&scene.first));
-        if let Poll::Ready(_) = poll_once(running.as_mut()) {
+        if poll_once(running.as_mut()).is_ready() {
             return number;
         }
         let answer = block_on(inner.run(&scene.second));

@@ -92,7 +92,7 @@ impl Model {
                 Ok(Command::Rename(rename)) if is_done => moved.push((rename.old_path, rename.new_path)),
                 // The engine looks whether the old path is there.
                 Ok(Command::Rename(rename)) if rename.old_path.overlaps(&rename.new_path) => {
-                    named.push(rename.old_path)
+                    named.push(rename.old_path);
                 }
                 Ok(Command::Create(create)) if is_done => named.push(create.path),
                 Ok(Command::View(view)) => named.push(view.path),
