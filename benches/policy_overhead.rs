@@ -73,7 +73,8 @@ fn scope() -> Scope {
 
 /// On the disk that the store is on.
 fn audit_log() -> JsonLinesLog {
-    futures::executor::block_on(JsonLinesLog::open(target_directory().join("policy_overhead.jsonl"))).unwrap()
+    let opening = JsonLinesLog::open(target_directory().join("policy_overhead.jsonl"));
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(opening).unwrap()
 }
 
 fn main() {

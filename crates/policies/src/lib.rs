@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod audit;
+mod expiry;
 mod limits;
 mod observation;
 mod scopes;
@@ -12,6 +13,9 @@ pub use audit::{
     AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
     JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
 };
+#[cfg(feature = "background")]
+pub use expiry::SweepTask;
+pub use expiry::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, Swept};
 pub use limits::{
     DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, Limits,
 };

@@ -6,7 +6,7 @@ mod record;
 mod store;
 mod tool;
 
-pub(crate) use names::{outcome_of_command, outcome_of_operation};
+pub(crate) use names::{name_of_store_error, outcome_of_command, outcome_of_operation};
 pub(crate) use record::Outcome;
 pub use store::ObservedStore;
 pub use tool::ObservedTool;

@@ -15,21 +15,29 @@ pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
 
 /// What became of an operation of a store.
 pub(crate) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome {
-    Outcome::Refused(match result {
-        Ok(_) => return Outcome::Done,
-        Err(StoreError::Failure { kind, .. }) => return Outcome::Failed(name_of_failure(*kind)),
-        Err(StoreError::AlreadyExists { .. }) => "already_exists",
-        Err(StoreError::NotFound { .. }) => "not_found",
-        Err(StoreError::VersionMismatch { .. }) => "version_mismatch",
-        Err(StoreError::NotADirectory { .. }) => "not_a_directory",
-        Err(StoreError::SymbolicLink { .. }) => "symbolic_link",
-        Err(StoreError::NotARegularFile { .. }) => "not_a_regular_file",
-        Err(StoreError::OverCapacity { .. }) => "over_capacity",
-        Err(StoreError::Refused { .. }) => "refused",
-        Err(StoreError::Path(_)) => "path",
-        Err(StoreError::InvalidBatch(_)) => "invalid_batch",
-        Err(_) => "other",
-    })
+    match result {
+        Ok(_) => Outcome::Done,
+        Err(error @ StoreError::Failure { .. }) => Outcome::Failed(name_of_store_error(error)),
+        Err(error) => Outcome::Refused(name_of_store_error(error)),
+    }
+}
+
+/// What a refusal or failure of a store is called.
+pub(crate) fn name_of_store_error(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Failure { kind, .. } => name_of_failure(*kind),
+        StoreError::AlreadyExists { .. } => "already_exists",
+        StoreError::NotFound { .. } => "not_found",
+        StoreError::VersionMismatch { .. } => "version_mismatch",
+        StoreError::NotADirectory { .. } => "not_a_directory",
+        StoreError::SymbolicLink { .. } => "symbolic_link",
+        StoreError::NotARegularFile { .. } => "not_a_regular_file",
+        StoreError::OverCapacity { .. } => "over_capacity",
+        StoreError::Refused { .. } => "refused",
+        StoreError::Path(_) => "path",
+        StoreError::InvalidBatch(_) => "invalid_batch",
+        _ => "other",
+    }
 }
 
 fn name_of_refusal(error: &Error) -> &'static str {

@@ -1,0 +1,129 @@
+//! [`AccessTimes`]: when files were last used, and the form in which that is stored.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memory_tool_core::{BoxError, MemoryPath};
+use serde::{Deserialize, Serialize};
+
+/// The version of the form. Another one is not read, and so never replaced.
+const FORMAT: u64 = 1;
+
+/// When files were last used, in whole seconds since 1970.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct AccessTimes {
+    /// Not in order, which costs each file of a listing several comparisons of paths.
+    by_path: HashMap<MemoryPath, u64>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    version: u64,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Document<F> {
+    version: u64,
+    files: F,
+}
+
+impl AccessTimes {
+    /// Reads what [`to_bytes`](Self::to_bytes) gave.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes, without anything that stands in them.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
+        const DAMAGED: &str = "the file of the access times is damaged";
+        let Header { version } = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
+        if version != FORMAT {
+            return Err("the file of the access times has another format");
+        }
+        let document: Document<_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
+        Ok(Self { by_path: document.files })
+    }
+
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, BoxError> {
+        let files: BTreeMap<_, _> = self.by_path.iter().map(|(path, time)| (path.as_str(), time)).collect();
+        Ok(serde_json::to_vec(&Document { version: FORMAT, files })?)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+
+    pub(super) fn get(&self, path: &MemoryPath) -> Option<u64> {
+        self.by_path.get(path).copied()
+    }
+
+    /// The recorded paths that equal `path`, lie beneath it, or stand above it, with their times.
+    pub(super) fn overlapping(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, u64)> {
+        self.by_path.iter().filter(|(other, _)| other.overlaps(path)).map(|(other, time)| (other, *time))
+    }
+
+    pub(super) fn record(&mut self, path: MemoryPath, time: u64) {
+        self.by_path.insert(path, time);
+    }
+
+    pub(super) fn remove(&mut self, path: &MemoryPath) {
+        self.by_path.remove(path);
+    }
+
+    pub(super) fn retain(&mut self, keeps: impl Fn(&MemoryPath) -> bool) {
+        self.by_path.retain(|path, _| keeps(path));
+    }
+
+    /// Takes out what is recorded at and beneath `path`.
+    pub(super) fn take(&mut self, path: &MemoryPath) -> Vec<(MemoryPath, u64)> {
+        self.by_path.extract_if(|other, _| other == path || other.is_beneath(path)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn path(text: &str) -> MemoryPath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_form_is_json_with_a_version() {
+        let mut times = AccessTimes::default();
+        times.record(path("/memories/é/\"b\""), 1_800_000_000);
+        let bytes = times.to_bytes().unwrap();
+        assert_eq!(std::str::from_utf8(&bytes).unwrap(), r#"{"version":1,"files":{"/memories/é/\"b\"":1800000000}}"#);
+        assert_eq!(AccessTimes::from_bytes(&bytes).unwrap(), times);
+    }
+
+    #[test]
+    fn what_is_damaged_or_of_another_version_is_not_read() {
+        for bytes in [
+            "",
+            "{}",
+            "[]",
+            r#"{"version":1}"#,
+            r#"{"version":2,"files":{}}"#,
+            r#"{"version":1,"files":{"/elsewhere":1}}"#,
+            r#"{"version":1,"files":{"/memories/a":-1}}"#,
+            r#"{"version":1,"files":{"/memories/a":1"#,
+        ] {
+            assert!(AccessTimes::from_bytes(bytes.as_bytes()).is_err(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_overlaps_a_path_is_found() {
+        let mut times = AccessTimes::default();
+        for (time, file) in
+            ["/memories/a", "/memories/a/b", "/memories/a/b/c", "/memories/a-b", "/memories/b"].iter().enumerate()
+        {
+            times.record(path(file), time as u64);
+        }
+        let overlapping = |at: &str| times.overlapping(&path(at)).map(|(_, time)| time).collect::<BTreeSet<_>>();
+        assert_eq!(overlapping("/memories/a/b"), BTreeSet::from([0, 1, 2]));
+        assert_eq!(overlapping("/memories/a/b/c/d"), BTreeSet::from([0, 1, 2]));
+        assert_eq!(overlapping("/memories/a-"), BTreeSet::new());
+        assert_eq!(overlapping("/memories").len(), 5);
+    }
+}

@@ -1,0 +1,16 @@
+//! Files that nobody uses expire: a store that keeps when each was last read or written, hides those that were idle for too
+//! long, and removes them in sweeps.
+
+mod access_times;
+#[cfg(feature = "background")]
+mod background;
+mod rules;
+mod store;
+mod sweep;
+mod table;
+
+#[cfg(feature = "background")]
+pub use background::SweepTask;
+pub use rules::ExpiryError;
+pub use store::{ExpiringStore, ExpiringStoreBuilder};
+pub use sweep::{ExpiredFile, Swept};

@@ -1,0 +1,229 @@
+//! [`Table`]: the access times where they are stored, and what this process knows of them.
+
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use memory_tool_core::{Batch, Change, Expected, FailureKind, MemoryPath, Node, Store, StoreError, StoredFile};
+
+use super::access_times::AccessTimes;
+
+const RESERVED_NAME: &str = ".access-times";
+
+/// Where the access times are kept. Nobody else reaches it through the store.
+#[expect(clippy::expect_used, reason = "the name is a part of the program, and every test reads it")]
+static RESERVED: LazyLock<MemoryPath> =
+    LazyLock::new(|| MemoryPath::root().child(RESERVED_NAME).expect("the name keeps to the rules"));
+
+/// Whether `path` belongs to the access times. Some disks take names for one another that differ in case.
+pub(super) fn is_reserved(path: &MemoryPath) -> bool {
+    // Asked of each file of a listing.
+    path.as_str().split_at_checked(RESERVED.as_str().len()).is_some_and(|(first, rest)| {
+        first.eq_ignore_ascii_case(RESERVED.as_str()) && (rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+/// Refuses a batch that says anything of a reserved path.
+pub(super) fn refuse_reserved(batch: &Batch) -> Result<(), StoreError> {
+    match named_paths(batch).find(|path| is_reserved(path)) {
+        None => Ok(()),
+        Some(path) => {
+            let reason = format!(
+                "The name {} is reserved: this memory keeps there when its files were last used. Choose another name",
+                *RESERVED
+            );
+            Err(StoreError::Refused { path: path.clone(), reason })
+        }
+    }
+}
+
+/// Every path that the batch requires something of, or changes.
+pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
+    let changed = batch.changes().iter().flat_map(|change| match change {
+        Change::Write { path, .. } | Change::Remove { path } => [Some(path), None],
+        Change::Rename { from, to } => [Some(from), Some(to)],
+    });
+    batch.preconditions().iter().map(|(path, _)| path).chain(changed.flatten())
+}
+
+/// What is known of the access times.
+///
+/// A recorded time never becomes earlier, it is only removed with its file. So a file that is not expired by what was known
+/// once is not expired by what is stored now. For everything else it must be known to be what is stored.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) times: Arc<AccessTimes>,
+    pub(super) basis: Basis,
+}
+
+/// What is known of the file that the times are stored in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Basis {
+    /// It has changed, or may have.
+    Outdated,
+    /// This process wrote these bytes to it last. Nobody told their version.
+    Written(Arc<[u8]>),
+    /// This was so when it was last looked at. A batch that requires it fails where it is so no longer.
+    Stored(Expected),
+    /// It is damaged, of another format, or no file, as is said here. By it nothing is expired, and it is left as it is.
+    Unreadable(&'static str),
+}
+
+/// The access times in the store that they are about.
+#[derive(Debug)]
+pub(super) struct Table<S> {
+    inner: S,
+    known: Mutex<Known>,
+}
+
+impl<S: Store> Table<S> {
+    pub(super) fn new(inner: S) -> Self {
+        Self { inner, known: Mutex::new(Known { times: Arc::default(), basis: Basis::Outdated }) }
+    }
+
+    pub(super) fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// What this process knows, without looking.
+    pub(super) fn known(&self) -> Known {
+        self.lock().clone()
+    }
+
+    /// What was stored when this process last looked, or now where it has changed since as far as this process knows.
+    pub(super) async fn stored(&self) -> Result<Known, StoreError> {
+        let known = self.known();
+        if let Basis::Stored(_) = known.basis { Ok(known) } else { self.load().await }
+    }
+
+    /// What is stored now.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] where the inner store fails, but for damage, which is [`Basis::Unreadable`].
+    pub(super) async fn load(&self) -> Result<Known, StoreError> {
+        let read = match self.inner.read(&RESERVED).await {
+            Ok(Node::Absent) => Ok(Known { times: Arc::default(), basis: Basis::Stored(Expected::Absent) }),
+            Ok(Node::File(file)) => self.parse(file),
+            Ok(Node::Directory) | Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => {
+                Err("another thing stands in the place of the access times")
+            }
+            Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
+                Err("the inner store holds the access times damaged")
+            }
+            Err(error) => return Err(error),
+        };
+        let known = read.unwrap_or_else(|reason| self.unreadable(reason));
+        *self.lock() = known.clone();
+        Ok(known)
+    }
+
+    fn parse(&self, file: StoredFile) -> Result<Known, &'static str> {
+        let basis = Basis::Stored(Expected::Version(file.version));
+        let known = self.known();
+        let is_known = match &known.basis {
+            Basis::Written(bytes) => **bytes == *file.content,
+            known => *known == basis,
+        };
+        if is_known {
+            return Ok(Known { times: known.times, basis });
+        }
+        Ok(Known { times: Arc::new(AccessTimes::from_bytes(&file.content)?), basis })
+    }
+
+    fn unreadable(&self, reason: &'static str) -> Known {
+        let basis = Basis::Unreadable(reason);
+        if self.known().basis != basis {
+            tracing::warn!(reason, "no file of the memory expires, and no access is recorded");
+        }
+        Known { times: Arc::default(), basis }
+    }
+
+    /// Applies `batch`, and stores `times` with it where there are any, if that is stored which `required` says. Gives whether
+    /// it was so.
+    ///
+    /// # Errors
+    /// Those of the batch. None names the reserved path.
+    pub(super) async fn commit(
+        &self,
+        required: &Expected,
+        batch: Batch,
+        times: Option<AccessTimes>,
+    ) -> Result<bool, StoreError> {
+        let empties = batch.changes().iter().any(|change| matches!(change, Change::Remove { path } if path.is_root()));
+        let times = times.or_else(|| empties.then(AccessTimes::default));
+        let after = times.map(Known::after_storing).transpose()?;
+        let batch = requiring(required, batch)?;
+        let batch = match after.as_ref().map(|known| &known.basis) {
+            Some(Basis::Written(bytes)) => batch.write(RESERVED.clone(), bytes.to_vec())?,
+            // Where there are no times, nothing is left of their file.
+            Some(_) if *required != Expected::Absent && !empties => batch.remove(RESERVED.clone())?,
+            _ => batch,
+        };
+        match self.inner.apply(batch).await {
+            Ok(()) => {
+                if let Some(after) = after {
+                    *self.lock() = after;
+                }
+                Ok(true)
+            }
+            Err(error) if is_about_table(&error) => {
+                self.outdate();
+                Ok(false)
+            }
+            Err(error) => {
+                if let StoreError::Failure { .. } = error {
+                    self.outdate(); // it may have been stored
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn outdate(&self) {
+        self.lock().basis = Basis::Outdated;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Each holder changes it by one assignment.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// What is known once `times` are stored.
+    fn after_storing(times: AccessTimes) -> Result<Self, StoreError> {
+        let basis = if times.is_empty() {
+            Basis::Stored(Expected::Absent)
+        } else {
+            let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
+            Basis::Written(times.to_bytes().map_err(failure)?.into())
+        };
+        Ok(Self { times: Arc::new(times), basis })
+    }
+}
+
+/// Whether a batch failed because what is stored of the access times is not what it required.
+fn is_about_table(error: &StoreError) -> bool {
+    match error {
+        StoreError::VersionMismatch { path }
+        | StoreError::AlreadyExists { path }
+        | StoreError::SymbolicLink { path }
+        | StoreError::NotARegularFile { path } => is_reserved(path),
+        _ => false,
+    }
+}
+
+/// The same batch, which first requires what is stored of the access times: where it is another thing, nothing else is judged.
+fn requiring(required: &Expected, batch: Batch) -> Result<Batch, StoreError> {
+    let (preconditions, changes) = batch.into_parts();
+    let mut batch = Batch::new().require(RESERVED.clone(), required.clone());
+    for (path, expected) in preconditions {
+        batch = batch.require(path, expected);
+    }
+    for change in changes {
+        batch = match change {
+            Change::Write { path, content } => batch.write(path, content)?,
+            Change::Remove { path } => batch.remove(path)?,
+            Change::Rename { from, to } => batch.rename(from, to)?,
+        };
+    }
+    Ok(batch)
+}
