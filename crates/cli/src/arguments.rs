@@ -9,8 +9,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use memory_tool_conformance::{CommandLine, DEFAULT_ANSWER_TIMEOUT, Need};
-use memory_tool_core::DEFAULT_MAX_VIEW_CHARACTERS;
+use memory_tool_core::{DEFAULT_MAX_VIEW_CHARACTERS, MemoryPath};
 use memory_tool_object_store::DEFAULT_GRACE;
+use memory_tool_policies::Scope;
 use serde_json::Value;
 
 use crate::encryption::Encryption;
@@ -103,6 +104,18 @@ Exit status:
   0  the key is written
   2  it is not: the file exists, or writing failed";
 
+const EXPIRY: &str = "\
+When a file was last read or written is kept in the memory itself, by those who use it with --expire-after. What is older than that \
+begins to count when it is first seen, here at the latest. It can be interrupted at any instant.
+
+Examples:
+  memory-tool expire --store ./memory --expire-after 90d --dry-run
+  memory-tool expire --store sqlite:users.db --scope alice --expire-after 90d --pin /memories/profile.md
+
+Exit status:
+  0  what is expired is removed, if there was any
+  2  it is not: wrong usage, no store there, or a store that failed";
+
 const ROTATION: &str = "\
 The key that is to be used from now on is --key-file, --key-env or --passphrase-file; the one before is --old-key-file, \
 --old-key-env or --old-passphrase-file. It also gives the memory the name of --memory-name. Others may use the store meanwhile \
@@ -142,6 +155,9 @@ pub(crate) enum Action {
     /// Remove the objects of a bucket that no file of the memory refers to any more
     #[command(after_help = BUCKETS)]
     Gc(GcArguments),
+    /// Remove the files that nobody has read or written for a time
+    #[command(after_help = EXPIRY)]
+    Expire(ExpireArguments),
     /// Make a key for an encrypted store
     #[command(after_help = KEYS)]
     Keygen(KeygenArguments),
@@ -240,6 +256,33 @@ pub(crate) struct GcArguments {
     pub(crate) older_than: Age,
 
     /// Print one JSON value: removed_objects, removed_bytes and kept_objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `expire`.
+#[derive(Args, Debug)]
+pub(crate) struct ExpireArguments {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+
+    /// Remove what nobody has read or written for AGE, such as 24h or 90d: as long as those say who use the memory
+    #[arg(long, value_name = "AGE")]
+    pub(crate) expire_after: Age,
+
+    /// Spare this file, or what is beneath this directory; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pin: Vec<MemoryPath>,
+
+    /// Work in the part of the store that belongs to NAME
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    pub(crate) scope: Option<Scope>,
+
+    /// Only show what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON value: removed, the paths, and kept, their number; with --dry-run, expired: path, size and last_access of each
     #[arg(long)]
     pub(crate) json: bool,
 }

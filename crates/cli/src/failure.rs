@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use memory_tool_core::{BoxError, StoreError};
 use memory_tool_encrypted::{KeyError, KeySourceError};
 use memory_tool_object_store::UrlError;
-use memory_tool_policies::{AuditError, MountError};
+use memory_tool_policies::{AuditError, ExpiryError, MountError};
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,12 @@ pub(crate) enum Failure {
     /// The audit log could not be opened.
     #[error("cannot keep the audit log")]
     AuditLog(#[source] AuditError),
+    /// No file can expire by such rules.
+    #[error(transparent)]
+    Expiry(ExpiryError),
+    /// Expired files could not be looked for or removed.
+    #[error("cannot remove what is expired")]
+    Sweep(#[source] StoreError),
     /// Stores are mounted at one path.
     #[error(transparent)]
     Mount(MountError),

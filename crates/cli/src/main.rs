@@ -4,6 +4,7 @@ mod arguments;
 mod check;
 mod commands;
 mod encryption;
+mod expire;
 mod failure;
 mod gc;
 mod keygen;
@@ -56,6 +57,7 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Soundness::Unsound => ExitCode::from(REFUSED),
         }),
         Action::Gc(arguments) => gc::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Action::Expire(arguments) => expire::run(&arguments).map(|()| ExitCode::SUCCESS),
         Action::Keygen(arguments) => keygen::run(&arguments).map(|()| ExitCode::SUCCESS),
         Action::Rekey(arguments) => rekey::run(&arguments).map(|rotation| match rotation {
             Rotation::Complete => ExitCode::SUCCESS,

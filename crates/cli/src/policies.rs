@@ -7,11 +7,12 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use memory_tool_core::{BoxError, Engine, MemoryPath, MemoryTool, Store};
 use memory_tool_policies::{
-    Actor, AuditedStore, AuditedTool, Detector, JsonLinesLog, LimitedStore, Limits, MountedStore, ObservedStore,
-    ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
+    Actor, AuditedStore, AuditedTool, Detector, ExpiringStore, ExpiringStoreBuilder, JsonLinesLog, LimitedStore,
+    Limits, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::arguments::Age;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::store_url::{self, StoreUrl};
@@ -41,6 +42,14 @@ pub(crate) struct Policies {
 
     #[command(flatten)]
     limits: LimitArguments,
+
+    /// Let files expire that nobody reads or writes for AGE, such as 24h or 90d: they are hidden, and `memory-tool expire` removes them
+    #[arg(long, value_name = "AGE")]
+    expire_after: Option<Age>,
+
+    /// Never let this file expire, or what is beneath this directory; may be repeated
+    #[arg(long, value_name = "PATH", requires = "expire_after")]
+    pin: Vec<MemoryPath>,
 
     /// Keep credentials and payment card numbers out: refuse a text with one, or put a mark in its place
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
@@ -198,9 +207,9 @@ impl Policies {
         encryption: &Encryption,
         audit: Option<&Audit>,
     ) -> Result<Box<dyn Store>, Failure> {
-        let mut store = self.observe_store(store_url::open(url, encryption).await?);
-        if let Some(scope) = &self.scope {
-            store = Box::new(ScopedStore::new(store, scope.clone()));
+        let mut store = in_scope(self.scope.as_ref(), self.observe_store(store_url::open(url, encryption).await?));
+        if let Some(idle_time) = self.expire_after {
+            store = Box::new(expiring(store, idle_time, &self.pin)?);
         }
         if let Some(limits) = self.limits.limits() {
             store = Box::new(LimitedStore::new(store, limits));
@@ -264,6 +273,24 @@ impl Policies {
         let observed = ObservedTool::new(tool, STORE_IN_LOG);
         Box::new(if self.log_paths { observed.with_paths() } else { observed })
     }
+}
+
+/// The part of the store that belongs to a scope, if there is one.
+pub(crate) fn in_scope(scope: Option<&Scope>, store: Box<dyn Store>) -> Box<dyn Store> {
+    match scope {
+        Some(scope) => Box::new(ScopedStore::new(store, scope.clone())),
+        None => store,
+    }
+}
+
+/// The store, whose files expire.
+pub(crate) fn expiring(
+    store: Box<dyn Store>,
+    idle_time: Age,
+    pinned: &[MemoryPath],
+) -> Result<ExpiringStore<Box<dyn Store>>, Failure> {
+    let builder = ExpiringStore::builder(store, idle_time.0);
+    pinned.iter().cloned().fold(builder, ExpiringStoreBuilder::pin).build().map_err(Failure::Expiry)
 }
 
 /// Writes what is told to the standard error from now on.

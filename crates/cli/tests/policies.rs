@@ -96,6 +96,36 @@ fn a_memory_grows_to_its_limits_and_not_beyond() {
 }
 
 #[test]
+fn files_expire_that_nobody_uses() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let rules = ["--expire-after=1s", "--pin=/memories/pinned", "--scope=alice"];
+    for path in ["/memories/pinned/a", "/memories/b"] {
+        assert_done(&run(&store, &create(path, "text"), &rules));
+    }
+    let fresh = run(&store, &["expire", "--json"], &["--expire-after=1h", "--scope=alice"]);
+    assert_eq!(fresh.1, "{\"removed\":[],\"kept\":2}\n", "{}", fresh.2);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_refused(&run(&store, &["view", "/memories/b"], &rules), "does not exist");
+    assert_done(&run(&store, &["view", "/memories/pinned/a"], &rules));
+
+    let found = run(&store, &["expire", "--dry-run", "--json"], &rules);
+    let found: Value = serde_json::from_str(&found.1).unwrap();
+    assert_eq!((&found["expired"][0]["path"], &found["expired"][0]["size"]), (&json!("/memories/b"), &json!(4)));
+    assert!(run(&store, &["expire", "--dry-run"], &rules).1.ends_with("Z\nfound 1 expired file\n"));
+    assert_done(&run(&store, &["view", "/memories/b"], &["--scope=alice"])); // it is still stored
+    assert_eq!(run(&store, &["expire"], &rules).1, "/memories/b\nremoved 1 expired file; kept 1 file\n");
+    assert_refused(&run(&store, &["view", "/memories/b"], &["--scope=alice"]), "does not exist");
+
+    let never = run(&store, &["view", "/memories"], &["--expire-after=0s"]);
+    assert_eq!((never.0, never.1.as_str()), (Some(2), ""));
+    let nowhere = place.outside("nowhere").into_os_string();
+    let missing = run(&nowhere, &["expire"], &["--expire-after=1h"]);
+    assert_eq!(missing.0, Some(2));
+    assert!(missing.2.contains("there is no store"), "{}", missing.2);
+}
+
+#[test]
 fn texts_are_screened() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
@@ -182,6 +212,7 @@ fn what_cannot_be_meant_is_wrong_usage() {
     for (options, words) in [
         (&["--scope", ""][..], "the name of a scope must not be empty"),
         (&["--max-files=many"], "--max-files"),
+        (&["--pin=/memories/a"], "--expire-after"),
         (&["--mount", "/memories/team"], "it is not of the form PATH=URL"),
         (&["--mount", "team=./team"], "team"),
         (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
