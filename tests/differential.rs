@@ -92,6 +92,7 @@ fn capacity() -> impl Strategy<Value = Capacity> {
             Capacity::new().with_depth(depth),
             Capacity::new().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth),
         ][only]
+            .clone()
     })
 }
 
@@ -133,7 +134,7 @@ async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch
             };
             Some(batch.require(path(at)?, Expected::Version(version)))
         }
-        Part::RequireCapacity(at, capacity) => Some(batch.require(path(at)?, Expected::Capacity(*capacity))),
+        Part::RequireCapacity(at, capacity) => Some(batch.require(path(at)?, Expected::Capacity(capacity.clone()))),
         Part::Write(at, content) => batch.write(path(at)?, content.clone()).ok(),
         Part::Remove(at) => batch.remove(path(at)?).ok(),
         Part::Rename(from, to) => batch.rename(path(from)?, path(to)?).ok(),

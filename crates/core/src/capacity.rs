@@ -17,7 +17,7 @@ use crate::store::{Change, FileEntry};
 ///    removed.
 /// 2. So a file that is longer than `file_bytes` may be replaced by one that is not longer. Of what lies too deep, files may be
 ///    edited, and moved to where they lie no deeper.
-/// 3. Counted are the files of a listing, whoever wrote them.
+/// 3. Counted are the files of a listing, whoever wrote them, but those of `uncounted`.
 ///
 /// ```
 /// use memory_tool_core::{Batch, Capacity, Expected, InMemoryStore, MemoryPath, Store, StoreError};
@@ -34,7 +34,7 @@ use crate::store::{Change, FileEntry};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Capacity {
     /// How many files.
@@ -45,6 +45,8 @@ pub struct Capacity {
     pub file_bytes: Option<u64>,
     /// How deep a file lies: in the directory itself is 1.
     pub depth: Option<u64>,
+    /// Files that are not counted: what a store over this one keeps there for itself.
+    pub uncounted: Vec<MemoryPath>,
 }
 
 impl Capacity {
@@ -81,6 +83,13 @@ impl Capacity {
         self
     }
 
+    /// Adds a file to `uncounted`.
+    #[must_use]
+    pub fn without(mut self, file: MemoryPath) -> Self {
+        self.uncounted.push(file);
+        self
+    }
+
     /// Judges the changes of a batch, each with the number of bytes that it writes, for a store that keeps these apart. Others call
     /// [`Batch::check_preconditions`](crate::Batch::check_preconditions).
     ///
@@ -96,7 +105,7 @@ impl Capacity {
         changes: impl IntoIterator<Item = (&'a Change, u64)>,
         mut usage: impl FnMut(&MemoryPath) -> Result<Usage, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut judgement = Judgement::new(*self, directory, &mut usage);
+        let mut judgement = Judgement::new(self, directory, &mut usage);
         let mut removed = Vec::new();
         for (change, length) in changes {
             match change {
@@ -134,6 +143,12 @@ impl Usage {
         self.files += other.files;
         self.bytes += other.bytes;
         self.depth = self.depth.max(other.depth);
+    }
+
+    /// Takes away what lies in it. What lies deepest may do so still.
+    fn subtract(&mut self, part: Self) {
+        self.files = self.files.saturating_sub(part.files);
+        self.bytes = self.bytes.saturating_sub(part.bytes);
     }
 }
 
@@ -176,7 +191,7 @@ type UsageLookup<'a> = &'a mut dyn FnMut(&MemoryPath) -> Result<Usage, StoreErro
 
 /// A batch being judged, change by change.
 struct Judgement<'a> {
-    capacity: Capacity,
+    capacity: &'a Capacity,
     directory: &'a MemoryPath,
     usage: UsageLookup<'a>,
     added: Usage,
@@ -184,15 +199,15 @@ struct Judgement<'a> {
 }
 
 impl<'a> Judgement<'a> {
-    fn new(capacity: Capacity, directory: &'a MemoryPath, usage: UsageLookup<'a>) -> Self {
+    fn new(capacity: &'a Capacity, directory: &'a MemoryPath, usage: UsageLookup<'a>) -> Self {
         Self { capacity, directory, usage, added: Usage::default(), freed: Usage::default() }
     }
 
     fn write(&mut self, path: &MemoryPath, length: u64) -> Result<(), StoreError> {
-        if !is_within(path, self.directory) {
+        if !is_within(path, self.directory) || self.capacity.uncounted.contains(path) {
             return Ok(());
         }
-        let replaced = (self.usage)(path)?;
+        let replaced = self.counted(path)?;
         self.expect(CapacityMeasure::FileBytes, self.capacity.file_bytes, replaced.bytes, length)?;
         let depth_before = if replaced.files == 0 { 0 } else { self.depth_within(depth(path)) };
         self.expect(CapacityMeasure::Depth, self.capacity.depth, depth_before, self.depth_within(depth(path)))?;
@@ -209,7 +224,7 @@ impl<'a> Judgement<'a> {
             return Ok(());
         }
         if let Some(arriving) = arriving {
-            let moved = (self.usage)(&arriving)?;
+            let moved = self.counted(&arriving)?;
             let depth_before = if stays_within { self.depth_within(moved.depth) } else { 0 };
             let depth_after = self.depth_within((moved.depth + depth(to)).saturating_sub(depth(from)));
             if moved.files > 0 {
@@ -238,9 +253,18 @@ impl<'a> Judgement<'a> {
     }
 
     fn free(&mut self, path: &MemoryPath) -> Result<(), StoreError> {
-        let freed = (self.usage)(path)?;
+        let freed = self.counted(path)?;
         self.freed.add(freed);
         Ok(())
+    }
+
+    /// What is at or beneath a path, without what is not counted.
+    fn counted(&mut self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        let mut counted = (self.usage)(path)?;
+        for file in self.capacity.uncounted.iter().filter(|file| is_within(file, path)) {
+            counted.subtract((self.usage)(file)?);
+        }
+        Ok(counted)
     }
 
     fn grows(&self) -> bool {
@@ -248,11 +272,11 @@ impl<'a> Judgement<'a> {
             || self.capacity.bytes.is_some() && self.added.bytes > self.freed.bytes
     }
 
-    fn totals(self) -> Result<(), StoreError> {
+    fn totals(mut self) -> Result<(), StoreError> {
         if !self.grows() {
             return Ok(());
         }
-        let before = (self.usage)(self.directory)?;
+        let before = self.counted(self.directory)?;
         let after = |before: u64, added: u64, freed: u64| before.saturating_add(added).saturating_sub(freed);
         let files = after(before.files, self.added.files, self.freed.files);
         self.expect(CapacityMeasure::Files, self.capacity.files, before.files, files)?;
@@ -302,9 +326,9 @@ mod tests {
     }
 
     /// The paths that a store is asked about in which everything is one file of 5 bytes.
-    fn asked(capacity: Capacity, batch: Batch) -> Vec<String> {
+    fn asked(capacity: &Capacity, batch: Batch) -> Vec<String> {
         let mut asked = Vec::new();
-        let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity));
+        let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
         let usage = |path: &MemoryPath| {
             asked.push(path.to_string());
             Ok(Usage::new(1, 5, 3))
@@ -317,14 +341,42 @@ mod tests {
     fn the_directory_is_counted_only_where_a_batch_adds_to_it() {
         let all = Capacity::new().with_files(9).with_bytes(90).with_file_bytes(9).with_depth(9);
         let write = |bytes| Batch::new().write(path("/memories/a"), vec![b'x'; bytes]).unwrap();
-        assert_eq!(asked(all, write(5)), ["/memories/a"]);
-        assert_eq!(asked(all, write(6)), ["/memories/a", "/memories"]);
-        assert_eq!(asked(Capacity::new().with_files(9), write(6)), ["/memories/a"]);
-        assert_eq!(asked(all, Batch::new().remove(path("/memories/a")).unwrap()), [""; 0]);
+        assert_eq!(asked(&all, write(5)), ["/memories/a"]);
+        assert_eq!(asked(&all, write(6)), ["/memories/a", "/memories"]);
+        assert_eq!(asked(&Capacity::new().with_files(9), write(6)), ["/memories/a"]);
+        assert_eq!(asked(&all, Batch::new().remove(path("/memories/a")).unwrap()), [""; 0]);
         let rename = |to| Batch::new().rename(path("/memories/a"), path(to)).unwrap();
-        assert_eq!(asked(all, rename("/memories/b")), [""; 0]);
-        assert_eq!(asked(all, rename("/memories/b/c")), ["/memories/a"]);
-        assert_eq!(asked(Capacity::new().with_files(9).with_bytes(9), rename("/memories/b/c")), [""; 0]);
+        assert_eq!(asked(&all, rename("/memories/b")), [""; 0]);
+        assert_eq!(asked(&all, rename("/memories/b/c")), ["/memories/a"]);
+        assert_eq!(asked(&Capacity::new().with_files(9).with_bytes(9), rename("/memories/b/c")), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_counted_is_neither_in_the_way_nor_room() {
+        let hidden = path("/memories/.hidden");
+        let capacity =
+            Capacity::new().with_files(2).with_bytes(10).with_file_bytes(9).with_depth(1).without(hidden.clone());
+        // In the directory: the hidden file of 5 bytes, and as many others as it takes to make so many files.
+        let judge = |files: u64, batch: Batch| {
+            let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
+            batch.check_preconditions(
+                |_| unreachable!("no other precondition"),
+                |path| match path.as_str() {
+                    "/memories" => Ok(Usage::new(files, 5 * files, 1)),
+                    "/memories/.hidden" => Ok(Usage::new(1, 5, 1)),
+                    _ => Ok(Usage::default()),
+                },
+            )
+        };
+        let write = |bytes: usize| Batch::new().write(path("/memories/a"), vec![b'x'; bytes]).unwrap();
+        judge(2, write(5)).unwrap();
+        judge(2, write(6)).unwrap_err();
+        judge(3, write(0)).unwrap_err();
+        let beside = |batch: Batch| batch.write(hidden.clone(), vec![b'x'; 100]).unwrap();
+        judge(2, beside(write(5))).unwrap();
+        judge(2, beside(write(6))).unwrap_err();
+        // To remove it makes no room.
+        judge(3, write(5).remove(hidden.clone()).unwrap()).unwrap_err();
     }
 
     /// One that knows preconditions by `Expected::check` alone must not ignore what it cannot judge.

@@ -543,6 +543,13 @@ impl Batch {
         Ok(())
     }
 
+    /// The batch with other preconditions than it had, for a store over a store that requires something else or more.
+    #[must_use]
+    pub fn with_preconditions(mut self, preconditions: Vec<(MemoryPath, Expected)>) -> Self {
+        self.preconditions = preconditions;
+        self
+    }
+
     /// Notes that the batch changes `path`, unless it already changes something that overlaps it.
     fn claim(&mut self, path: &MemoryPath) -> Result<(), InvalidBatch> {
         // The claimed paths are disjoint and a directory sorts right before its contents, so an overlap is a neighbour.

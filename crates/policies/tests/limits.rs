@@ -108,8 +108,8 @@ fn any_capacity() -> impl Strategy<Value = Capacity> {
     })
 }
 
-fn limits_of(capacity: Capacity) -> Limits {
-    let Capacity { files, bytes, file_bytes, depth, .. } = capacity;
+fn limits_of(capacity: &Capacity) -> Limits {
+    let Capacity { files, bytes, file_bytes, depth, .. } = capacity.clone();
     Limits::none().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth)
 }
 
@@ -139,7 +139,7 @@ proptest! {
                 let (batch, copy, before) = (batch_of(&changes), copy_of(&store).await, sizes(&store).await);
                 let free = copy.apply(batch.clone()).await;
                 let after = sizes(&copy).await;
-                let limited = store.apply(batch.clone().require(directory.clone(), Expected::Capacity(capacity))).await;
+                let limited = store.apply(batch.clone().require(directory.clone(), Expected::Capacity(capacity.clone()))).await;
                 let now = sizes(&store).await;
                 if limited.is_err() {
                     prop_assert_eq!(&now, &before);
@@ -172,11 +172,11 @@ proptest! {
         capacity in any_capacity(),
     ) {
         block_on(async {
-            let (store, limits) = (InMemoryStore::new(), limits_of(capacity));
+            let (store, limits) = (InMemoryStore::new(), limits_of(&capacity));
             let limited = LimitedStore::new(InMemoryStore::new(), limits);
             for changes in steps {
                 let batch = batch_of(&changes);
-                let required = batch.clone().require(MemoryPath::root(), Expected::Capacity(capacity));
+                let required = batch.clone().require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
                 match (store.apply(required).await, limited.apply(batch).await) {
                     (Err(StoreError::OverCapacity { .. }), Err(StoreError::Refused { path, .. })) => {
                         prop_assert!(path.is_root());

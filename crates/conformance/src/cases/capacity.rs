@@ -90,8 +90,8 @@ pub(crate) const CASES: &[CodeCase] = &[
 /// The numbers of a refusal: the limit, what was asked for and what is left.
 type Numbers = (u64, u64, u64);
 
-fn within(directory: &str, capacity: Capacity, batch: Batch) -> Result<Batch, Stop> {
-    Ok(batch.require(path(directory)?, Expected::Capacity(capacity)))
+fn within(directory: &str, capacity: &Capacity, batch: Batch) -> Result<Batch, Stop> {
+    Ok(batch.require(path(directory)?, Expected::Capacity(capacity.clone())))
 }
 
 async fn put(store: &dyn Store, files: &[(&str, &str)]) -> Result<(), Stop> {
@@ -124,7 +124,7 @@ impl<'a> Limited<'a> {
 
     async fn allows(&self, batch: Batch) -> Result<(), Stop> {
         let shown = format!("{:?}", batch.changes());
-        let applied = self.store.apply(within(self.directory, self.capacity, batch)?).await;
+        let applied = self.store.apply(within(self.directory, &self.capacity, batch)?).await;
         applied.map_err(|error| Failure::new(format!("{shown} has room, and was refused: {error}")).into())
     }
 
@@ -132,7 +132,7 @@ impl<'a> Limited<'a> {
     async fn refuses(&self, batch: Batch, measure: CapacityMeasure, numbers: Numbers) -> Result<(), Stop> {
         let before = totals(self.store, "/memories").await?;
         let shown = format!("{:?}", batch.changes());
-        match self.store.apply(within(self.directory, self.capacity, batch)?).await {
+        match self.store.apply(within(self.directory, &self.capacity, batch)?).await {
             Err(StoreError::OverCapacity { path: at, measure: of, limit, asked, left }) => {
                 let (got, expected) = ((at, of, (limit, asked, left)), (path(self.directory)?, measure, numbers));
                 check(got == expected, || format!("{shown} was refused by {got:?} instead of {expected:?}"))?;
@@ -262,13 +262,13 @@ async fn in_order(store: Arc<dyn Store>) -> Result<(), Stop> {
     let taken = path("/memories/d/a")?;
     let full = Capacity::new().with_files(1);
     let second = || write("/memories/d/b", "");
-    let limited = Limited::new(&*store, full);
+    let limited = Limited::new(&*store, full.clone());
     let capacity_last = second()?.require(taken.clone(), Expected::Absent);
-    match store.apply(within(DIRECTORY, full, capacity_last)?).await {
+    match store.apply(within(DIRECTORY, &full, capacity_last)?).await {
         Err(StoreError::AlreadyExists { path }) if path == taken => {}
         other => return Err(Failure::new(format!("{taken} was to be free, and the batch came to {other:?}")).into()),
     }
-    let capacity_first = within(DIRECTORY, full, Batch::new())?.require(taken, Expected::Absent);
+    let capacity_first = within(DIRECTORY, &full, Batch::new())?.require(taken, Expected::Absent);
     limited.refuses(capacity_first.write(path("/memories/d/b")?, Vec::new())?, CapacityMeasure::Files, (1, 2, 0)).await
 }
 
@@ -278,7 +278,7 @@ async fn write_until_refused(
     capacity: Capacity,
     batch: impl Fn(usize, usize) -> Result<Batch, Stop>,
 ) -> Result<u64, Stop> {
-    let batch = &batch;
+    let (capacity, batch) = (&capacity, &batch);
     let writing = (0..WRITERS).map(|writer| async move {
         for turn in 0..MOST_TURNS {
             match store.apply(within(DIRECTORY, capacity, batch(writer, turn)?)?).await {

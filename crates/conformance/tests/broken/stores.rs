@@ -188,7 +188,7 @@ impl MapStore {
         }
         for (path, expected) in preconditions {
             if let Expected::Capacity(capacity) = expected {
-                self.check_capacity(files, path, *capacity, batch)?;
+                self.check_capacity(files, path, capacity.clone(), batch)?;
                 continue;
             }
             let is_ignored = match expected {

@@ -8,7 +8,7 @@ use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, MemoryPath, No
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, Rules, Standing, Use};
-use super::table::{Basis, Known, Table, is_reserved, named_paths, refuse_reserved};
+use super::table::{Basis, Known, Table, is_reserved, named_paths, refuse_reserved, without_access_times};
 use crate::observation::name_of_store_error;
 
 /// How often an operation starts over because others changed the access times in between. Each time, the change of somebody
@@ -348,6 +348,7 @@ impl<S: Store> Store for ExpiringStore<S> {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         refuse_reserved(&batch)?;
+        let batch = without_access_times(batch);
         let now = self.rules.now();
         if self.is_plain_edit(&batch, now) {
             match self.inner().apply(batch.clone()).await {

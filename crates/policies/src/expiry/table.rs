@@ -150,7 +150,7 @@ impl<S: Store> Table<S> {
         let empties = batch.changes().iter().any(|change| matches!(change, Change::Remove { path } if path.is_root()));
         let times = times.or_else(|| empties.then(AccessTimes::default));
         let after = times.map(Known::after_storing).transpose()?;
-        let batch = requiring(required, batch)?;
+        let batch = requiring(required, batch);
         let batch = match after.as_ref().map(|known| &known.basis) {
             Some(Basis::Written(bytes)) => batch.write(RESERVED.clone(), bytes.to_vec())?,
             // Where there are no times, nothing is left of their file.
@@ -212,18 +212,18 @@ fn is_about_table(error: &StoreError) -> bool {
 }
 
 /// The same batch, which first requires what is stored of the access times: where it is another thing, nothing else is judged.
-fn requiring(required: &Expected, batch: Batch) -> Result<Batch, StoreError> {
-    let (preconditions, changes) = batch.into_parts();
-    let mut batch = Batch::new().require(RESERVED.clone(), required.clone());
-    for (path, expected) in preconditions {
-        batch = batch.require(path, expected);
-    }
-    for change in changes {
-        batch = match change {
-            Change::Write { path, content } => batch.write(path, content)?,
-            Change::Remove { path } => batch.remove(path)?,
-            Change::Rename { from, to } => batch.rename(from, to)?,
-        };
-    }
-    Ok(batch)
+fn requiring(required: &Expected, batch: Batch) -> Batch {
+    let first = (RESERVED.clone(), required.clone());
+    let preconditions = std::iter::once(first).chain(batch.preconditions().iter().cloned()).collect();
+    batch.with_preconditions(preconditions)
+}
+
+/// The same batch, which does not count the access times where it requires that there be room.
+pub(super) fn without_access_times(batch: Batch) -> Batch {
+    let uncounted = |(path, expected): &(MemoryPath, Expected)| match expected {
+        Expected::Capacity(capacity) => (path.clone(), Expected::Capacity(capacity.clone().without(RESERVED.clone()))),
+        other => (path.clone(), other.clone()),
+    };
+    let preconditions = batch.preconditions().iter().map(uncounted).collect();
+    batch.with_preconditions(preconditions)
 }

@@ -86,8 +86,8 @@ impl<S: Store> Store for LimitedStore<S> {
         if capacity == Capacity::new() || !batch.changes().iter().any(may_add) {
             return self.inner.apply(batch).await;
         }
-        let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity));
-        self.inner.apply(batch).await.map_err(|error| if is_of(capacity, &error) { refusal(error) } else { error })
+        let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
+        self.inner.apply(batch).await.map_err(|error| if is_of(&capacity, &error) { refusal(error) } else { error })
     }
 }
 
@@ -101,7 +101,7 @@ fn may_add(change: &Change) -> bool {
 }
 
 /// Whether it is this capacity of the whole store that a batch would pass. It may have come with another one.
-fn is_of(capacity: Capacity, error: &StoreError) -> bool {
+fn is_of(capacity: &Capacity, error: &StoreError) -> bool {
     let StoreError::OverCapacity { path, measure, limit, .. } = error else { return false };
     let own = match measure {
         CapacityMeasure::Files => capacity.files,

@@ -94,7 +94,7 @@ impl Relocation {
     fn batch_to_inner(&self, preconditions: Vec<Precondition>, changes: Vec<Change>) -> Result<Batch, StoreError> {
         let mut batch = Batch::new();
         for (path, expected) in preconditions {
-            batch = batch.require(self.to_inner(&path)?, expected);
+            batch = batch.require(self.to_inner(&path)?, self.expected_to_inner(expected)?);
         }
         for change in changes {
             batch = match change {
@@ -104,6 +104,15 @@ impl Relocation {
             };
         }
         Ok(batch)
+    }
+
+    fn expected_to_inner(&self, mut expected: Expected) -> Result<Expected, StoreError> {
+        if let Expected::Capacity(capacity) = &mut expected {
+            for file in &mut capacity.uncounted {
+                *file = self.to_inner(file)?;
+            }
+        }
+        Ok(expected)
     }
 
     /// What is shown as `path`, which the inner store keeps. `None` where that lies elsewhere, or is too long to be shown.
