@@ -8,5 +8,5 @@ use memory_tool_core::BoxError;
 use memory_tool_test_servers::S3Server;
 
 fn main() -> Result<ExitCode, BoxError> {
-    object_store::run_suite(S3Server::start)
+    object_store::run_suite(S3Server::start, object_store::NO_POLICIES)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
-use memory_tool_core::{BoxError, Store};
+use memory_tool_core::{BoxError, MAX_PATH_BYTES, Store};
 use memory_tool_object_store::BucketStore;
 use memory_tool_test_servers::Server;
 use object_store::path::Path;
@@ -22,16 +22,28 @@ pub(crate) const INDEX: &str = "index";
 /// The prefix of everything, which no reply may show.
 const SECRET: &str = "secret-of-the-bucket";
 
+/// What is between the store in the bucket and the suite.
+pub(crate) struct Policies {
+    pub(crate) over: fn(Arc<dyn Store>) -> Arc<dyn Store>,
+    /// How much shorter paths are than the bucket could have them.
+    pub(crate) path_bytes: usize,
+}
+
+/// Nothing.
+pub(crate) const NO_POLICIES: Policies = Policies { over: |store| store, path_bytes: 0 };
+
 /// Runs the suite on a server; in the processes that the suite starts, serves a store there.
 pub(crate) fn run_suite<S: Server + 'static, E: Into<BoxError>>(
     start: impl FnOnce() -> Result<S, E>,
+    policies: Policies,
 ) -> Result<ExitCode, BoxError> {
-    if session::serve_if_asked(|store| Box::new(store))? {
+    if session::serve_if_asked(|store| Box::new((policies.over)(Arc::new(store))))? {
         return Ok(ExitCode::SUCCESS);
     }
     let server = start().map_err(Into::into)?;
     let bucket = client(&server)?;
-    Ok(Suite::for_store(Fixture { server: Box::new(server), bucket, cases: AtomicU64::new(0) }).test())
+    let fixture = Fixture { server: Box::new(server), bucket, cases: AtomicU64::new(0), policies };
+    Ok(Suite::for_store(fixture).test())
 }
 
 /// A client of the bucket past any proxy, which sends each request once.
@@ -44,12 +56,13 @@ struct Fixture {
     server: Box<dyn Server>,
     bucket: Arc<dyn ObjectStore>,
     cases: AtomicU64,
+    policies: Policies,
 }
 
 impl Fixture {
     async fn open(&self, prefix: Path) -> Result<Arc<dyn Store>, FixtureError> {
         let opened = BucketStore::open(Arc::clone(&self.bucket), prefix).await;
-        Ok(Arc::new(opened.map_err(FixtureError::failed)?))
+        Ok((self.policies.over)(Arc::new(opened.map_err(FixtureError::failed)?)))
     }
 }
 
@@ -80,5 +93,9 @@ impl StoreFixture for Fixture {
 
     fn secrets(&self, _: &Path) -> Vec<String> {
         vec![SECRET.to_owned()]
+    }
+
+    fn can_store(&self, path: &str) -> bool {
+        path.len() + self.policies.path_bytes <= MAX_PATH_BYTES
     }
 }

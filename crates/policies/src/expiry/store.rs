@@ -77,7 +77,7 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///   reserved one, and no use that is made of them so is recorded.
 /// - Limits go over this store. Beneath it they would refuse to record that files are read where a memory is full, and what is
 ///   read would expire. What is expired is removed before a batch is held to limits that it stands in the way of; the access times
-///   count as a file.
+///   are not counted.
 /// - Screening goes over it too, encryption and scopes beneath it.
 #[derive(Debug)]
 pub struct ExpiringStore<S> {
