@@ -41,6 +41,7 @@ fn futures_may_be_spawned() {
     drop(spawned(store.read(&MemoryPath::root())));
     drop(spawned(store.list(&MemoryPath::root())));
     drop(spawned(store.apply(Batch::new())));
+    drop(spawned(memory_tool::open("never opened: the future is dropped")));
     drop(spawned(LocalStore::open("never opened: the future is dropped")));
     drop(spawned(BucketStore::open(Arc::new(InMemory::new()), "never opened".into())));
     drop(spawned(SqliteStore::open("never opened: the future is dropped")));
