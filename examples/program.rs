@@ -2,12 +2,11 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool_core::{Engine, MemoryTool, ToolResult, ToolUse};
-use memory_tool_local::LocalStore;
+use memory_tool::{ToolResult, ToolUse};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let tool = Engine::new(LocalStore::open("./memory").await?);
+    let tool = memory_tool::open("./memory").await?; // or sqlite:memory.sqlite?store=alice, s3://bucket/prefix
     println!("{}", serde_json::to_string(&tool.definition())?); // goes into the request's `tools`
 
     let block = r#"{"type": "tool_use", "id": "toolu_1", "name": "memory",

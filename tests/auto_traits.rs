@@ -1,6 +1,9 @@
 //! What an agent loop needs of the types: they may be shared between threads, and the futures may be spawned.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_tool_core::{
     Batch, Command, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Reply, Store, StoreError,
@@ -10,6 +13,10 @@ use memory_tool_encrypted::{
 };
 use memory_tool_local::{LocalStore, LocalStoreBuilder, OpenError};
 use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
+use memory_tool_policies::{
+    AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
+    ReadOnlyStore, ScopedStore, ScreenedStore, SensitiveData, StoreLog, SweepTask,
+};
 use memory_tool_sqlite::{SqliteStore, SqliteStoreBuilder};
 use object_store::memory::InMemory;
 
@@ -29,6 +36,11 @@ fn types_may_be_shared_between_threads() {
     shared_between_threads::<(BucketStore, BucketStoreBuilder, memory_tool_object_store::OpenError)>();
     shared_between_threads::<(EncryptedStore, EncryptedStoreBuilder, memory_tool_encrypted::OpenError)>();
     shared_between_threads::<(KeyRing, Passphrase, RawKey, Arc<dyn KeyProvider>)>();
+    type AnyStore = Arc<dyn Store>;
+    shared_between_threads::<(AuditedStore<AnyStore>, ExpiringStore<AnyStore>, LimitedStore<AnyStore>, MountedStore)>();
+    shared_between_threads::<(ObservedStore<AnyStore>, ReadOnlyStore<AnyStore>, ScopedStore<AnyStore>, SweepTask)>();
+    shared_between_threads::<(ScreenedStore<AnyStore, SensitiveData>, JsonLinesLog, StoreLog<AnyStore>)>();
+    shared_between_threads::<(AuditedTool<Arc<dyn MemoryTool>>, ObservedTool<Arc<dyn MemoryTool>>)>();
     shared_between_threads::<(SqliteStore, SqliteStoreBuilder, memory_tool_sqlite::OpenError)>();
 }
 
@@ -41,11 +53,16 @@ fn futures_may_be_spawned() {
     drop(spawned(store.read(&MemoryPath::root())));
     drop(spawned(store.list(&MemoryPath::root())));
     drop(spawned(store.apply(Batch::new())));
+    drop(spawned(memory_tool::open("never opened: the future is dropped")));
     drop(spawned(LocalStore::open("never opened: the future is dropped")));
     drop(spawned(BucketStore::open(Arc::new(InMemory::new()), "never opened".into())));
     drop(spawned(SqliteStore::open("never opened: the future is dropped")));
     let keys = KeyRing::new(RawKey::from_bytes([0; 32]));
     drop(spawned(EncryptedStore::open(InMemoryStore::new(), keys)));
+    let expiring = ExpiringStore::builder(InMemoryStore::new(), Duration::from_secs(60)).build().unwrap();
+    drop(spawned(expiring.sweep()));
+    drop(spawned(expiring.expired()));
+    drop(spawned(JsonLinesLog::open("never opened: the future is dropped")));
     drop(spawned(RawKey::from_file("never read: the future is dropped")));
 }
 

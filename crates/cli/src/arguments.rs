@@ -12,11 +12,12 @@ use memory_tool_conformance::{CommandLine, DEFAULT_ANSWER_TIMEOUT, Need};
 use memory_tool_core::{DEFAULT_MAX_VIEW_CHARACTERS, MemoryPath};
 use memory_tool_object_store::DEFAULT_GRACE;
 use memory_tool_policies::Scope;
+use memory_tool_url::StoreUrl;
 use serde_json::Value;
 
 use crate::encryption::Encryption;
 use crate::policies::Policies;
-use crate::store_url::StoreUrl;
+use crate::store_url;
 
 const STORES_AND_EXIT_STATUSES: &str = "\
 Stores:
@@ -25,6 +26,7 @@ Stores:
   s3://bucket/prefix              a bucket of Amazon S3, or of what speaks it
   gs://bucket/prefix              a bucket of Google Cloud Storage
   az://container/prefix           a container of Azure Blob Storage
+  memory:                         a memory in this process, new and empty, and gone with it: for trying `run`
 
 Credentials, region and endpoint of a bucket come from the environment variables that the tools of its cloud have: AWS_*, \
 GOOGLE_*, AZURE_*. For MinIO, R2, SeaweedFS and others that speak S3, AWS_ENDPOINT_URL is their address, and \
@@ -466,7 +468,7 @@ pub(crate) struct MemoryArgument {
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgument {
     /// Where the memory is kept: a directory's path, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX,
-    /// gs://BUCKET/PREFIX or az://CONTAINER/PREFIX
+    /// gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, or memory: for one that ends with this process
     #[arg(id = "store", long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) url: StoreUrl,
 
@@ -475,7 +477,7 @@ pub(crate) struct StoreArgument {
 }
 
 fn store_url_parser() -> ValueParser {
-    OsStringValueParser::new().try_map(|given| StoreUrl::parse(&given)).into()
+    OsStringValueParser::new().try_map(|given| store_url::parse(&given)).into()
 }
 
 /// The cap on what one `view` shows, in characters (`[V8]`); `None` is no cap, written `none`.

@@ -14,7 +14,7 @@ use crate::store_url;
 
 /// Removes what is expired, or looks for it, and prints what it is.
 pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
-    arguments.store.url.expect_store()?;
+    store_url::expect_store(&arguments.store.url)?;
     let outcome = start_runtime()?.block_on(expire(arguments))?;
     let text = if arguments.json { to_json(&outcome)? } else { outcome.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: what was removed is removed.

@@ -74,6 +74,9 @@ pub(crate) enum Failure {
         /// Why nothing is seen there.
         source: io::Error,
     },
+    /// What keeps nothing was to be looked after.
+    #[error("memory: keeps nothing that could be looked after: it is a new memory in this process, and gone with it")]
+    NothingKept,
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
     Verification(#[source] StoreError),

@@ -3,17 +3,22 @@
 use std::io;
 
 use memory_tool_object_store::GcReport;
+use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
 use crate::arguments::GcArguments;
 use crate::failure::Failure;
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
-use crate::store_url::{self, StoreUrl};
+use crate::store_url;
 
 /// Collects, and prints what was removed.
 pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
-    let StoreUrl::Bucket { url } = &arguments.store.url else { return Err(Failure::NothingToCollect) };
+    let url = match &arguments.store.url {
+        StoreUrl::Bucket { url } => url,
+        StoreUrl::Memory => return Err(Failure::NothingKept),
+        _ => return Err(Failure::NothingToCollect),
+    };
     let report = start_runtime()?.block_on(async {
         let store = store_url::open_bucket(url).await?;
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)

@@ -10,12 +10,13 @@ use memory_tool_policies::{
     Actor, AuditedStore, AuditedTool, Detector, ExpiringStore, ExpiringStoreBuilder, JsonLinesLog, LimitedStore,
     Limits, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
+use memory_tool_url::StoreUrl;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Age;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
-use crate::store_url::{self, StoreUrl};
+use crate::store_url;
 
 /// What is told of the store in the log.
 const STORE_IN_LOG: &str = "memory";
@@ -141,7 +142,7 @@ impl FromStr for Mount {
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let (point, url) = given.split_once('=').ok_or("it is not of the form PATH=URL")?;
-        Ok(Self { point: point.parse()?, url: StoreUrl::parse(url.as_ref())? })
+        Ok(Self { point: point.parse()?, url: store_url::parse(url.as_ref())? })
     }
 }
 

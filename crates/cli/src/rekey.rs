@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     let encryption = &arguments.store.encryption;
     let keys = encryption.key_ring().await?.ok_or(Failure::NoKey)?;
-    arguments.store.url.expect_store()?;
+    store_url::expect_store(&arguments.store.url)?;
     let store = encryption.open(store_url::open_as_stored(&arguments.store.url).await?, keys).await?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {

@@ -5,6 +5,7 @@ use std::io;
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
 use memory_tool_encrypted::{self as encrypted, EncryptedStore, EncryptionError, KeyRing};
 use memory_tool_sqlite::{self as sqlite, StoreName};
+use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
@@ -12,7 +13,7 @@ use crate::encryption::Encryption;
 use crate::failure::{Failure, on_one_line, with_causes};
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
-use crate::store_url::{self, StoreUrl};
+use crate::store_url;
 
 /// How often a file that seems broken is looked at again: one that comes and goes can seem so more than once.
 const LOOKS: usize = 10;
@@ -26,7 +27,7 @@ pub(crate) enum Soundness {
 
 /// Looks at all that is stored and prints what is wrong with it.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Soundness, Failure> {
-    arguments.store.url.expect_store()?;
+    store_url::expect_store(&arguments.store.url)?;
     let findings = start_runtime()?.block_on(verify(&arguments.store))?;
     let text = if arguments.json { to_json(&findings)? } else { findings.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: the status says it, too.
@@ -37,11 +38,8 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<Soundness, Failure> {
 async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
     let keys = store.encryption.key_ring().await?;
     match &store.url {
-        StoreUrl::Local(_) | StoreUrl::Bucket { .. } => {
-            let stored = store_url::open_as_stored(&store.url).await?;
-            Findings::default().read_memory(&store.encryption, stored, keys, &[]).await
-        }
         StoreUrl::Sqlite { path, store: name } => {
+            let name = &store_url::store_name(name)?;
             let database = store_url::open_sqlite(path, name).await?;
             let mut findings = Findings::default();
             let problems = match database.verify().await {
@@ -53,6 +51,10 @@ async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
             };
             let problems: Vec<_> = problems.iter().map(|problem| ProblemBeneath::of(problem, name)).collect();
             findings.read_memory(&store.encryption, Box::new(database), keys, &problems).await
+        }
+        url => {
+            let stored = store_url::open_as_stored(url).await?;
+            Findings::default().read_memory(&store.encryption, stored, keys, &[]).await
         }
     }
 }

@@ -6,7 +6,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,7 +165,10 @@ fn watch(place: &Place, states: &[Files], is_over: &AtomicBool) {
         lengths.entry(path).or_default().insert(content.len());
     }
     while !is_over.load(Ordering::Relaxed) {
-        for (path, length) in look(place, |file| Some(fs::symlink_metadata(file).ok()?.len() as usize)) {
+        // A directory may have come in the place of a file since that was listed.
+        let length =
+            |file: &Path| fs::symlink_metadata(file).ok().filter(Metadata::is_file).map(|file| file.len() as usize);
+        for (path, length) in look(place, length) {
             let is_whole = lengths.get(path.as_str()).is_some_and(|lengths| lengths.contains(&length));
             assert!(is_whole, "{path} is in no state of the store: {length} bytes");
         }

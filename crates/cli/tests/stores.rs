@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::{Place, program};
+use serde_json::json;
+use support::{Place, Session, program};
 
 /// Views the store, in this working directory.
 fn view(store: impl AsRef<OsStr>, directory: &Path) -> Output {
@@ -86,7 +87,7 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
             &output,
             &format!(
                 "error: invalid value '{store}' for '--store <URL>': unknown scheme `{scheme}:`. \
-                 A store is a path, or a URL that begins with file:, sqlite:, s3:, gs: or az:; \
+                 A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or memory:; \
                  write ./{store} for a path of that name\n"
             ),
         );
@@ -206,4 +207,42 @@ fn without_privileges(place: &Place) -> Command {
     let mut command = Command::new(reachable);
     command.uid(NOBODY).gid(NOBODY);
     command
+}
+
+#[test]
+fn a_memory_in_this_process_is_new_and_leaves_nothing() {
+    let place = Place::new();
+    let directory = place.outside("");
+    for _ in 0..2 {
+        let create = program().args(["create", "/memories/a", "--text", "", "--store", "memory:"]).output().unwrap();
+        assert!(create.status.success(), "{create:?}");
+    }
+    assert!(view("MEMORY:", &directory).stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    let named = "error: invalid value 'memory:a' for '--store <URL>': nothing can follow memory:";
+    assert_refused("memory:a", named);
+}
+
+#[test]
+fn a_memory_in_this_process_lasts_for_a_session() {
+    let mut session = Session::start("memory:", &[]);
+    let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
+    assert_eq!(session.succeed(&create), "File created successfully at: /memories/a");
+    assert_eq!(session.fail(&create), "Error: File /memories/a already exists");
+    session.close();
+}
+
+#[test]
+fn a_memory_in_this_process_is_not_looked_after() {
+    let place = Place::new();
+    let key = place.outside("key");
+    fs::write(&key, "0".repeat(64)).unwrap();
+    #[cfg(unix)]
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let key = key.to_str().unwrap();
+    let rekey = ["rekey", "--key-file", key];
+    for arguments in [&["verify"][..], &["gc"], &["check"], &["expire", "--expire-after", "1d"], &rekey] {
+        let output = program().args(arguments).args(["--store", "memory:"]).output().unwrap();
+        assert_refusal(&output, "memory-tool: memory: keeps nothing that could be looked after");
+    }
 }

@@ -3,6 +3,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use memory_tool_core::*;
+pub use memory_tool_url as url;
+pub use memory_tool_url::open;
 
 #[cfg(feature = "conformance")]
 pub use memory_tool_conformance as conformance;

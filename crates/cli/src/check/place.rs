@@ -12,6 +12,7 @@ use memory_tool_conformance::{FixtureError, StoreFixture};
 use memory_tool_core::Store;
 use memory_tool_encrypted::{KeyRing, RawKey};
 use memory_tool_sqlite::StoreName;
+use memory_tool_url::StoreUrl;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -19,7 +20,7 @@ use tokio::runtime::Runtime;
 use crate::check::bucket::{BucketPlace, beneath};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
-use crate::store_url::{self, StoreUrl};
+use crate::store_url;
 
 /// What the directories and prefixes are called, before what is random in their names.
 pub(crate) const PREFIX: &str = "memory-tool-check-";
@@ -51,8 +52,11 @@ impl Place {
         runtime.block_on(encryption.key_ring())?; // a mistake is told once, and not anew for each case
         let kind = match url {
             StoreUrl::Local(path) => PlaceKind::Disk(DiskPlace::make_for_directories(path)?),
-            StoreUrl::Sqlite { path, store } => PlaceKind::Disk(DiskPlace::make_for_databases(path, store)?),
+            StoreUrl::Sqlite { path, store } => {
+                PlaceKind::Disk(DiskPlace::make_for_databases(path, store_url::store_name(store)?)?)
+            }
             StoreUrl::Bucket { url } => PlaceKind::Bucket(BucketPlace::make(url, runtime)?),
+            _ => return Err(Failure::NothingKept),
         };
         Ok(Self { kind, encryption: encryption.clone() })
     }
@@ -91,13 +95,13 @@ impl DiskPlace {
         Ok(Self { database: None, run: new_directory(&directory).map_err(failure)?, _made: made })
     }
 
-    fn make_for_databases(path: &Path, store: &StoreName) -> Result<Self, Failure> {
+    fn make_for_databases(path: &Path, store: StoreName) -> Result<Self, Failure> {
         let failure = |source| Failure::Place { path: path.to_owned(), source };
         let file = std::path::absolute(path).map_err(failure)?;
         let directory = file.parent().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
         let made = MadeDirectories::make(directory).map_err(failure)?;
         refuse_taken_database(path)?;
-        Ok(Self { database: Some(store.clone()), run: new_directory(directory).map_err(failure)?, _made: made })
+        Ok(Self { database: Some(store), run: new_directory(directory).map_err(failure)?, _made: made })
     }
 }
 
@@ -185,7 +189,7 @@ impl CasePlaces {
                 let path = directory.path();
                 let url = match database {
                     None => StoreUrl::Local(path.to_owned()),
-                    Some(store) => StoreUrl::Sqlite { path: path.join(DATABASE), store: store.clone() },
+                    Some(store) => StoreUrl::Sqlite { path: path.join(DATABASE), store: store.to_string() },
                 };
                 Ok(CaseStore { url, directory: Some(directory) })
             }
@@ -199,14 +203,15 @@ impl CasePlaces {
 
 impl CaseStore {
     /// The place of another memory, which goes with this one.
-    fn another(&self) -> StoreUrl {
-        match &self.url {
+    fn another(&self) -> Result<StoreUrl, FixtureError> {
+        Ok(match &self.url {
             StoreUrl::Local(directory) => StoreUrl::Local(directory.join(ANOTHER)),
             StoreUrl::Sqlite { path, store } => {
                 StoreUrl::Sqlite { path: path.with_file_name(ANOTHER), store: store.clone() }
             }
             StoreUrl::Bucket { url } => StoreUrl::Bucket { url: beneath(url, ANOTHER) },
-        }
+            _ => return Err(no_place()),
+        })
     }
 }
 
@@ -253,7 +258,7 @@ impl StoreFixture for CaseStores {
 
     fn program(&self, case: &CaseStore) -> Result<Command, FixtureError> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["run", "--store"]).arg(case.url.to_argument());
+        command.args(["run", "--store"]).arg(case.url.to_string());
         command.args(self.encryption.to_arguments());
         Ok(command)
     }
@@ -264,6 +269,7 @@ impl StoreFixture for CaseStores {
             StoreUrl::Local(directory) => Ok(directory.join("memories")),
             StoreUrl::Sqlite { .. } => Err(FixtureError::lacks("the backend keeps its files in a database")),
             StoreUrl::Bucket { .. } => Err(no_files_on_disk()),
+            _ => Err(no_place()),
         }
     }
 
@@ -275,10 +281,10 @@ impl StoreFixture for CaseStores {
         match &case.url {
             StoreUrl::Local(_) => Err(FixtureError::lacks("the backend keeps one memory in a place")),
             StoreUrl::Sqlite { path, .. } => {
-                let store = StoreName::parse(name).map_err(FixtureError::failed)?;
-                self.open(&StoreUrl::Sqlite { path: path.clone(), store }).await
+                self.open(&StoreUrl::Sqlite { path: path.clone(), store: name.to_owned() }).await
             }
             StoreUrl::Bucket { url } => self.open(&scope_in_bucket(url, name)?).await,
+            _ => Err(no_place()),
         }
     }
 
@@ -300,7 +306,7 @@ impl StoreFixture for CaseStores {
 
     async fn another_of_the_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         self.key_ring().await?;
-        let another = case.another();
+        let another = case.another()?;
         Ok((self.open(&another).await?, open_as_stored(&another).await?))
     }
 
@@ -316,12 +322,16 @@ fn no_files_on_disk() -> FixtureError {
     FixtureError::lacks("the backend keeps its files in a bucket")
 }
 
+fn no_place() -> FixtureError {
+    FixtureError::lacks("the backend keeps its files in no place that a case could have")
+}
+
 /// The names of the directory and of the file in it.
 fn secrets_of_disk(case: &CaseStore) -> Vec<String> {
     let directory = case.directory.as_ref().map(TempDir::path);
     let file = match &case.url {
         StoreUrl::Sqlite { path, .. } => Some(path.as_path()),
-        StoreUrl::Local(_) | StoreUrl::Bucket { .. } => None,
+        _ => None,
     };
     let names = [directory, file].into_iter().flatten().filter_map(Path::file_name);
     names.map(|name| name.to_string_lossy().into_owned()).collect()
