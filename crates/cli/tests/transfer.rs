@@ -512,7 +512,13 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
     let path = place.outside("x.tar");
     fs::write(&path, archive).unwrap();
     let limit = "--skip-above=4096";
+    // A dry run knows what it would have written before.
+    let (_, mut rehearsed) = report(&[&"import", &path, &"--store", &place.store(), &limit, &"--dry-run"]);
+    assert!(!place.store().exists());
     let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &limit]);
+    rehearsed["dry_run"] = false.into();
+    rehearsed["besides"] = found["besides"].clone();
+    assert_eq!(rehearsed, found);
     let left_out: Vec<_> =
         found["left_out"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
     let expected = [

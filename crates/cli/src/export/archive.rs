@@ -1,7 +1,7 @@
 //! [`Archive`]: a tar archive that is written.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use memory_tool_core::MemoryPath;
@@ -31,7 +31,7 @@ pub(super) struct Archive {
 
 impl Archive {
     pub(super) fn to_standard_output() -> Self {
-        Self::to(Output::Standard(BufWriter::new(io::stdout())))
+        Self::to(Output::Standard(Box::new(BufWriter::new(io::stdout()))))
     }
 
     /// Writes beside the file, which is replaced in the end, or must not exist.
@@ -111,7 +111,7 @@ fn give_name(partial: BufWriter<NamedTempFile>, path: &Path, overwrites: bool) -
 
 /// Where an archive is written to.
 enum Output {
-    Standard(BufWriter<Stdout>),
+    Standard(Box<dyn Write>),
     File {
         partial: BufWriter<NamedTempFile>,
         path: PathBuf,
@@ -145,5 +145,46 @@ impl Write for Output {
             Self::File { partial, .. } => partial.flush(),
             Self::Abandoned => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn archive(is_finished: bool) -> Vec<u8> {
+        let written = Written::default();
+        let mut archive = Archive::to(Output::Standard(Box::new(written.clone())));
+        archive.add(&"/memories/d/a".parse().unwrap(), b"text").unwrap();
+        if is_finished {
+            archive.finish().unwrap();
+        } else {
+            drop(archive);
+        }
+        written.0.take()
+    }
+
+    #[test]
+    fn an_archive_that_is_not_finished_lacks_its_end() {
+        let begun = archive(false);
+        assert_eq!(begun.len(), 3 * 512, "a directory, a file and its content");
+        assert_eq!(archive(true), [begun.as_slice(), &[0; 1024]].concat());
     }
 }
