@@ -15,8 +15,10 @@ use memory_tool_policies::Scope;
 use memory_tool_url::StoreUrl;
 use serde_json::Value;
 
-use crate::encryption::Encryption;
+use crate::encryption::{Encryption, SourceEncryption};
+use crate::failure::Failure;
 use crate::policies::Policies;
+use crate::run::MAX_LINE_BYTES;
 use crate::store_url;
 
 const STORES_AND_EXIT_STATUSES: &str = "\
@@ -133,6 +135,57 @@ Exit status:
   1  some is not: a file is damaged, or others go on writing with an old key
   2  no answer: wrong usage, a store that cannot be opened or is not encrypted, or input or output that failed";
 
+const COPYING: &str = "\
+Each file is read from SRC, which is never changed, written into DST where nothing is yet, and read back. What is there already \
+with the same bytes is left; what is there with others is told and left, too, unless --overwrite is given. So a copy that was \
+interrupted goes on where it was when it is run again. In the end SRC is gone through anew, as long as others change it. What DST \
+holds besides stays. A text that --screen redacts is compared as DST would keep it.
+
+Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
+of DST refuses does not show.
+
+Examples:
+  memory-tool copy ./memory sqlite:memory.db
+  memory-tool copy ./memory s3://bucket/prefix --key-file memory.key
+  memory-tool copy sqlite:old.db?store=alice sqlite:all.db --scope alice --screen redact
+
+Exit status:
+  0  DST holds all files of SRC
+  1  not all: a file stands in the way, is refused or cannot be read, or SRC goes on changing
+  2  no answer: wrong usage, no store SRC, a store that cannot be opened or that fails";
+
+const EXPORTING: &str = "\
+TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar; or - for \
+a tar archive on the standard output, with the report on the standard error. Each file of /memories becomes a plain file \
+of the same name, byte for byte, that its owner alone can read. Links in TARGET are never followed. An archive of the same files has \
+the same bytes, and has its name only when it is whole. What is exported is not encrypted, whatever the store is.
+
+Examples:
+  memory-tool export --store ./memory backup.tar
+  memory-tool export --store s3://bucket/prefix --key-file memory.key - | gzip > backup.tar.gz
+
+Exit status:
+  0  all files are exported
+  1  not all: the target cannot hold one, or one cannot be read
+  2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written";
+
+const IMPORTING: &str = "\
+SOURCE is a directory, or a tar archive that is not compressed, or - for such an archive on the standard input. Each plain file becomes \
+the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
+/x, is told and left out; so are links and whatever else is no plain file, of two files of one name the second, and files of more \
+bytes than --skip-above.
+
+Examples:
+  memory-tool import --store ./memory backup.tar
+  memory-tool import --store sqlite:memory.db --screen redact ./notes
+  gunzip -c backup.tar.gz | memory-tool import --store ./memory -
+  tar -c ./old-store | memory-tool import --store ./memory --beneath old-store/memories -
+
+Exit status:
+  0  all files are imported
+  1  not all: a file stands in the way, is refused or left out, or the archive is damaged or cut off
+  2  no answer: wrong usage, no SOURCE, a store that cannot be opened or that fails";
+
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
 #[command(name = "memory-tool", version, after_help = STORES_AND_EXIT_STATUSES, max_term_width = 120)]
@@ -166,6 +219,15 @@ pub(crate) enum Action {
     /// Encrypt anew what an encrypted store holds, with another key
     #[command(after_help = ROTATION)]
     Rekey(RekeyArguments),
+    /// Copy all files of one store into another
+    #[command(after_help = COPYING)]
+    Copy(Box<CopyArguments>),
+    /// Write all files of a store into a plain directory or a tar archive
+    #[command(after_help = EXPORTING)]
+    Export(ExportArguments),
+    /// Put the files of a plain directory or a tar archive into a store
+    #[command(after_help = IMPORTING)]
+    Import(Box<ImportArguments>),
     /// The commands for people.
     #[command(flatten)]
     Command(CommandArguments),
@@ -306,6 +368,115 @@ pub(crate) struct RekeyArguments {
     /// Print one JSON value: rewritten, damaged, no_longer_needed and still_needed
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The arguments of `copy`.
+#[derive(Args, Debug)]
+pub(crate) struct CopyArguments {
+    /// What to copy: a directory's path, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+    /// az://CONTAINER/PREFIX
+    #[arg(value_name = "SRC", value_parser = store_url_parser())]
+    pub(crate) source: StoreUrl,
+
+    /// Where to copy to, in the same words
+    #[arg(id = "store", value_name = "DST", value_parser = store_url_parser())]
+    pub(crate) destination: StoreUrl,
+
+    /// Copy the part of SRC that belongs to NAME, such as a tenant
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    pub(crate) source_scope: Option<Scope>,
+
+    #[command(flatten)]
+    pub(crate) writing: WritingArgument,
+
+    /// Print one JSON value: dry_run, copied, overwritten, bytes, already_there, redacted, conflicts, refused, unverified, besides,
+    /// unreadable, gone, goes_on_changing
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) source_encryption: SourceEncryption,
+
+    #[command(flatten)]
+    pub(crate) encryption: Encryption,
+
+    #[command(flatten)]
+    pub(crate) policies: Policies,
+}
+
+impl CopyArguments {
+    /// Fails where the copies would be among the files that are copied.
+    pub(crate) fn refuse_itself(&self) -> Result<(), Failure> {
+        let Self { source, source_scope, destination, policies, .. } = self;
+        let is_within = source_scope.is_none() || source_scope.as_ref() == policies.scope();
+        if source == destination && is_within { Err(Failure::OneStore) } else { Ok(()) }
+    }
+}
+
+/// The arguments of `export`.
+#[derive(Args, Debug)]
+pub(crate) struct ExportArguments {
+    /// Where to write to: a directory, a file that ends in .tar, or - for a tar archive on the standard output
+    pub(crate) target: PathBuf,
+
+    /// Export the part of the store that belongs to NAME, such as a tenant
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    pub(crate) scope: Option<Scope>,
+
+    /// Write into a directory that is not empty, and replace files
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Print one JSON value: exported, bytes, refused, unreadable and gone
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// The arguments of `import`.
+#[derive(Args, Debug)]
+pub(crate) struct ImportArguments {
+    /// What to import: a directory, a tar archive, or - for a tar archive on the standard input
+    pub(crate) source: PathBuf,
+
+    /// Import what lies beneath this directory of SOURCE, and nothing else
+    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_an_origin)]
+    pub(crate) beneath: Option<String>,
+
+    /// Leave out files of more than N bytes, and never read them
+    #[arg(long, value_name = "N", default_value_t = MAX_LINE_BYTES as u64)]
+    pub(crate) skip_above: u64,
+
+    #[command(flatten)]
+    pub(crate) writing: WritingArgument,
+
+    /// Print one JSON value: dry_run, copied, overwritten, bytes, already_there, redacted, conflicts, refused, unverified, besides,
+    /// left_out and broken_off
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
+}
+
+/// The name as those in an archive begin with it.
+fn directory_of_an_origin(given: &str) -> Result<String, &'static str> {
+    let name = given.strip_prefix("./").unwrap_or(given).trim_end_matches('/');
+    if name.is_empty() || name == "." { Err("it names no directory of SOURCE") } else { Ok(name.to_owned()) }
+}
+
+/// How files are put into a store.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct WritingArgument {
+    /// Replace files that are there with other contents
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// One of the tool's six commands, given by a person.

@@ -67,6 +67,37 @@ struct KeyArgument {
     passphrase_file: Option<PathBuf>,
 }
 
+/// What the command line says of the encryption of the store that a copy is made of.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Encryption of SRC")]
+pub(crate) struct SourceEncryption {
+    /// SRC is encrypted with the key in FILE
+    #[arg(long, value_name = "FILE", group = "source_key")]
+    source_key_file: Option<PathBuf>,
+
+    /// SRC is encrypted with the key in the environment variable NAME
+    #[arg(long, value_name = "NAME", group = "source_key")]
+    source_key_env: Option<String>,
+
+    /// SRC is encrypted with the passphrase in FILE
+    #[arg(long, value_name = "FILE", group = "source_key")]
+    source_passphrase_file: Option<PathBuf>,
+
+    /// What the memory in SRC is called
+    #[arg(long, value_name = "NAME", requires = "source_key", value_parser = NonEmptyStringValueParser::new())]
+    source_memory_name: Option<String>,
+}
+
+impl SourceEncryption {
+    /// The same, as that of any store.
+    pub(crate) fn to_encryption(&self) -> Encryption {
+        let Self { source_key_file, source_key_env, source_passphrase_file, source_memory_name } = self.clone();
+        let key =
+            KeyArgument { key_file: source_key_file, key_env: source_key_env, passphrase_file: source_passphrase_file };
+        Encryption { key, memory_name: source_memory_name, ..Encryption::default() }
+    }
+}
+
 /// How files are filled up.
 #[derive(Clone, Copy, Debug)]
 struct PaddingArgument(Padding);

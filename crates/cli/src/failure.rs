@@ -77,6 +77,31 @@ pub(crate) enum Failure {
     /// What keeps nothing was to be looked after.
     #[error("memory: keeps nothing that could be looked after: it is a new memory in this process, and gone with it")]
     NothingKept,
+    /// The store that is to be copied and the one that it is to be copied into are one, and the latter is no other part of it.
+    #[error("cannot copy a store into itself: SRC and DST are one store")]
+    OneStore,
+    /// A store that files are taken from could not be read.
+    #[error("cannot read the store that files are taken from. What is done is done: run it again to go on from there")]
+    Reading(#[source] StoreError),
+    /// A store that files are put into failed.
+    #[error(
+        "cannot go on with the store that files are put into. What is done is done: run it again to go on from there"
+    )]
+    Writing(#[source] StoreError),
+    /// What files are exported to could not be written.
+    #[error("cannot write {}", path.display())]
+    Target {
+        /// The directory or archive.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// What files are exported to holds something.
+    #[error("cannot export to {}: something is there. Name a directory that is new or empty or a file that does not exist, or add --overwrite", path.display())]
+    TargetTaken {
+        /// The directory or archive.
+        path: PathBuf,
+    },
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
     Verification(#[source] StoreError),

@@ -3,10 +3,13 @@
 mod arguments;
 mod check;
 mod commands;
+mod copy;
 mod encryption;
 mod expire;
+mod export;
 mod failure;
 mod gc;
+mod import;
 mod keygen;
 mod output;
 mod policies;
@@ -14,6 +17,7 @@ mod progress_line;
 mod rekey;
 mod run;
 mod store_url;
+mod transfer;
 mod verify;
 
 use std::process::ExitCode;
@@ -25,10 +29,11 @@ use crate::check::Verdict;
 use crate::commands::Outcome;
 use crate::failure::Failure;
 use crate::rekey::Rotation;
+use crate::transfer::Completeness;
 use crate::verify::Soundness;
 
 /// The status where the tool answered with an error, what was checked does not conform, what is stored is not whole, or not all of
-/// it could be encrypted anew.
+/// it could be encrypted anew, copied, exported or imported.
 const REFUSED: u8 = 1;
 /// The status where there is no answer: wrong usage (clap's own status for it), or a [`Failure`].
 const FAILED: u8 = 2;
@@ -63,9 +68,19 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Rotation::Complete => ExitCode::SUCCESS,
             Rotation::Incomplete => ExitCode::from(REFUSED),
         }),
+        Action::Copy(arguments) => copy::run(&arguments).map(status_of),
+        Action::Export(arguments) => export::run(&arguments).map(status_of),
+        Action::Import(arguments) => import::run(&arguments).map(status_of),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Refused => ExitCode::from(REFUSED),
         }),
+    }
+}
+
+fn status_of(completeness: Completeness) -> ExitCode {
+    match completeness {
+        Completeness::Complete => ExitCode::SUCCESS,
+        Completeness::Incomplete => ExitCode::from(REFUSED),
     }
 }

@@ -17,6 +17,7 @@ use crate::arguments::Age;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::store_url;
+use crate::transfer::Rehearsal;
 
 /// What is told of the store in the log.
 const STORE_IN_LOG: &str = "memory";
@@ -180,6 +181,27 @@ enum Logged {
     Operations,
 }
 
+/// What is done with a store that is opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Access {
+    /// It is changed, and made where there is none.
+    Change,
+    /// It is asked what it would do.
+    Rehearse,
+}
+
+impl Access {
+    async fn open(self, url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
+        match self {
+            Self::Change => store_url::open(url, encryption).await,
+            Self::Rehearse => {
+                let store = store_url::open_or_pretend(url, encryption).await?;
+                Ok(Box::new(Rehearsal::of(store).await.map_err(Failure::Writing)?))
+            }
+        }
+    }
+}
+
 impl Policies {
     /// The tool over the store, which is opened and decrypted, with the policies over it.
     pub(crate) async fn open_tool(
@@ -189,7 +211,7 @@ impl Policies {
         build: impl FnOnce(Box<dyn Store>) -> Engine<Box<dyn Store>>,
     ) -> Result<Box<dyn MemoryTool>, Failure> {
         let audit = self.audit().await?; // first, so that nothing is done which nobody records
-        let engine = build(self.open_store(url, encryption, audit.as_ref()).await?);
+        let engine = build(self.open_store(url, encryption, audit.as_ref(), Access::Change).await?);
         let tool: Box<dyn MemoryTool> = match audit {
             Some(Audit { log, actor }) => {
                 let audited = AuditedTool::new(engine, log, actor);
@@ -200,6 +222,23 @@ impl Policies {
         Ok(self.observe_tool(tool))
     }
 
+    /// The store that files are put into without the tool, with the policies over it. What is only rehearsed is not recorded.
+    pub(crate) async fn open_for(
+        &self,
+        url: &StoreUrl,
+        encryption: &Encryption,
+        access: Access,
+    ) -> Result<Box<dyn Store>, Failure> {
+        let audit = match access {
+            Access::Change => self.audit().await?,
+            Access::Rehearse => None,
+        };
+        if let Some(logged) = self.log {
+            start_log(logged);
+        }
+        self.open_store(url, encryption, audit.as_ref(), access).await
+    }
+
     /// The store, opened and decrypted, with the policies over it. A text is screened first, so that the audit log has the digest of
     /// what is kept; what is mounted has policies of its own, or none.
     async fn open_store(
@@ -207,8 +246,9 @@ impl Policies {
         url: &StoreUrl,
         encryption: &Encryption,
         audit: Option<&Audit>,
+        access: Access,
     ) -> Result<Box<dyn Store>, Failure> {
-        let mut store = in_scope(self.scope.as_ref(), self.observe_store(store_url::open(url, encryption).await?));
+        let mut store = in_scope(self.scope.as_ref(), self.observe_store(access.open(url, encryption).await?));
         if let Some(idle_time) = self.expire_after {
             store = Box::new(expiring(store, idle_time, &self.pin)?);
         }
@@ -218,7 +258,7 @@ impl Policies {
         if self.read_only {
             store = Box::new(ReadOnlyStore::new(store));
         }
-        store = self.mount(store, encryption).await?;
+        store = self.mount(store, encryption, access).await?;
         if let Some(Audit { log, actor }) = audit {
             store = Box::new(AuditedStore::new(store, log.clone(), actor.clone()));
         }
@@ -234,21 +274,32 @@ impl Policies {
         Ok(Some(Audit { log: log.map_err(Failure::AuditLog)?, actor: actor.clone() }))
     }
 
-    async fn mount(&self, store: Box<dyn Store>, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
+    async fn mount(
+        &self,
+        store: Box<dyn Store>,
+        encryption: &Encryption,
+        access: Access,
+    ) -> Result<Box<dyn Store>, Failure> {
         if self.mount.is_empty() && self.mount_read_only.is_empty() {
             return Ok(store);
         }
         let mut builder = MountedStore::builder(store);
         for Mount { point, url } in &self.mount {
-            builder = builder.mount(point.clone(), store_url::open(url, encryption).await?);
+            builder = builder.mount(point.clone(), access.open(url, encryption).await?);
         }
         for Mount { point, url } in &self.mount_read_only {
-            builder = builder.mount_read_only(point.clone(), store_url::open(url, encryption).await?);
+            builder = builder.mount_read_only(point.clone(), access.open(url, encryption).await?);
         }
         Ok(Box::new(builder.build().map_err(Failure::Mount)?))
     }
 
-    fn screening(&self) -> Option<SensitiveData> {
+    /// The part of the store that is worked in.
+    pub(crate) fn scope(&self) -> Option<&Scope> {
+        self.scope.as_ref()
+    }
+
+    /// What keeps sensitive data out, if anything does.
+    pub(crate) fn screening(&self) -> Option<SensitiveData> {
         let also = self.screen_also.iter().flat_map(|kind| kind.0).copied();
         let builder = SensitiveData::builder();
         Some(match self.screen? {

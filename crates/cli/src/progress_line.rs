@@ -5,6 +5,9 @@ use std::io::{self, IsTerminal as _, Stderr, Write};
 /// The most characters of the line. A line that the terminal breaks could not be rewritten in place.
 const WIDTH: usize = 79;
 
+/// How many characters a bar has.
+const BAR: usize = 40;
+
 /// One line of a terminal, rewritten in place. Dropped, it is cleared.
 pub(crate) struct ProgressLine<W: Write> {
     terminal: W,
@@ -33,6 +36,12 @@ impl<W: Write> Drop for ProgressLine<W> {
     }
 }
 
+/// How far it is, as a bar and in numbers.
+pub(crate) fn bar(done: usize, total: usize) -> String {
+    let filled = (done * BAR).checked_div(total).unwrap_or(BAR);
+    format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +57,13 @@ mod tests {
         let short = format!("é{}", " ".repeat(WIDTH - 1));
         let written = [long, short, " ".repeat(WIDTH)].map(|text| format!("\r{text}\r")).concat();
         assert_eq!(String::from_utf8(terminal).unwrap(), written);
+    }
+
+    #[test]
+    fn a_bar_fills_from_nothing_to_all() {
+        let shown = |filled, done, total| format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled));
+        for (done, total, filled) in [(0, 50, 0), (25, 50, BAR / 2), (50, 50, BAR), (0, 0, BAR)] {
+            assert_eq!(bar(done, total), shown(filled, done, total));
+        }
     }
 }

@@ -8,12 +8,9 @@ use serde::Serialize;
 use crate::arguments::RekeyArguments;
 use crate::failure::Failure;
 use crate::output::{count, to_json, write_line};
-use crate::progress_line::ProgressLine;
+use crate::progress_line::{ProgressLine, bar};
 use crate::run::start_runtime;
 use crate::store_url;
-
-/// How many characters the bar has.
-const BAR: usize = 40;
 
 /// Whether all is encrypted with the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,12 +40,6 @@ async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
         }
     };
     store.rekey(show).await.map_err(Failure::Rekeying)
-}
-
-/// How far it is, as a bar and in numbers.
-fn bar(done: usize, total: usize) -> String {
-    let filled = (done * BAR).checked_div(total).unwrap_or(BAR);
-    format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled))
 }
 
 /// What is printed.
@@ -84,18 +75,5 @@ impl Rewritten {
         lines.extend(self.still_needed.iter().map(|key| format!("the old key {key} is still needed")));
         lines.extend(self.no_longer_needed.iter().map(|key| format!("the old key {key} is no longer needed")));
         lines.join("\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_fills_from_nothing_to_all() {
-        let shown = |filled, done, total| format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled));
-        for (done, total, filled) in [(0, 50, 0), (25, 50, BAR / 2), (50, 50, BAR), (0, 0, BAR)] {
-            assert_eq!(bar(done, total), shown(filled, done, total));
-        }
     }
 }

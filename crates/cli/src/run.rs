@@ -10,7 +10,7 @@ use crate::failure::{self, Failure};
 use crate::output::{Reader, to_json, write_line};
 
 /// The longest line in bytes, without its line feed.
-const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Answers line after line until the input ends, or nobody reads the output any more.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {

@@ -3,9 +3,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use memory_tool_core::{BoxError, Store};
+use memory_tool_core::{BoxError, InMemoryStore, Store};
 use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, StoreName};
 use memory_tool_url::StoreUrl;
@@ -26,6 +27,17 @@ pub(crate) fn parse(given: &OsStr) -> Result<StoreUrl, BoxError> {
 pub(crate) async fn open(url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
     let keys = encryption.key_ring().await?; // first, so that nothing is made where there is none
     encryption.over(open_as_stored(url).await?, keys).await
+}
+
+/// Opens the store, decrypted where it is encrypted; where there is none, one without files that nothing is kept of.
+pub(crate) async fn open_or_pretend(url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
+    let keys = encryption.key_ring().await?;
+    let store: Box<dyn Store> = match expect_store(url) {
+        Ok(()) => open_as_stored(url).await?,
+        Err(Failure::NoStore { source, .. }) if source.kind() == ErrorKind::NotFound => Box::new(InMemoryStore::new()),
+        Err(failure) => return Err(failure),
+    };
+    encryption.over(store, keys).await
 }
 
 /// Opens the store as it lies there: where it is encrypted, it holds ciphertexts.

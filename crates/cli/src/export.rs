@@ -1,0 +1,137 @@
+//! `memory-tool export`: writes all files of a store into a plain directory or a tar archive.
+
+mod archive;
+mod directory;
+
+use std::io;
+use std::path::Path;
+
+use memory_tool_core::MemoryPath;
+use serde::Serialize;
+
+use crate::arguments::ExportArguments;
+use crate::export::archive::Archive;
+use crate::export::directory::Directory;
+use crate::failure::{Failure, on_one_line, tell};
+use crate::output::{count, to_json, write_line};
+use crate::progress_line::{ProgressLine, bar};
+use crate::run::start_runtime;
+use crate::transfer::{Completeness, Listed, Source, Told};
+
+/// How the name of a file begins that is not whole yet.
+pub(crate) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
+
+/// What stands for the standard input and output.
+pub(crate) const STANDARD_STREAM: &str = "-";
+
+/// Exports, and prints what became of the files: on the standard error, where the archive goes to the standard output.
+pub(crate) fn run(arguments: &ExportArguments) -> Result<Completeness, Failure> {
+    let exported = export(arguments)?;
+    let text = if arguments.json { to_json(&exported)? } else { exported.to_text().into_bytes() };
+    if arguments.target == Path::new(STANDARD_STREAM) {
+        tell(&String::from_utf8_lossy(&text));
+    } else {
+        write_line(&mut io::stdout().lock(), text)?;
+    }
+    Ok(Completeness::of(exported.is_complete()))
+}
+
+fn export(arguments: &ExportArguments) -> Result<Exported, Failure> {
+    let ExportArguments { store, scope, target, overwrite, .. } = arguments;
+    let runtime = start_runtime()?;
+    let source = runtime.block_on(Source::open(&store.url, &store.encryption, scope.as_ref()))?;
+    let listed = runtime.block_on(source.list())?;
+    let mut target = Target::open(target, *overwrite)?;
+    let mut exported = Exported::default();
+    let mut line = ProgressLine::of_standard_error();
+    // Writing blocks, which no task may: so the loop stands outside the runtime and enters it to read one file at a time.
+    for (done, path) in listed.iter().enumerate() {
+        if let Some(line) = &mut line {
+            line.show(&bar(done, listed.len()));
+        }
+        let told = |reason| Told { path: path.to_string(), reason };
+        match runtime.block_on(source.read(path))? {
+            Listed::File(file) => match target.add(path, &file.content)? {
+                Added::Written => exported.add(file.content.len()),
+                Added::Refused { reason } => exported.refused.push(told(reason)),
+            },
+            Listed::Gone => exported.gone.push(path.to_string()),
+            Listed::Unreadable { reason } => exported.unreadable.push(told(reason)),
+        }
+    }
+    target.finish()?;
+    Ok(exported)
+}
+
+/// Where files are exported to.
+enum Target {
+    Directory(Directory),
+    Archive(Archive),
+}
+
+/// What became of a file.
+enum Added {
+    Written,
+    /// The target cannot hold it.
+    Refused {
+        reason: String,
+    },
+}
+
+impl Target {
+    fn open(target: &Path, overwrites: bool) -> Result<Self, Failure> {
+        if target == Path::new(STANDARD_STREAM) {
+            Ok(Self::Archive(Archive::to_standard_output()))
+        } else if target.extension().is_some_and(|extension| extension == "tar") {
+            Archive::to_file(target, overwrites).map(Self::Archive)
+        } else {
+            Directory::open(target, overwrites).map(Self::Directory)
+        }
+    }
+
+    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, Failure> {
+        match self {
+            Self::Directory(directory) => directory.add(path, content),
+            Self::Archive(archive) => archive.add(path, content).map(|()| Added::Written),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::Directory(_) => Ok(()),
+            Self::Archive(archive) => archive.finish(),
+        }
+    }
+}
+
+/// What is printed.
+#[derive(Debug, Default, Serialize)]
+struct Exported {
+    exported: u64,
+    bytes: u64,
+    /// Files that the target cannot hold.
+    refused: Vec<Told>,
+    /// Files that cannot be read.
+    unreadable: Vec<Told>,
+    /// Files that were removed from the store meanwhile.
+    gone: Vec<String>,
+}
+
+impl Exported {
+    fn add(&mut self, bytes: usize) {
+        self.exported += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn is_complete(&self) -> bool {
+        self.refused.is_empty() && self.unreadable.is_empty()
+    }
+
+    fn to_text(&self) -> String {
+        let refused = self.refused.iter().map(|told| told.line("is refused"));
+        let unreadable = self.unreadable.iter().map(|told| told.line("cannot be read"));
+        let gone = self.gone.iter().map(|path| on_one_line(&format!("{path} was removed meanwhile")));
+        let summary = format!("{} exported, {}", count(self.exported, "file"), count(self.bytes, "byte"));
+        refused.chain(unreadable).chain(gone).chain([summary]).collect::<Vec<_>>().join("\n")
+    }
+}

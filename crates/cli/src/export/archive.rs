@@ -1,0 +1,190 @@
+//! [`Archive`]: a tar archive that is written.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use memory_tool_core::MemoryPath;
+use tar::{Builder, EntryType, Header};
+use tempfile::NamedTempFile;
+
+use crate::export::PARTIAL_PREFIX;
+use crate::failure::Failure;
+
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// The beginning of 1980, in seconds since that of 1970: a store keeps no times, GNU tar takes 1970 for a mistake, and this is the
+/// first instant that every format of archives can hold.
+const TIME: u64 = 315_532_800;
+
+/// A tar archive under way. The same files make the same bytes.
+///
+/// # Behavior
+/// 1. The directories of a file come before it. Files are added in the order of their paths.
+/// 2. A file has the name of the archive only once it is whole. An archive on the standard output that is not finished lacks the two
+///    blocks that end it.
+pub(super) struct Archive {
+    /// `None` once it is finished.
+    builder: Option<Builder<Output>>,
+    directories: BTreeSet<MemoryPath>,
+}
+
+impl Archive {
+    pub(super) fn to_standard_output() -> Self {
+        Self::to(Output::Standard(Box::new(BufWriter::new(io::stdout()))))
+    }
+
+    /// Writes beside the file, which is replaced in the end, or must not exist.
+    pub(super) fn to_file(path: &Path, overwrites: bool) -> Result<Self, Failure> {
+        if !overwrites && path.symlink_metadata().is_ok() {
+            return Err(Failure::TargetTaken { path: path.to_owned() });
+        }
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // It is made for its owner alone.
+        let partial = NamedTempFile::with_prefix_in(PARTIAL_PREFIX, directory);
+        let partial = partial.map_err(|source| Failure::Target { path: path.to_owned(), source })?;
+        Ok(Self::to(Output::File { partial: BufWriter::new(partial), path: path.to_owned(), overwrites }))
+    }
+
+    fn to(output: Output) -> Self {
+        Self { builder: Some(Builder::new(output)), directories: BTreeSet::new() }
+    }
+
+    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
+        let mut directories: Vec<_> = path.parents().filter(|parent| !parent.is_root()).collect();
+        directories.reverse();
+        for directory in directories {
+            if self.directories.insert(directory.clone()) {
+                self.append(&directory, EntryType::Directory, DIRECTORY_MODE, &[])?;
+            }
+        }
+        self.append(path, EntryType::Regular, FILE_MODE, content)
+    }
+
+    fn append(&mut self, path: &MemoryPath, kind: EntryType, mode: u32, content: &[u8]) -> Result<(), Failure> {
+        let Some(builder) = &mut self.builder else { return Ok(()) };
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_mtime(TIME);
+        header.set_size(content.len() as u64);
+        header.set_uid(0);
+        header.set_gid(0);
+        let mut name = path.segments().collect::<Vec<_>>().join("/");
+        if kind == EntryType::Directory {
+            name.push('/');
+        }
+        let appended = builder.append_data(&mut header, name, content);
+        appended.map_err(|source| builder.get_ref().failure(source))
+    }
+
+    /// Ends the archive, and gives the file its name.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        let Some(mut builder) = self.builder.take() else { return Ok(()) };
+        let finished = builder.finish();
+        finished.map_err(|source| builder.get_ref().failure(source))?;
+        match builder.into_inner().map_err(Failure::Output)? {
+            Output::Standard(mut output) => output.flush().map_err(Failure::Output),
+            Output::File { partial, path, overwrites } => {
+                give_name(partial, &path, overwrites).map_err(|source| Failure::Target { path, source })
+            }
+            Output::Abandoned => Ok(()),
+        }
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        // Dropped, the builder would end the archive as if it were whole.
+        if let Some(builder) = &mut self.builder {
+            *builder.get_mut() = Output::Abandoned;
+        }
+    }
+}
+
+fn give_name(partial: BufWriter<NamedTempFile>, path: &Path, overwrites: bool) -> io::Result<()> {
+    let partial = partial.into_inner().map_err(io::IntoInnerError::into_error)?;
+    partial.as_file().sync_all()?;
+    let named = if overwrites { partial.persist(path) } else { partial.persist_noclobber(path) };
+    named.map(drop).map_err(|error| error.error)
+}
+
+/// Where an archive is written to.
+enum Output {
+    Standard(Box<dyn Write>),
+    File {
+        partial: BufWriter<NamedTempFile>,
+        path: PathBuf,
+        overwrites: bool,
+    },
+    /// Nowhere any more.
+    Abandoned,
+}
+
+impl Output {
+    fn failure(&self, source: io::Error) -> Failure {
+        match self {
+            Self::File { path, .. } => Failure::Target { path: path.clone(), source },
+            Self::Standard(_) | Self::Abandoned => Failure::Output(source),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard(output) => output.write(bytes),
+            Self::File { partial, .. } => partial.write(bytes),
+            Self::Abandoned => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard(output) => output.flush(),
+            Self::File { partial, .. } => partial.flush(),
+            Self::Abandoned => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn archive(is_finished: bool) -> Vec<u8> {
+        let written = Written::default();
+        let mut archive = Archive::to(Output::Standard(Box::new(written.clone())));
+        archive.add(&"/memories/d/a".parse().unwrap(), b"text").unwrap();
+        if is_finished {
+            archive.finish().unwrap();
+        } else {
+            drop(archive);
+        }
+        written.0.take()
+    }
+
+    #[test]
+    fn an_archive_that_is_not_finished_lacks_its_end() {
+        let begun = archive(false);
+        assert_eq!(begun.len(), 3 * 512, "a directory, a file and its content");
+        assert_eq!(archive(true), [begun.as_slice(), &[0; 1024]].concat());
+    }
+}

@@ -1,0 +1,210 @@
+//! `memory-tool import`: puts the files of a plain directory or a tar archive into a store.
+
+mod archive;
+mod directory;
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use memory_tool_core::{MemoryPath, PathError};
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use crate::arguments::ImportArguments;
+use crate::export::{PARTIAL_PREFIX, STANDARD_STREAM};
+use crate::failure::{Failure, on_one_line};
+use crate::output::{count, to_json, write_line};
+use crate::progress_line::ProgressLine;
+use crate::run::start_runtime;
+use crate::transfer::{Completeness, Destination, Told, Written};
+
+/// Imports, and prints what became of the files.
+pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> {
+    let imported = import(arguments)?;
+    let text = if arguments.json { to_json(&imported)? } else { imported.to_text().into_bytes() };
+    // Whether anybody still read it changes nothing: what was imported is imported.
+    write_line(&mut io::stdout().lock(), text)?;
+    Ok(Completeness::of(imported.is_complete()))
+}
+
+fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
+    let ImportArguments { memory, source, writing, .. } = arguments;
+    let origin = Origin::open(source)?; // first, so that no store is made for nothing
+    let runtime = start_runtime()?;
+    let (url, encryption) = (&memory.store.url, &memory.store.encryption);
+    let destination = runtime.block_on(Destination::open(url, encryption, &memory.policies, *writing))?;
+    let mut intake = Intake {
+        runtime: &runtime,
+        destination,
+        beneath: arguments.beneath.as_deref().unwrap_or_default(),
+        skip_above: arguments.skip_above,
+        taken: HashSet::new(),
+        left_out: Vec::new(),
+        line: ProgressLine::of_standard_error(),
+    };
+    let broken_off = match origin {
+        Origin::Directory(directory) => {
+            directory::take_files(directory, &mut intake)?;
+            None
+        }
+        Origin::Archive(archive) => archive::take_files(archive, &mut intake)?,
+    };
+    let Intake { destination, left_out, line, .. } = intake;
+    drop(line);
+    let written = runtime.block_on(destination.report(|_| false))?;
+    Ok(Imported { written, left_out, broken_off })
+}
+
+/// Where files are imported from.
+enum Origin {
+    Directory(cap_std::fs::Dir),
+    Archive(Box<dyn Read>),
+}
+
+impl Origin {
+    fn open(source: &Path) -> Result<Self, Failure> {
+        if source == Path::new(STANDARD_STREAM) {
+            return Ok(Self::Archive(Box::new(io::stdin().lock())));
+        }
+        let failed = |error| Failure::File { path: source.to_owned(), source: error };
+        if fs::metadata(source).map_err(failed)?.is_dir() {
+            return directory::open(source).map(Self::Directory).map_err(failed);
+        }
+        let file = fs::File::open(source).map_err(failed)?;
+        Ok(Self::Archive(Box::new(io::BufReader::new(file))))
+    }
+}
+
+/// Takes the files that an origin offers, and tells what is left out.
+///
+/// # Behavior
+/// 1. A name is that of a file beneath `/memories`, by the rules of the contract; one `./` before it means nothing.
+/// 2. Of two files of one name, the first is taken.
+/// 3. A file with more bytes than are allowed is never kept in this process.
+struct Intake<'a> {
+    runtime: &'a Runtime,
+    destination: Destination,
+    /// The directory of the origin that is meant; all of it where this is empty.
+    beneath: &'a str,
+    skip_above: u64,
+    taken: HashSet<MemoryPath>,
+    left_out: Vec<Told>,
+    line: Option<ProgressLine<io::Stderr>>,
+}
+
+impl Intake<'_> {
+    /// Where a file of that name and size belongs. Where it belongs nowhere, that is told.
+    fn place(&mut self, name: &[u8], size: u64) -> Option<MemoryPath> {
+        let path = match self.path(name)? {
+            Ok(path) => path,
+            Err(reason) => {
+                self.leave_out(name, &reason);
+                return None;
+            }
+        };
+        if size > self.skip_above {
+            self.leave_out(name, &self.too_large());
+            return None;
+        }
+        if !self.taken.insert(path.clone()) {
+            self.leave_out(name, "a file of this name came before");
+            return None;
+        }
+        Some(path)
+    }
+
+    /// Puts a file into the memory.
+    fn put(&mut self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
+        self.runtime.block_on(self.destination.put(path, content))?;
+        if let Some(line) = &mut self.line {
+            line.show(&count(self.taken.len() as u64, "file"));
+        }
+        Ok(())
+    }
+
+    /// Tells of a name that it is left out, unless it is outside the directory that is meant.
+    fn leave_out(&mut self, name: &[u8], reason: &str) {
+        if self.meant(name).is_some() {
+            let path = String::from_utf8_lossy(name).into_owned();
+            self.left_out.push(Told { path, reason: reason.to_owned() });
+        }
+    }
+
+    /// Whether files beneath a directory of that name may have a place. Where they cannot, that is told.
+    fn may_enter(&mut self, name: &[u8]) -> bool {
+        match self.path(name) {
+            None | Some(Ok(_)) => true,
+            Some(Err(reason)) => {
+                self.leave_out(name, &reason);
+                false
+            }
+        }
+    }
+
+    fn too_large(&self) -> String {
+        format!("it has more than {}, see --skip-above", count(self.skip_above, "byte"))
+    }
+
+    /// The path of a name, or why it has none; nothing where it is not meant.
+    fn path(&self, name: &[u8]) -> Option<Result<MemoryPath, String>> {
+        let name = self.meant(name)?;
+        Some(path_of(name))
+    }
+
+    /// The name beneath the directory that is meant.
+    fn meant<'b>(&self, name: &'b [u8]) -> Option<&'b [u8]> {
+        let name = name.strip_prefix(b"./").unwrap_or(name);
+        if self.beneath.is_empty() {
+            return Some(name);
+        }
+        name.strip_prefix(self.beneath.as_bytes())?.strip_prefix(b"/")
+    }
+}
+
+fn path_of(name: &[u8]) -> Result<MemoryPath, String> {
+    let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8 text")?;
+    if name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    if name.starts_with('/') {
+        return Err("the name is that of an absolute path".to_owned());
+    }
+    if name.starts_with(PARTIAL_PREFIX) {
+        return Err("an export that was interrupted left it".to_owned());
+    }
+    let path = MemoryPath::root().as_str().to_owned() + "/" + name;
+    MemoryPath::parse(&path).map_err(|error: PathError| error.to_string())
+}
+
+/// Reads a content of at most so many bytes; `None` where there are more.
+fn read_up_to(limit: u64, content: impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    content.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= limit))
+}
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+struct Imported {
+    #[serde(flatten)]
+    written: Written,
+    /// What is no file, or has no legal name.
+    left_out: Vec<Told>,
+    /// Why the archive could not be read to its end.
+    broken_off: Option<String>,
+}
+
+impl Imported {
+    fn is_complete(&self) -> bool {
+        self.written.is_complete() && self.left_out.is_empty() && self.broken_off.is_none()
+    }
+
+    fn to_text(&self) -> String {
+        let left_out = self.left_out.iter().map(|told| told.line("is left out"));
+        let broken_off = self.broken_off.iter().map(|reason| on_one_line(reason));
+        let lines = self.written.problems().chain(left_out).chain(broken_off);
+        lines.chain([self.written.summary("imported")]).collect::<Vec<_>>().join("\n")
+    }
+}

@@ -1,0 +1,101 @@
+//! Reading a tar archive that anybody may have written.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use tar::{Entry, EntryType};
+
+use crate::failure::{Failure, with_causes};
+use crate::import::{Intake, read_up_to};
+
+/// The most bytes of headers before one entry, long names included. The longest path of a memory has 1,024.
+const MAX_HEADER_BYTES: u64 = 1024 * 1024;
+
+/// Takes the files of an archive; why it could not be read to its end, if it could not.
+pub(super) fn take_files(archive: Box<dyn Read>, intake: &mut Intake<'_>) -> Result<Option<String>, Failure> {
+    let gauge = Rc::new(Gauge::default());
+    let mut archive = tar::Archive::new(Gauged { reader: archive, gauge: Rc::clone(&gauge) });
+    match take_entries(&mut archive, &gauge, intake) {
+        Ok(()) if gauge.is_at_end.get() => Ok(Some("the archive is cut off: it lacks its end".to_owned())),
+        Ok(()) => Ok(None),
+        Err(Stop::Archive(error)) => Ok(Some(format!("the archive cannot be read: {}", with_causes(&error)))),
+        Err(Stop::Import(failure)) => Err(failure),
+    }
+}
+
+/// Why the reading of an archive ends before its end.
+enum Stop {
+    Archive(io::Error),
+    Import(Failure),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Archive(error)
+    }
+}
+
+fn take_entries(archive: &mut tar::Archive<Gauged>, gauge: &Gauge, intake: &mut Intake<'_>) -> Result<(), Stop> {
+    let mut entries = archive.entries()?;
+    loop {
+        gauge.allowance.set(Some(MAX_HEADER_BYTES));
+        let Some(entry) = entries.next() else { return Ok(()) };
+        let mut entry = entry?;
+        gauge.allowance.set(None);
+        take_entry(&mut entry, intake)?;
+        io::copy(&mut entry, &mut io::sink())?; // what is left of it is no header
+    }
+}
+
+fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<(), Stop> {
+    let name = entry.path_bytes().into_owned();
+    let left_out = match entry.header().entry_type() {
+        // Directories are where their files are. Archives from before there was a type for them mark them by a slash.
+        EntryType::Directory | EntryType::XGlobalHeader => return Ok(()),
+        EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => return Ok(()),
+        EntryType::Regular | EntryType::Continuous => None,
+        EntryType::Symlink | EntryType::Link => Some("it is a link"),
+        EntryType::GNUSparse => Some("it is a sparse file"),
+        _ => Some("it is no file"),
+    };
+    if let Some(reason) = left_out {
+        intake.leave_out(&name, reason);
+        return Ok(());
+    }
+    let size = entry.size();
+    let Some(path) = intake.place(&name, size) else { return Ok(()) };
+    match read_up_to(intake.skip_above, &mut *entry)? {
+        Some(content) if content.len() as u64 == size => intake.put(&path, &content).map_err(Stop::Import),
+        _ => Err(Stop::Archive(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// What is known of an archive that is read by somebody else.
+#[derive(Default)]
+struct Gauge {
+    /// How much may still be read; `None` is no limit.
+    allowance: Cell<Option<u64>>,
+    is_at_end: Cell<bool>,
+}
+
+/// The bytes of an archive, counted.
+struct Gauged {
+    reader: Box<dyn Read>,
+    gauge: Rc<Gauge>,
+}
+
+impl Read for Gauged {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        if read == 0 && !buffer.is_empty() {
+            self.gauge.is_at_end.set(true);
+        }
+        if let Some(allowance) = self.gauge.allowance.get() {
+            let left =
+                allowance.checked_sub(read as u64).ok_or_else(|| io::Error::other("a name in it is too long"))?;
+            self.gauge.allowance.set(Some(left));
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,630 @@
+//! `memory-tool copy`, `export` and `import`: what is put where, what stays, and what is told.
+
+#![cfg(test)]
+#![cfg(unix)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use memory_tool_test_servers::{S3Server, Server};
+use serde_json::{Value, json};
+use support::{Place, program};
+
+/// How many instants a copy is killed at.
+const KILLS: u32 = 25;
+
+type Outcome = (Option<i32>, String, String);
+
+/// The files beneath a directory: names and contents.
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs the program.
+fn run(arguments: &[&dyn AsRef<OsStr>]) -> Outcome {
+    outcome(program().args(arguments.iter().map(AsRef::as_ref)))
+}
+
+/// The JSON that the program prints, with its status.
+fn report(arguments: &[&dyn AsRef<OsStr>]) -> (Option<i32>, Value) {
+    let (status, output, errors) = outcome(program().args(arguments.iter().map(AsRef::as_ref)).arg("--json"));
+    assert_eq!(errors, "");
+    (status, serde_json::from_str(&output).unwrap())
+}
+
+fn done(status: i32, output: &str) -> Outcome {
+    (Some(status), format!("{output}\n"), String::new())
+}
+
+/// Makes a local store with these files, as a person would by hand.
+fn fill(store: &Path, files: &[(&str, &[u8])]) {
+    for (name, content) in files {
+        let path = store.join("memories").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+/// The plain files beneath a directory, links by what they lead to.
+fn files(directory: &Path) -> Files {
+    let mut found = Files::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(current) = directories.pop() {
+        for entry in fs::read_dir(current).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                directories.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap_or_default());
+            }
+        }
+    }
+    found
+}
+
+fn memories(store: &Path) -> Files {
+    files(&store.join("memories"))
+}
+
+/// The files of any store, by way of an export.
+fn exported(place: &Place, store: &dyn AsRef<OsStr>, options: &[&str]) -> Files {
+    let target = place.outside("exported");
+    let _ = fs::remove_dir_all(&target);
+    let mut command = program();
+    command.arg("export").arg("--store").arg(store.as_ref()).args(options).arg(&target);
+    let (status, _, errors) = outcome(&mut command);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    files(&target)
+}
+
+const ODD: &[(&str, &[u8])] = &[
+    ("a.txt", b"one\n"),
+    ("d/e/100% [...slug] \"q\".md", b"two\r\n"),
+    ("d/memories/x", b""),
+    ("memories/a.txt", "Grüße".as_bytes()),
+    ("é/ -rf", b"\xff\x00\xfe not text"),
+    (".hidden", b"x"),
+];
+
+/// Names as long as they may be, which no header of a tar archive holds.
+fn long_names() -> [String; 2] {
+    let segment = "n".repeat(255);
+    [format!("{segment}/{segment}/{segment}/{}", "m".repeat(200)), "k".repeat(255)]
+}
+
+fn fill_with_odd_files(store: &Path) -> Files {
+    fill(store, ODD);
+    for name in long_names() {
+        fill(store, &[(&name, &[7; 70_000])]);
+    }
+    memories(store)
+}
+
+#[test]
+fn files_go_from_any_store_to_any_other_and_back() {
+    let place = Place::in_memory();
+    let server = S3Server::start().unwrap();
+    let key = place.outside("memory.key");
+    assert_eq!(run(&[&"keygen", &"--output", &key]).0, Some(0));
+    let all = fill_with_odd_files(&place.store());
+    let bytes: usize = all.values().map(Vec::len).sum();
+    let bucket = format!("{}/copies", server.bucket_url());
+    let stops: [(OsString, bool); 5] = [
+        (place.store().into(), false),
+        (place.sqlite("a").into(), false),
+        (bucket.into(), true),
+        (place.sqlite("sealed").into(), true),
+        (place.outside("last").into(), false),
+    ];
+    for pair in stops.windows(2) {
+        let [(source, source_is_encrypted), (destination, is_encrypted)] = pair else { unreachable!() };
+        let copy = |summary: String| {
+            let mut command = program();
+            command.envs(server.environment(server.url())).arg("copy").arg(source).arg(destination);
+            if *source_is_encrypted {
+                command.arg("--source-key-file").arg(&key);
+            }
+            if *is_encrypted {
+                command.arg("--key-file").arg(&key);
+            }
+            assert_eq!(outcome(&mut command), done(0, &summary), "{source:?} to {destination:?}");
+        };
+        copy(format!("{} files copied, 0 overwritten, {bytes} bytes; 0 already there, 0 besides", all.len()));
+        copy(format!("0 files copied, 0 overwritten, 0 bytes; {} already there, 0 besides", all.len()));
+    }
+    assert_eq!(memories(&place.outside("last")), all);
+}
+
+#[test]
+fn what_is_there_with_other_bytes_stays_unless_it_is_to_be_overwritten() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"beneath"), ("e", b"file")]);
+    fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file"), ("e/f", b"a directory"), ("g", b"more")]);
+    let before = memories(&destination);
+    let told = "/memories/a stays as it is: another file is there\n\
+                /memories/e stays as it is: a directory is there\n\
+                /memories/c/d is refused: /memories/c is a file, not a directory\n";
+    let summary = "0 files copied, 0 overwritten, 0 bytes; 1 already there, 3 besides";
+    assert_eq!(run(&[&"copy", &source, &destination]), done(1, &format!("{told}{summary}")));
+    assert_eq!(memories(&destination), before);
+
+    let (status, found) = report(&[&"copy", &source, &destination, &"--overwrite"]);
+    let expected = json!({
+        "dry_run": false, "copied": 0, "overwritten": 1, "bytes": 3, "already_there": 1, "redacted": [],
+        "conflicts": [{"path": "/memories/e", "reason": "a directory is there"}],
+        "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
+        "unverified": [], "besides": 3, "unreadable": [], "gone": [], "goes_on_changing": false,
+    });
+    assert_eq!((status, found), (Some(1), expected));
+    let mut after = before;
+    after.insert("a".to_owned(), b"new".to_vec());
+    assert_eq!(memories(&destination), after);
+}
+
+#[test]
+fn a_dry_run_tells_the_same_and_changes_nothing() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"1"), ("s", b"postgres://app:t7Kq-9vLz2@db.internal/app")]);
+    // Where there is no store, none comes into being.
+    let database = place.sqlite("a");
+    for store in [destination.as_os_str(), OsStr::new(&database)] {
+        let (status, output, _) = run(&[&"copy", &source, &store, &"--dry-run", &"--screen=redact"]);
+        let told = "/memories/s is redacted\n4 files would be copied, 0 overwritten, ";
+        assert_eq!((status, output.starts_with(told)), (Some(0), true), "{output}");
+    }
+    assert!(!destination.exists() && !place.database().exists());
+
+    fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
+    run(&[&"view", &"/memories", &"--store", &destination]);
+    let before = files(&destination);
+    for options in [
+        &["--screen=refuse"][..],
+        &["--overwrite"],
+        &["--scope=alice"],
+        &["--read-only"],
+        &["--max-files=5", "--max-file-bytes=10"],
+    ] {
+        let copy = |options: &[&str]| {
+            let mut command = program();
+            let (status, output, _) = outcome(command.arg("copy").arg(&source).arg(&destination).args(options));
+            (status, output.replace("would be copied", "copied"))
+        };
+        let rehearsed = copy(&[options, &["--dry-run"]].concat());
+        assert_eq!(files(&destination), before, "{options:?}");
+        assert_eq!(copy(options), rehearsed, "{options:?}");
+        fs::remove_dir_all(&destination).unwrap();
+        fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
+        run(&[&"view", &"/memories", &"--store", &destination]);
+    }
+}
+
+#[test]
+fn a_copy_that_is_killed_goes_on_from_there() {
+    let place = Place::in_memory();
+    let source = place.store();
+    let texts: Vec<_> = (0..40).map(|number| (format!("d{}/{number}", number % 3), vec![b'x'; number * 500])).collect();
+    let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
+    fill(&source, &listed);
+    let all = memories(&source);
+    let begin = Instant::now();
+    let whole = place.outside("whole");
+    assert_eq!(run(&[&"copy", &source, &whole]).0, Some(0));
+    let length = begin.elapsed();
+    let mut interrupted = 0;
+    for kill in 0..KILLS {
+        let place = Place::in_memory();
+        let to_database = kill % 2 == 1;
+        let destination: OsString = if to_database { place.sqlite("a").into() } else { place.store().into() };
+        let mut command = program();
+        command.arg("copy").arg(&source).arg(&destination).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        std::thread::sleep(length * kill / KILLS);
+        process.kill().unwrap();
+        interrupted += u32::from(process.wait().unwrap().code().is_none());
+        let (status, found) = report(&[&"copy", &source, &destination]);
+        let count = |field: &str| found[field].as_u64().unwrap();
+        assert_eq!((status, count("copied") + count("already_there")), (Some(0), 40), "{found}");
+        assert_eq!((count("overwritten"), count("besides")), (0, 0));
+        assert_eq!(exported(&place, &destination, &[]), all);
+    }
+    assert!(interrupted >= KILLS / 3, "only {interrupted} were interrupted");
+    assert_eq!(memories(&source), all);
+}
+
+#[test]
+fn a_damaged_file_is_told_and_the_others_are_copied() {
+    let place = Place::in_memory();
+    let key = place.outside("memory.key");
+    run(&[&"keygen", &"--output", &key]);
+    let plain = place.store();
+    fill(&plain, &[("a", &[b'a'; 3_000]), ("b", &[b'b'; 40_000]), ("c", b"c")]);
+    let sealed = place.outside("sealed");
+    assert_eq!(run(&[&"copy", &plain, &sealed, &"--key-file", &key]).0, Some(0));
+    let largest = files(&sealed).into_iter().max_by_key(|(_, content)| content.len()).unwrap().0;
+    let mut content = fs::read(sealed.join(&largest)).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    fs::write(sealed.join(&largest), content).unwrap();
+
+    let (status, found) = report(&[&"copy", &sealed, &place.outside("to"), &"--source-key-file", &key]);
+    assert_eq!(
+        (status, &found["copied"], &found["unreadable"][0]["path"]),
+        (Some(1), &json!(2), &json!("/memories/b"))
+    );
+    assert_eq!(memories(&place.outside("to")).into_keys().collect::<Vec<_>>(), ["a", "c"]);
+    let archive = place.outside("backup.tar");
+    let (status, found) = report(&[&"export", &"--store", &sealed, &"--key-file", &key, &archive]);
+    assert_eq!(
+        (status, &found["exported"], &found["unreadable"][0]["path"]),
+        (Some(1), &json!(2), &json!("/memories/b"))
+    );
+}
+
+#[test]
+fn policies_hold_for_what_is_copied_and_imported() {
+    let place = Place::in_memory();
+    let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+    fill(&place.store(), &[("a", secret.as_bytes()), ("b", b"harmless")]);
+    let store = place.store();
+    let plain = store.join("memories");
+    let ways: [&[&dyn AsRef<OsStr>]; 2] = [&[&"copy", &store], &[&"import", &plain, &"--store"]];
+    for (number, way) in ways.into_iter().enumerate() {
+        let to = |name: &str| place.outside(&format!("{name}{number}"));
+        let put = |destination: &Path, options: &[&str]| {
+            let mut command = program();
+            command.args(way.iter().map(AsRef::as_ref)).arg(destination).args(options).arg("--json");
+            let (status, output, errors) = outcome(&mut command);
+            assert!(!output.contains("t7Kq") && errors.is_empty(), "{output}{errors}");
+            (status, serde_json::from_str::<Value>(&output).unwrap())
+        };
+        let (status, found) = put(&to("refused"), &["--screen=refuse"]);
+        assert_eq!(
+            (status, &found["copied"], &found["refused"][0]["path"]),
+            (Some(1), &json!(1), &json!("/memories/a"))
+        );
+        assert!(found["refused"][0]["reason"].as_str().unwrap().contains("password in a URL (line 1)"), "{found}");
+        assert_eq!(memories(&to("refused")).into_keys().collect::<Vec<_>>(), ["b"]);
+
+        // Once more: what is kept of the text is recognized.
+        for (copied, there) in [(2, 0), (0, 2)] {
+            let (status, found) = put(&to("redacted"), &["--screen=redact"]);
+            assert_eq!((status, &found["redacted"]), (Some(0), &json!(["/memories/a"])), "{found}");
+            assert_eq!((&found["copied"], &found["already_there"]), (&json!(copied), &json!(there)));
+        }
+        let kept = &memories(&to("redacted"))["a"];
+        assert_eq!(kept, &secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").into_bytes());
+        // What the file held before does not let the secret in again.
+        fill(&to("redacted"), &[("a", format!("{secret} ").as_bytes())]);
+        assert_eq!(put(&to("redacted"), &["--screen=redact", "--overwrite"]).0, Some(0));
+        assert_eq!(&memories(&to("redacted"))["a"], kept);
+
+        let (status, _) = put(&to("scoped"), &["--scope=alice"]);
+        assert_eq!(status, Some(0));
+        let scoped = to("scoped");
+        let (_, output, _) = run(&[&"copy", &scoped, &to("unscoped"), &"--source-scope=alice"]);
+        assert_eq!(output, "2 files copied, 0 overwritten, 49 bytes; 0 already there, 0 besides\n");
+        assert_eq!(memories(&to("unscoped")), memories(&store));
+    }
+}
+
+#[test]
+fn a_source_must_be_there_and_be_another_store() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    let (status, output, errors) = run(&[&"copy", &source, &destination]);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    assert!(errors.contains("there is no store in "), "{errors}");
+    let (status, _, errors) = run(&[&"export", &"--store", &source, &destination]);
+    assert!(status == Some(2) && errors.contains("there is no store in "), "{errors}");
+    let (status, _, errors) = run(&[&"import", &source, &"--store", &destination]);
+    assert!(status == Some(2) && errors.contains("cannot read "), "{errors}");
+    assert!(!source.exists() && !destination.exists());
+
+    fill(&source, &[("a", b"text")]);
+    for options in [&[][..], &["--scope=alice"], &["--source-scope=alice", "--scope=alice"]] {
+        let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
+        assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
+    }
+    // A key that is missing is told before anything is made.
+    let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
+    assert!(status == Some(2) && errors.contains("cannot use the key"), "{errors}");
+    assert!(!destination.exists());
+    assert_eq!(memories(&source).len(), 1);
+}
+
+#[test]
+fn an_export_comes_back_as_it_was() {
+    let place = Place::in_memory();
+    let all = fill_with_odd_files(&place.store());
+    let bytes: usize = all.values().map(Vec::len).sum();
+    for target in ["plain", "backup.tar"] {
+        let path = place.outside(target);
+        let summary = format!("{} files exported, {bytes} bytes", all.len());
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &path]), done(0, &summary));
+        let store = place.outside(&format!("of-{target}"));
+        let summary = |copied: usize, bytes: usize, there: usize| {
+            format!("{copied} files imported, 0 overwritten, {bytes} bytes; {there} already there, 0 besides")
+        };
+        assert_eq!(run(&[&"import", &"--store", &store, &path]), done(0, &summary(all.len(), bytes, 0)));
+        assert_eq!(run(&[&"import", &"--store", &store, &path]), done(0, &summary(0, 0, all.len())));
+        assert_eq!(memories(&store), all);
+        let (status, _, errors) = run(&[&"export", &"--store", &store, &path]);
+        assert!(status == Some(2) && errors.contains("something is there"), "{errors}");
+    }
+    assert_eq!(files(&place.outside("plain")), all);
+    let mode = |name: &str| fs::metadata(place.outside(name)).unwrap().permissions().mode() & 0o777;
+    let modes = [mode("plain"), mode("plain/d/e"), mode("plain/a.txt"), mode("backup.tar")];
+    assert_eq!(modes, [0o700, 0o700, 0o600, 0o600]);
+}
+
+#[test]
+fn an_archive_has_the_same_bytes_each_time_and_tar_reads_it() {
+    let place = Place::in_memory();
+    let all = fill_with_odd_files(&place.store());
+    assert_eq!(run(&[&"export", &"--store", &place.store(), &place.outside("a.tar")]).0, Some(0));
+    let output = program().arg("export").arg("--store").arg(place.store()).arg("-").output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains(" files exported, "));
+    assert_eq!(output.stdout, fs::read(place.outside("a.tar")).unwrap());
+
+    let unpacked = place.outside("unpacked");
+    fs::create_dir(&unpacked).unwrap();
+    let (status, _, errors) =
+        outcome(Command::new("tar").arg("-xf").arg(place.outside("a.tar")).arg("-C").arg(&unpacked));
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!(files(&unpacked), all);
+    let mode = |name: &str| fs::metadata(unpacked.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!([mode("d/e"), mode("a.txt")], [0o700, 0o600]);
+
+    // What tar writes is read, with its `./` and beneath a directory of it.
+    let mut packed = program();
+    let (status, output, _) = {
+        let tar = Command::new("tar").arg("-c").arg("-C").arg(&unpacked).arg("./d").output().unwrap().stdout;
+        feed(packed.args(["import", "-", "--beneath", "d/e", "--store"]).arg(place.outside("e")), &tar)
+    };
+    assert_eq!((status, output.lines().count()), (Some(0), 1), "{output}");
+    assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
+}
+
+/// Runs a command with this on its standard input.
+fn feed(command: &mut Command, input: &[u8]) -> Outcome {
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may well not read all.
+    let _ = process.stdin.take().unwrap().write_all(input);
+    let output = process.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn no_link_in_the_target_of_an_export_is_followed() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text"), ("d/b", b"text"), ("e", b"new"), ("f", b"x")]);
+    let (target, outside) = (place.outside("to"), place.outside("outside"));
+    for directory in [&target, &outside] {
+        fs::create_dir(directory).unwrap();
+    }
+    fs::write(outside.join("a"), "theirs").unwrap();
+    symlink(outside.join("a"), target.join("a")).unwrap();
+    symlink(&outside, target.join("d")).unwrap();
+    fs::create_dir(target.join("f")).unwrap();
+    fs::write(target.join("e"), "old").unwrap();
+    fs::write(target.join("mine"), "mine").unwrap();
+    let (status, found) = report(&[&"export", &"--store", &place.store(), &target, &"--overwrite"]);
+    let refused: Vec<_> =
+        found["refused"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
+    assert_eq!((status, refused), (Some(1), vec!["/memories/a", "/memories/d/b", "/memories/f"]));
+    assert_eq!((&found["exported"], &found["bytes"]), (&json!(1), &json!(3)));
+    assert_eq!(files(&outside), Files::from([("a".to_owned(), b"theirs".to_vec())]));
+    assert_eq!(fs::read(target.join("e")).unwrap(), b"new");
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 5, "nothing else is left there");
+}
+
+#[test]
+fn what_is_no_plain_file_of_a_directory_is_left_out() {
+    let place = Place::in_memory();
+    let plain = place.outside("plain");
+    fs::create_dir_all(plain.join("d")).unwrap();
+    fs::write(plain.join("d/a"), "text").unwrap();
+    fs::write(plain.join("large"), [0; 11]).unwrap();
+    fs::write(plain.join(OsStr::from_bytes(b"n\xff")), "x").unwrap();
+    fs::create_dir(plain.join("back\\slash")).unwrap();
+    fs::write(plain.join("back\\slash/a"), "x").unwrap();
+    fs::write(place.outside("secret"), "secret").unwrap();
+    symlink(place.outside("secret"), plain.join("link")).unwrap();
+    symlink(place.outside(""), plain.join("links")).unwrap();
+    assert!(Command::new("mkfifo").arg(plain.join("pipe")).status().unwrap().success());
+    let store = place.store();
+    let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
+    let expected = json!({
+        "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "already_there": 0, "redacted": [],
+        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null,
+        "left_out": [
+            {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
+            {"path": "large", "reason": "it has more than 10 bytes, see --skip-above"},
+            {"path": "link", "reason": "it is a link"},
+            {"path": "links", "reason": "it is a link"},
+            {"path": "n\u{fffd}", "reason": "the name is not UTF-8 text"},
+            {"path": "pipe", "reason": "it is no file"},
+        ],
+    });
+    assert_eq!((status, found), (Some(1), expected));
+    assert_eq!(memories(&store), Files::from([("d/a".to_owned(), b"text".to_vec())]));
+}
+
+/// An entry of an archive, whatever its name; the size may be another than that of its content.
+fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_cksum();
+    let padding = content.len().next_multiple_of(512) - content.len();
+    [header.as_bytes().as_slice(), content, &vec![0; padding]].concat()
+}
+
+fn regular(name: &str, content: &[u8]) -> Vec<u8> {
+    entry(tar::EntryType::Regular, name.as_bytes(), content.len() as u64, content)
+}
+
+const END: [u8; 1024] = [0; 1024];
+
+#[test]
+fn a_hostile_archive_changes_nothing_but_what_it_may() {
+    let place = Place::in_memory();
+    let archive = [
+        regular("./a", b"text"),
+        regular("../x", b"x"),
+        regular("/etc/x", b"x"),
+        regular("d/../../x", b"x"),
+        regular("d/./x", b"x"),
+        regular("d//x", b"x"),
+        regular("d\\x", b"x"),
+        regular("%2e%2e/x", b"x"),
+        regular("e\n\u{1b}[2J", b"x"),
+        regular("a", b"again"),
+        regular("large", &[0; 5_000]),
+        entry(tar::EntryType::Symlink, b"link", 0, b""),
+        entry(tar::EntryType::Link, b"hard", 0, b""),
+        entry(tar::EntryType::Fifo, b"pipe", 0, b""),
+        entry(tar::EntryType::Char, b"device", 0, b""),
+        entry(tar::EntryType::Directory, b"empty/", 0, b""),
+        regular("a/b", b"x"),
+        regular("last", b"last"),
+        END.to_vec(),
+    ]
+    .concat();
+    let path = place.outside("x.tar");
+    fs::write(&path, archive).unwrap();
+    let limit = "--skip-above=4096";
+    // A dry run knows what it would have written before.
+    let (_, mut rehearsed) = report(&[&"import", &path, &"--store", &place.store(), &limit, &"--dry-run"]);
+    assert!(!place.store().exists());
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &limit]);
+    rehearsed["dry_run"] = false.into();
+    rehearsed["besides"] = found["besides"].clone();
+    assert_eq!(rehearsed, found);
+    let left_out: Vec<_> =
+        found["left_out"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
+    let expected = [
+        "../x",
+        "/etc/x",
+        "d/../../x",
+        "d/./x",
+        "d//x",
+        "d\\x",
+        "%2e%2e/x",
+        "e\n\u{1b}[2J",
+        "a",
+        "large",
+        "link",
+        "hard",
+        "pipe",
+        "device",
+    ];
+    assert_eq!((status, left_out.as_slice()), (Some(1), &expected[..]));
+    assert_eq!(
+        found["refused"],
+        json!([{"path": "/memories/a/b", "reason": "/memories/a is a file, not a directory"}])
+    );
+    assert_eq!((&found["copied"], &found["broken_off"]), (&json!(2), &Value::Null));
+    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store(), &limit]);
+    assert!(output.contains("\ne\\n\\u{1b}[2J is left out: ") && !output.contains('\u{1b}'), "{output}");
+    let expected = Files::from([("a".to_owned(), b"text".to_vec()), ("last".to_owned(), b"last".to_vec())]);
+    assert_eq!(memories(&place.store()), expected);
+    assert!(!place.outside("x").exists());
+}
+
+#[test]
+fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
+    let place = Place::in_memory();
+    let whole = [regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec()].concat();
+    let import = |bytes: &[u8]| {
+        let place = Place::in_memory();
+        let (status, output, errors) =
+            feed(program().args(["import", "-", "--json", "--store"]).arg(place.store()), bytes);
+        assert_eq!(errors, "");
+        (status, serde_json::from_str::<Value>(&output).unwrap())
+    };
+    assert_eq!(import(&whole).0, Some(0));
+    for length in [0, 100, 512, 514, 1024, 1536, 1600, 2048, 2560] {
+        let (status, found) = import(&whole[..length]);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{length} bytes: {found}");
+    }
+    let declared = |size: u64| [entry(tar::EntryType::Regular, b"huge", size, b"x"), regular("b", b"x")].concat();
+    for (what, bytes) in [
+        ("more than there is", declared(10_000_000)),
+        ("far more than is allowed", declared(1 << 50)),
+        ("all that can be said", declared(u64::MAX >> 1)),
+        ("no archive", b"what is no archive at all".repeat(100)),
+        ("compressed", [b"\x1f\x8b\x08\x00".as_slice(), &[7; 2000]].concat()),
+        ("a long name without end", {
+            let name = vec![b'n'; 3 << 20];
+            [
+                entry(tar::EntryType::GNULongName, b"././@LongLink", name.len() as u64, &name),
+                regular("b", b"x"),
+                END.to_vec(),
+            ]
+            .concat()
+        }),
+    ] {
+        let (status, found) = import(&bytes);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{what}: {found}");
+        assert_eq!(found["copied"], 0, "{what}");
+    }
+    // An export that fails leaves no archive, and none that was begun.
+    fill(&place.store(), &[("a", b"text")]);
+    let target = place.outside("none/backup.tar");
+    let (status, _, errors) = run(&[&"export", &"--store", &place.store(), &target]);
+    assert!(status == Some(2) && errors.contains("cannot write "), "{errors}");
+}
+
+#[test]
+fn an_export_that_is_killed_leaves_no_file_that_seems_whole() {
+    let place = Place::in_memory();
+    let texts: Vec<_> = (0..40).map(|number| (number.to_string(), vec![b'x'; 50_000])).collect();
+    let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
+    fill(&place.store(), &listed);
+    let begin = Instant::now();
+    run(&[&"export", &"--store", &place.store(), &place.outside("whole.tar")]);
+    let length: Duration = begin.elapsed();
+    for kill in 0..10 {
+        let archive = place.outside(&format!("{kill}.tar"));
+        let directory = place.outside(&kill.to_string());
+        for target in [&archive, &directory] {
+            let mut command = program();
+            command.arg("export").arg("--store").arg(place.store()).arg(target).stdout(Stdio::null());
+            let mut process = command.spawn().unwrap();
+            std::thread::sleep(length * kill / 10);
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        if archive.exists() {
+            assert_eq!(fs::read(&archive).unwrap(), fs::read(place.outside("whole.tar")).unwrap());
+        }
+        if directory.exists() {
+            let left = files(&directory);
+            let named = left.iter().filter(|(name, _)| !name.starts_with(".memory-tool-export-"));
+            assert!(named.into_iter().all(|(_, content)| content.len() == 50_000));
+            let (status, _, _) = run(&[&"export", &"--store", &place.store(), &directory, &"--overwrite"]);
+            assert_eq!(status, Some(0));
+            let (_, found) = report(&[&"import", &directory, &"--store", &place.outside(&format!("of{kill}"))]);
+            assert_eq!(found["copied"], 40);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A memory moves from one backend to another: read, written where nothing is yet, verified. It can be run again at any time.
+//!
+//! `memory-tool copy` does the same on the command line, and more. `tests/migration.rs` runs this very file.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::error::Error;
+
+use memory_tool_core::{Batch, Expected, MemoryPath, Node, Store, StoreError};
+use memory_tool_local::LocalStore;
+use memory_tool_sqlite::SqliteStore;
+
+/// What became of the files.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Migrated {
+    /// Files that were written.
+    pub copied: usize,
+    /// Files that were there already, with the same bytes.
+    pub already_there: usize,
+    /// Files that were there with other bytes, and stay so.
+    pub conflicts: Vec<MemoryPath>,
+}
+
+/// Copies all files of one store into another.
+pub async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated, Box<dyn Error>> {
+    let mut migrated = Migrated::default();
+    for entry in from.list(&MemoryPath::root()).await? {
+        let path = entry.path;
+        let Node::File(file) = from.read(&path).await? else { continue }; // removed since it was listed
+        // Under `Expected::Absent`, nothing is ever overwritten, whoever else may write meanwhile.
+        let write = Batch::new().require(path.clone(), Expected::Absent).write(path.clone(), file.content.clone())?;
+        let is_new = match to.apply(write).await {
+            Ok(()) => true,
+            Err(StoreError::AlreadyExists { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let is_same = matches!(to.read(&path).await?, Node::File(there) if there.content == file.content);
+        match (is_new, is_same) {
+            (true, true) => migrated.copied += 1,
+            (false, true) => migrated.already_there += 1,
+            (true, false) => return Err(format!("{path} is not what was written").into()),
+            (false, false) => migrated.conflicts.push(path),
+        }
+    }
+    Ok(migrated)
+}
+
+#[tokio::main]
+#[allow(dead_code, reason = "the test of this file has a `main` of its own")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let from = LocalStore::open("./memory").await?;
+    let to = SqliteStore::open("./memory.db").await?;
+    println!("{:?}", migrate(&from, &to).await?);
+    Ok(())
+}
