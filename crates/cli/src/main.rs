@@ -1,12 +1,15 @@
 //! `memory-tool`: Claude's memory tool as a program. `README.md` and `--help` say how to use it.
 
 mod arguments;
+#[cfg(feature = "chat")]
+mod chat;
 mod check;
 mod commands;
 mod encryption;
 mod expire;
 mod failure;
 mod gc;
+mod interruption;
 mod keygen;
 mod output;
 mod policies;
@@ -21,6 +24,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
+#[cfg(feature = "chat")]
+use crate::chat::Ended;
 use crate::check::Verdict;
 use crate::commands::Outcome;
 use crate::failure::Failure;
@@ -47,6 +52,11 @@ fn main() -> ExitCode {
 fn perform(action: Action) -> Result<ExitCode, Failure> {
     match action {
         Action::Run(arguments) => run::run(&arguments).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "chat")]
+        Action::Chat(arguments) => chat::run(&arguments).map(|ended| match ended {
+            Ended::Done => ExitCode::SUCCESS,
+            Ended::Interrupted { status } => ExitCode::from(status),
+        }),
         Action::Check(arguments) => check::run(&arguments).map(|verdict| match verdict {
             Verdict::Good => ExitCode::SUCCESS,
             Verdict::Bad => ExitCode::from(REFUSED),
