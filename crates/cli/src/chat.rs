@@ -7,7 +7,7 @@ mod input;
 mod response;
 mod retries;
 mod screen;
-mod turn;
+mod session;
 mod usage;
 
 use std::io::ErrorKind;
@@ -15,19 +15,19 @@ use std::io::ErrorKind;
 use memory_tool_core::{MemoryPath, MemoryTool as _, ToolRunner};
 use serde_json::json;
 
-pub(crate) use self::error::ChatError;
-
-use self::api::{Api, variable};
-use self::conversation::{Conversation, Settings};
-use self::input::{Input, Lines};
-use self::screen::Screen;
-use self::turn::{Turn, TurnEnd};
-use self::usage::Usage;
 use crate::arguments::ChatArguments;
+use crate::chat::api::{Api, variable};
+use crate::chat::conversation::{Conversation, Settings};
+use crate::chat::input::{Input, Lines};
+use crate::chat::screen::Screen;
+use crate::chat::session::{Session, TurnEnd};
+use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
 use crate::run::{open_tool, start_runtime};
+
+pub(crate) use crate::chat::error::ChatError;
 
 /// The model, unless another is named.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -49,12 +49,12 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
         let mut interruption = Interruption::listen().map_err(Failure::Start)?;
-        let mut turn = tokio::select! {
+        let mut session = tokio::select! {
             biased;
             status = interruption.status() => return Ok(Ended::Interrupted { status }),
-            turn = begin(arguments) => turn?,
+            session = begin(arguments) => session?,
         };
-        converse(&mut turn, &mut Lines::of_standard_input(), &mut interruption).await
+        converse(&mut session, &mut Lines::of_standard_input(), &mut interruption).await
     });
     // An output that nobody takes any more must not keep us from ending.
     runtime.shutdown_background();
@@ -64,11 +64,11 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
     }
 }
 
-async fn begin(arguments: &ChatArguments) -> Result<Turn, Failure> {
+async fn begin(arguments: &ChatArguments) -> Result<Session, Failure> {
     let settings = settings(arguments);
     let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
     let tool = open_tool(&arguments.memory, arguments.overwrites, arguments.cap).await?;
-    Ok(Turn {
+    Ok(Session {
         api,
         settings,
         max_retries: arguments.max_retries,
@@ -92,69 +92,76 @@ fn settings(arguments: &ChatArguments) -> Settings {
     }
 }
 
-async fn converse(turn: &mut Turn, lines: &mut Lines, interruption: &mut Interruption) -> Result<Ended, Failure> {
+async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut Interruption) -> Result<Ended, Failure> {
     loop {
-        turn.screen.prompt().await?;
+        session.screen.prompt().await?;
         let line = tokio::select! {
             biased;
-            status = interruption.status() => return Ok(Ended::Interrupted { status }),
+            status = interruption.status() => {
+                session.screen.leave_prompt();
+                return Ok(Ended::Interrupted { status });
+            }
             line = lines.next() => line?,
         };
         match line {
-            None | Some(Input::Quit) => return Ok(Ended::Done),
-            Some(Input::Message(text)) => match take_turn(turn, &text, interruption).await? {
+            Some(Input::Quit) => return Ok(Ended::Done),
+            None => {
+                session.screen.leave_prompt();
+                return Ok(Ended::Done);
+            }
+            Some(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
                 TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(Ended::Interrupted { status }),
                 TurnEnd::Interrupted { .. } | TurnEnd::Done => {}
             },
-            Some(input) => obey(turn, input).await?,
+            Some(input) => obey(session, input).await?,
         }
     }
 }
 
 /// A turn. Where a person types, one that fails is told, and they may try again.
-async fn take_turn(turn: &mut Turn, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
-    match turn.take(text, interruption).await {
-        Err(error @ Failure::Chat(_)) if turn.screen.has_prompt() => {
-            turn.screen.end_line().await?;
+async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
+    match session.take_turn(text, interruption).await {
+        Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
+            session.screen.end_line().await?;
             failure::tell_operator(&error);
-            turn.screen.tell("[chat] what Claude had not answered is not part of the conversation").await?;
+            session.screen.tell("[chat] what Claude had not answered is not part of the conversation").await?;
             Ok(TurnEnd::Done)
         }
         ended => {
-            turn.screen.end_line().await?;
+            session.screen.end_line().await?;
             ended
         }
     }
 }
 
 /// Does what the user asks the program for.
-async fn obey(turn: &mut Turn, input: Input) -> Result<(), Failure> {
+async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
-        Input::Memory => show_memory(turn).await,
+        Input::Memory => show_memory(session).await,
         Input::Clear => {
-            turn.conversation.clear();
-            turn.screen.tell("[chat] the conversation is empty; the memory stays as it is").await
+            session.conversation.clear();
+            session.screen.tell("[chat] the conversation is empty; the memory stays as it is").await
         }
         Input::Usage => {
-            let requests = count(turn.requests, "request");
-            turn.screen.lines(&format!("{requests}: {}", turn.usage.in_words())).await
+            let requests = count(session.requests, "request");
+            session.screen.lines(&format!("{requests}: {}", session.usage.in_words())).await
         }
         Input::Unknown(word) => {
             let told = format!("[chat] there is no {word}; there are /memory, /clear, /usage and /quit");
-            turn.screen.tell(&told).await
+            session.screen.tell(&told).await
         }
-        Input::Unusable(why) => turn.screen.tell(&format!("[chat] not sent: {why}")).await,
+        Input::Unusable(why) => session.screen.tell(&format!("[chat] not sent: {why}")).await,
         Input::Nothing | Input::Message(_) | Input::Quit => Ok(()),
     }
 }
 
-async fn show_memory(turn: &mut Turn) -> Result<(), Failure> {
-    let outcome = turn.runner.tool().call(json!({"command": "view", "path": MemoryPath::root()})).await;
+async fn show_memory(session: &mut Session) -> Result<(), Failure> {
+    let outcome = session.runner.tool().call(json!({"command": "view", "path": MemoryPath::root()})).await;
     match outcome {
-        Ok(reply) => turn.screen.lines(&reply.to_string()).await,
+        Ok(reply) => session.screen.lines(&reply.to_string()).await,
         Err(error) => {
             failure::tell_operator_causes(&error);
-            turn.screen.tell(&format!("[memory] view: error: {error}")).await
+            session.screen.tell(&format!("[memory] view: error: {error}")).await
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `memory-tool chat`, end to end: the real program, and a server that speaks the Messages API by a script.
 
-#![cfg(all(test, feature = "chat"))]
+#![cfg(test)]
+#![cfg(feature = "chat")]
 
 mod support;
 

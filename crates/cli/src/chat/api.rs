@@ -11,9 +11,9 @@ use reqwest::{Client, Url};
 use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
 
-use super::conversation::Settings;
-use super::error::{ChatError, RequestError};
-use super::response::{Applied, Assembly, Response};
+use crate::chat::conversation::Settings;
+use crate::chat::error::{ChatError, RequestError};
+use crate::chat::response::{Applied, Assembly, Response};
 
 const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";

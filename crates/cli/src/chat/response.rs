@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::usage::Usage;
+use crate::chat::usage::Usage;
 
 /// A whole response of the Messages API.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -37,6 +37,13 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         Ok(())
     }
 
+    /// Ends the line of the prompt, which nobody else did.
+    pub(crate) fn leave_prompt(&self) {
+        if self.has_prompt {
+            failure::tell("");
+        }
+    }
+
     /// Shows a part of a text, at once. It must not be able to command the terminal.
     pub(crate) async fn text(&mut self, part: &str) -> Result<(), Failure> {
         if part.is_empty() {

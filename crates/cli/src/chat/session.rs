@@ -1,20 +1,20 @@
-//! [`Turn`]: what the user says, and all that Claude does about it until it is the user's turn again.
+//! [`Session`]: the conversation with all that it takes, turn by turn.
 
 use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
-use super::api::{Api, Step};
-use super::conversation::{Conversation, Settings};
-use super::error::{ChatError, RequestError};
-use super::response::Response;
-use super::retries::{Retries, chance};
-use super::screen::Screen;
-use super::usage::Usage;
+use crate::chat::api::{Api, Step};
+use crate::chat::conversation::{Conversation, Settings};
+use crate::chat::error::{ChatError, RequestError};
+use crate::chat::response::Response;
+use crate::chat::retries::{Retries, chance};
+use crate::chat::screen::Screen;
+use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 
-/// What a turn works with.
-pub(crate) struct Turn {
+/// A conversation with Claude, and what its turns work with.
+pub(crate) struct Session {
     pub(crate) api: Api,
     pub(crate) settings: Settings,
     pub(crate) max_retries: u32,
@@ -44,7 +44,7 @@ enum Next {
     End(TurnEnd),
 }
 
-impl Turn {
+impl Session {
     /// Says something to Claude, and does what it asks for.
     ///
     /// # Behavior
@@ -53,7 +53,7 @@ impl Turn {
     /// 3. However the turn ends, each call in the conversation is followed by its result. What Claude did not answer is taken out
     ///    of the conversation, back to the last results.
     /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
-    pub(crate) async fn take(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
+    pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
         let mut settled = before;
         self.conversation.say(text);
@@ -143,7 +143,6 @@ impl Turn {
     async fn run(&mut self, calls: &[Value], interruption: &mut Interruption) -> Result<Option<u8>, Failure> {
         let mut interrupted = None;
         let mut results = Vec::with_capacity(calls.len());
-        let mut shown = Ok(());
         for call in calls {
             if interrupted.is_some() {
                 results.push(refusal(call, "Not run: the user interrupted."));
@@ -151,11 +150,10 @@ impl Turn {
             }
             let (result, line) = self.answer(call, &mut interrupted, interruption).await;
             results.push(result);
-            shown = shown.and(self.screen.tell(&line).await);
+            self.screen.tell(&line).await?;
         }
-        // Also where nothing can be shown any more: what was done is answered.
         self.conversation.give_results(results);
-        shown.map(|()| interrupted)
+        Ok(interrupted)
     }
 
     /// Runs one call to its end: its result, and the line about it.
@@ -193,11 +191,8 @@ impl Turn {
 
     async fn tell_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
         let why = explanation.map(|explanation| format!(" ({explanation})")).unwrap_or_default();
-        self.screen
-            .tell(&format!(
-                "[chat] Claude declines to go on{why}: your message is taken out of the conversation; the memory stays as it is"
-            ))
-            .await
+        let kept = "your message is taken out of the conversation; the memory stays as it is";
+        self.screen.tell(&format!("[chat] Claude declines to go on{why}: {kept}")).await
     }
 }
 
