@@ -256,32 +256,51 @@ fn calls_of_one_response_are_answered_in_order_in_one_message() {
 }
 
 #[test]
-fn a_request_that_fails_for_a_while_is_sent_again_and_nothing_is_run_twice() {
+fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
     let place = Place::in_memory();
-    let calls = [text("Noting."), create("toolu_1", "/memories/a", "one\n")];
-    let calling = || Answer::stream("tool_use", &calls);
-    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let api = MessagesApi::start([
         Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "1"),
         Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0"),
-        calling().until("partial_json", End::Regular).and(overloaded),
-        calling().until("message_stop", End::Cut),
-        calling().until("partial_json", End::Regular),
-        calling(),
-        done("Noted."),
+        done("Hi"),
     ]);
-    let (status, output, errors) = converse(&place, &api, &[], &["Note it"]);
-    assert_eq!((status, output.as_str()), (Some(0), "Noting.\nNoting.\nNoting.\nNoting.\nNoted.\n"), "{errors}");
-    let lines: Vec<_> = errors.lines().collect();
-    assert_eq!(lines.len(), 6, "{errors}");
-    assert_eq!(lines[0], "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 1.0 s");
-    assert!(lines[1].contains("529: overloaded_error: Overloaded; asking again in 0.0 s"), "{errors}");
-    assert!(lines[2].contains("the API broke the response off: overloaded_error: Overloaded; asking again in"));
-    assert!(lines[3].contains("broke before the response was whole"), "{errors}");
-    assert!(lines[4].contains("ended the response before it was whole"), "{errors}");
-    assert_eq!(lines[5], "[memory] create /memories/a", "it is run once: {errors}");
+    let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!((status, output.as_str()), (Some(0), "Hi\n"), "{errors}");
+    assert_eq!(
+        errors,
+        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 1.0 s\n\
+         [chat] the API answered with 529: overloaded_error: Overloaded; asking again in 0.0 s\n"
+    );
     let requests = api.finish();
-    assert!(requests[1..6].iter().all(|request| request.body == requests[0].body));
+    assert!(requests.iter().all(|request| request.body == requests[0].body));
+}
+
+#[test]
+fn nothing_of_a_response_that_breaks_off_is_run() {
+    let calls = [text("Noting."), create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
+    let calling = || Answer::stream("tool_use", &calls);
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    for (broken, words) in [
+        (calling().until("message_stop", End::Cut), "broke before the response was whole"),
+        (calling().until("toolu_2", End::Cut), "broke before the response was whole"),
+        (calling().until("partial_json", End::Regular), "ended the response before it was whole"),
+        (calling().until("message_stop", End::Regular), "ended the response before it was whole"),
+        (
+            calling().until("toolu_2", End::Regular).and(overloaded),
+            "broke the response off: overloaded_error: Overloaded",
+        ),
+    ] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start([broken, calling(), done("Noted.")]);
+        let (status, output, errors) = converse(&place, &api, &[], &["Note it"]);
+        assert_eq!((status, output.as_str()), (Some(0), "Noting.\nNoting.\nNoted.\n"), "{errors}");
+        let lines: Vec<_> = errors.lines().collect();
+        assert!(lines[0].starts_with("[chat] ") && lines[0].contains(words), "{errors}");
+        assert!(lines[0].contains("; asking again in 0."), "{errors}");
+        // A command that was run twice would fail the second time.
+        assert_eq!(lines[1..], ["[memory] create /memories/a", "[memory] create /memories/b"]);
+        let requests = api.finish();
+        assert_eq!(requests[1].body, requests[0].body);
+    }
 }
 
 #[test]
