@@ -217,9 +217,6 @@ pub(crate) struct RunArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ChatArguments {
     #[command(flatten)]
-    pub(crate) memory: MemoryArgument,
-
-    #[command(flatten)]
     pub(crate) overwrites: OverwritesArgument,
 
     #[command(flatten)]
@@ -252,6 +249,10 @@ pub(crate) struct ChatArguments {
     /// Send a request up to N times again when the API is busy or cannot be reached
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) max_retries: u32,
+
+    // The last, as the headings of what it holds are those of all that comes after it.
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
 }
 
 /// The arguments of `check`.
