@@ -1,11 +1,15 @@
 //! [`Arguments`]: what the command line takes, and what `--help` says of it.
 
 use std::fmt;
+#[cfg(feature = "chat")]
+use std::num::NonZeroU32;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+#[cfg(feature = "chat")]
+use clap::builder::NonEmptyStringValueParser;
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use memory_tool_conformance::{CommandLine, DEFAULT_ANSWER_TIMEOUT, Need};
@@ -49,6 +53,28 @@ with the id of the `tool_use` block, or without one for a bare command. Causes o
 standard error, never into a result.
 
 A line may have up to 16 MiB; a longer one is skipped and answered with an error.";
+
+#[cfg(feature = "chat")]
+const CONVERSATION: &str = "\
+Each line of the input is a message. Claude's answers go to the standard output; a line for each command that it gives to its \
+memory, and what else there is to tell, to the standard error. A line that begins with / is for the program:
+
+  /memory  shows the memory
+  /clear   empties the conversation, but not the memory
+  /usage   shows how many tokens the conversation took so far
+  /quit    ends it, as the end of the input does
+
+Ctrl-C takes a message back that Claude is answering; a command that its memory is at is let finish. Between two messages it ends \
+the program.
+
+The key of the API is that of ANTHROPIC_API_KEY. ANTHROPIC_BASE_URL is the address of another server that speaks the Messages API. \
+What Claude reads of the memory goes to that server.
+
+Exit status:
+  0  the input ended, /quit, or nobody reads the output any more
+  2  wrong usage, no key, a store that cannot be opened, or input or output that failed; without a terminal, also a message that \
+could not be answered
+  130  Ctrl-C between two messages; another signal that ends the program gives 128 and its number";
 
 const CHECK_PROTOCOL: &str = "\
 A program speaks the protocol of `memory-tool run` over its standard input and output. Each case starts it anew, in the \
@@ -201,6 +227,10 @@ pub(crate) enum Action {
     /// Answer commands, one JSON value per line, until the input ends
     #[command(after_help = RUN_PROTOCOL)]
     Run(RunArguments),
+    /// Talk with Claude, which keeps what it remembers in the store
+    #[cfg(feature = "chat")]
+    #[command(after_help = CONVERSATION)]
+    Chat(ChatArguments),
     /// Test a program in any language, or a store, with the conformance suite
     #[command(after_help = CHECK_PROTOCOL)]
     Check(CheckArguments),
@@ -244,6 +274,49 @@ pub(crate) struct RunArguments {
 
     #[command(flatten)]
     pub(crate) cap: ViewCapArgument,
+}
+
+/// The arguments of `chat`.
+#[cfg(feature = "chat")]
+#[derive(Args, Debug)]
+pub(crate) struct ChatArguments {
+    #[command(flatten)]
+    pub(crate) overwrites: OverwritesArgument,
+
+    #[command(flatten)]
+    pub(crate) cap: ViewCapArgument,
+
+    /// Talk with this model [default: that of ANTHROPIC_MODEL, or claude-opus-5-5]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) model: Option<String>,
+
+    /// Give Claude this text as the system prompt
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) system: Option<String>,
+
+    /// Let a response take N tokens, with what Claude thinks
+    #[arg(long, value_name = "N", default_value = "32000")]
+    pub(crate) max_tokens: NonZeroU32,
+
+    /// Show each response once it is whole, instead of as it comes
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+
+    /// Keep old results of the tool in the conversation, instead of letting the API clear them when it grows
+    #[arg(long)]
+    pub(crate) no_context_editing: bool,
+
+    /// Let the API sum the conversation up when it nears the end of the context window
+    #[arg(long)]
+    pub(crate) compact: bool,
+
+    /// Send a request up to N times again when the API is busy or cannot be reached
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(crate) max_retries: u32,
+
+    // The last, as the headings of what it holds are those of all that comes after it.
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
 }
 
 /// The arguments of `check`.

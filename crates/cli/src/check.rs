@@ -1,7 +1,6 @@
 //! `memory-tool check`: the conformance suite on a program, or on a store of ours.
 
 mod bucket;
-mod interruption;
 mod junit;
 mod list;
 mod place;
@@ -14,9 +13,9 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::arguments::{CheckArguments, ReportFormat};
-use crate::check::interruption::Interruption;
 use crate::check::place::Place;
 use crate::failure::{self, Failure};
+use crate::interruption::Interruption;
 use crate::output::write_line;
 use crate::progress_line::ProgressLine;
 

@@ -9,6 +9,9 @@ use memory_tool_encrypted::{KeyError, KeySourceError};
 use memory_tool_object_store::UrlError;
 use memory_tool_policies::{AuditError, ExpiryError, MountError};
 
+#[cfg(feature = "chat")]
+use crate::chat::ChatError;
+
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -38,6 +41,10 @@ pub(crate) enum Failure {
         /// The cause.
         source: io::Error,
     },
+    /// The conversation with Claude cannot begin or go on.
+    #[cfg(feature = "chat")]
+    #[error(transparent)]
+    Chat(ChatError),
     /// The standard input could not be read.
     #[error("cannot read the standard input")]
     Input(#[source] io::Error),
@@ -180,8 +187,13 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
 
 /// Writes a line of the standard error.
 pub(crate) fn tell(line: &str) {
+    tell_part(&format!("{line}\n"));
+}
+
+/// Writes a part of a line of the standard error.
+pub(crate) fn tell_part(text: &str) {
     // Nobody is left to tell where the standard error itself fails; the exit status still does.
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Writes the causes of the tool's error for the operator, where it has any that its reply does not tell (`[W5]`).

@@ -1,6 +1,8 @@
 //! `memory-tool`: Claude's memory tool as a program. `README.md` and `--help` say how to use it.
 
 mod arguments;
+#[cfg(feature = "chat")]
+mod chat;
 mod check;
 mod commands;
 mod copy;
@@ -10,6 +12,7 @@ mod export;
 mod failure;
 mod gc;
 mod import;
+mod interruption;
 mod keygen;
 mod output;
 mod policies;
@@ -25,6 +28,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
+#[cfg(feature = "chat")]
+use crate::chat::Ended;
 use crate::check::Verdict;
 use crate::commands::Outcome;
 use crate::failure::Failure;
@@ -52,6 +57,11 @@ fn main() -> ExitCode {
 fn perform(action: Action) -> Result<ExitCode, Failure> {
     match action {
         Action::Run(arguments) => run::run(&arguments).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "chat")]
+        Action::Chat(arguments) => chat::run(&arguments).map(|ended| match ended {
+            Ended::Done => ExitCode::SUCCESS,
+            Ended::Interrupted { status } => ExitCode::from(status),
+        }),
         Action::Check(arguments) => check::run(&arguments).map(|verdict| match verdict {
             Verdict::Good => ExitCode::SUCCESS,
             Verdict::Bad => ExitCode::from(REFUSED),

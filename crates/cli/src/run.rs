@@ -74,14 +74,14 @@ async fn answer(tool: &dyn MemoryTool, line: Line) -> ToolResult {
 
 /// One line of the input, without its line feed. The last one may lack it.
 #[derive(Debug, Eq, PartialEq)]
-enum Line {
+pub(crate) enum Line {
     Whole(Vec<u8>),
     /// Longer than [`MAX_LINE_BYTES`]; what it held is gone.
     TooLong,
 }
 
 /// The next line; `None` at the end of the input.
-fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
+pub(crate) fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     // One byte more than a line may have is room for its line feed.
     input.take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line)?;

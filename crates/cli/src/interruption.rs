@@ -15,11 +15,14 @@ pub(crate) struct Interruption {
     signals: Vec<(u8, Signal)>,
 }
 
+/// The status of a program that Ctrl-C ended.
+pub(crate) const CTRL_C: u8 = 130;
+
 impl Interruption {
     /// Listens for the signals. Must be called within a runtime.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
-        let kinds = [(130, SignalKind::interrupt()), (143, SignalKind::terminate())];
+        let kinds = [(CTRL_C, SignalKind::interrupt()), (143, SignalKind::terminate())];
         let signals = kinds.into_iter().map(|(status, kind)| Ok((status, signal(kind)?)));
         Ok(Self { signals: signals.collect::<io::Result<_>>()? })
     }
@@ -27,7 +30,7 @@ impl Interruption {
     /// Listens for Ctrl-C. Must be called within a runtime.
     #[cfg(windows)]
     pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self { signals: vec![(130, ctrl_c()?)] })
+        Ok(Self { signals: vec![(CTRL_C, ctrl_c()?)] })
     }
 
     /// Waits for a signal, and gives the status to end with.

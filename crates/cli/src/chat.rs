@@ -1,0 +1,167 @@
+//! `memory-tool chat`: a conversation with Claude, which keeps what it remembers in the store.
+
+mod api;
+mod conversation;
+mod error;
+mod input;
+mod response;
+mod retries;
+mod screen;
+mod session;
+mod usage;
+
+use std::io::ErrorKind;
+
+use memory_tool_core::{MemoryPath, MemoryTool as _, ToolRunner};
+use serde_json::json;
+
+use crate::arguments::ChatArguments;
+use crate::chat::api::{Api, variable};
+use crate::chat::conversation::{Conversation, Settings};
+use crate::chat::input::{Input, Lines};
+use crate::chat::screen::Screen;
+use crate::chat::session::{Session, TurnEnd};
+use crate::chat::usage::Usage;
+use crate::failure::{self, Failure};
+use crate::interruption::{CTRL_C, Interruption};
+use crate::output::count;
+use crate::run::{open_tool, start_runtime};
+
+pub(crate) use crate::chat::error::ChatError;
+
+/// The model, unless another is named.
+const DEFAULT_MODEL: &str = "claude-opus-5-5";
+
+/// How a conversation ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ended {
+    /// The user ended it, or nobody reads the output any more.
+    Done,
+    /// A signal came.
+    Interrupted {
+        /// What the program ends with, as a shell does.
+        status: u8,
+    },
+}
+
+/// Converses until the input ends, the user quits, or a signal comes between two turns.
+pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
+    let runtime = start_runtime()?;
+    let ended = runtime.block_on(async {
+        let mut interruption = Interruption::listen().map_err(Failure::Start)?;
+        let mut session = tokio::select! {
+            biased;
+            status = interruption.status() => return Ok(Ended::Interrupted { status }),
+            session = begin(arguments) => session?,
+        };
+        converse(&mut session, &mut Lines::of_standard_input(), &mut interruption).await
+    });
+    // An output that nobody takes any more must not keep us from ending.
+    runtime.shutdown_background();
+    match ended {
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Ended::Done),
+        ended => ended,
+    }
+}
+
+async fn begin(arguments: &ChatArguments) -> Result<Session, Failure> {
+    let settings = settings(arguments);
+    let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
+    let tool = open_tool(&arguments.memory, arguments.overwrites, arguments.cap).await?;
+    Ok(Session {
+        api,
+        settings,
+        max_retries: arguments.max_retries,
+        conversation: Conversation::default(),
+        runner: ToolRunner::new(tool),
+        screen: Screen::of_this_process(),
+        requests: 0,
+        usage: Usage::default(),
+    })
+}
+
+fn settings(arguments: &ChatArguments) -> Settings {
+    let model = arguments.model.clone().or_else(|| variable("ANTHROPIC_MODEL"));
+    Settings {
+        model: model.unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+        max_tokens: arguments.max_tokens.get(),
+        system: arguments.system.clone(),
+        stream: !arguments.no_stream,
+        edits_context: !arguments.no_context_editing,
+        compacts: arguments.compact,
+    }
+}
+
+async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut Interruption) -> Result<Ended, Failure> {
+    loop {
+        session.screen.prompt().await?;
+        let line = tokio::select! {
+            biased;
+            status = interruption.status() => {
+                session.screen.leave_prompt();
+                return Ok(Ended::Interrupted { status });
+            }
+            line = lines.next() => line?,
+        };
+        match line {
+            Some(Input::Quit) => return Ok(Ended::Done),
+            None => {
+                session.screen.leave_prompt();
+                return Ok(Ended::Done);
+            }
+            Some(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
+                TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(Ended::Interrupted { status }),
+                TurnEnd::Interrupted { .. } | TurnEnd::Done => {}
+            },
+            Some(input) => obey(session, input).await?,
+        }
+    }
+}
+
+/// A turn. Where a person types, one that fails is told, and they may try again.
+async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
+    match session.take_turn(text, interruption).await {
+        Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
+            session.screen.end_line().await?;
+            failure::tell_operator(&error);
+            session.screen.tell("[chat] what Claude had not answered is not part of the conversation").await?;
+            Ok(TurnEnd::Done)
+        }
+        ended => {
+            session.screen.end_line().await?;
+            ended
+        }
+    }
+}
+
+/// Does what the user asks the program for.
+async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
+    match input {
+        Input::Memory => show_memory(session).await,
+        Input::Clear => {
+            session.conversation.clear();
+            session.screen.tell("[chat] the conversation is empty; the memory stays as it is").await
+        }
+        Input::Usage => {
+            let requests = count(session.requests, "request");
+            session.screen.lines(&format!("{requests}: {}", session.usage.in_words())).await
+        }
+        Input::Unknown(word) => {
+            let told = format!("[chat] there is no {word}; there are /memory, /clear, /usage and /quit");
+            session.screen.tell(&told).await
+        }
+        Input::Unusable(why) => session.screen.tell(&format!("[chat] not sent: {why}")).await,
+        Input::Nothing | Input::Message(_) | Input::Quit => Ok(()),
+    }
+}
+
+async fn show_memory(session: &mut Session) -> Result<(), Failure> {
+    let outcome = session.runner.tool().call(json!({"command": "view", "path": MemoryPath::root()})).await;
+    match outcome {
+        Ok(reply) => session.screen.lines(&reply.to_string()).await,
+        Err(error) => {
+            failure::tell_operator_causes(&error);
+            session.screen.tell(&format!("[memory] view: error: {error}")).await
+        }
+    }
+}

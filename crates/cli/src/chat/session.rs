@@ -1,0 +1,262 @@
+//! [`Session`]: the conversation with all that it takes, turn by turn.
+
+use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
+use serde_json::{Value, json};
+
+use crate::chat::api::{Api, Step};
+use crate::chat::conversation::{Conversation, Settings};
+use crate::chat::error::{ChatError, RequestError};
+use crate::chat::response::Response;
+use crate::chat::retries::{Retries, chance};
+use crate::chat::screen::Screen;
+use crate::chat::usage::Usage;
+use crate::failure::{self, Failure};
+use crate::interruption::Interruption;
+
+/// A conversation with Claude, and what its turns work with.
+pub(crate) struct Session {
+    pub(crate) api: Api,
+    pub(crate) settings: Settings,
+    pub(crate) max_retries: u32,
+    pub(crate) conversation: Conversation,
+    pub(crate) runner: ToolRunner<Box<dyn MemoryTool>>,
+    pub(crate) screen: Screen,
+    pub(crate) requests: u64,
+    pub(crate) usage: Usage,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TurnEnd {
+    /// Claude is done.
+    Done,
+    /// A signal came.
+    Interrupted {
+        /// What the program ends with, if it does.
+        status: u8,
+    },
+}
+
+/// What comes after a response.
+enum Next {
+    /// Another request.
+    Request,
+    End(TurnEnd),
+}
+
+impl Session {
+    /// Says something to Claude, and does what it asks for.
+    ///
+    /// # Behavior
+    /// 1. The calls of a response are run once it is whole and ends with them, one after another. Nothing else is.
+    /// 2. A command that is running when a signal comes is let finish. Those after it are not begun, and are answered so.
+    /// 3. However the turn ends, each call in the conversation is followed by its result. What Claude did not answer is taken out
+    ///    of the conversation, back to the last results.
+    /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
+    pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
+        let before = self.conversation.mark();
+        let mut settled = before;
+        self.conversation.say(text);
+        loop {
+            let response = tokio::select! {
+                biased;
+                status = interruption.status() => {
+                    self.conversation.put_back(settled);
+                    self.screen.tell("[chat] interrupted: what Claude had not answered is not part of the conversation").await?;
+                    return Ok(TurnEnd::Interrupted { status });
+                }
+                response = self.respond() => response.inspect_err(|_| self.conversation.put_back(settled))?,
+            };
+            self.usage += response.usage;
+            if response.stop_reason == "refusal" {
+                self.conversation.put_back(before);
+                self.tell_refusal(response.explanation.as_deref()).await?;
+                return Ok(TurnEnd::Done);
+            }
+            match self.follow(response, interruption).await? {
+                Next::Request => settled = self.conversation.mark(),
+                Next::End(end) => return Ok(end),
+            }
+        }
+    }
+
+    /// Sends the conversation until there is a whole response, or there is to be none.
+    async fn respond(&mut self) -> Result<Response, Failure> {
+        let body = self.conversation.request(&self.settings).to_string();
+        let mut retries = Retries::new(self.max_retries);
+        loop {
+            self.requests += 1;
+            let error = match self.attempt(&body).await {
+                Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => error,
+                done => return done,
+            };
+            let Some(wait) = retries.next_wait(error.retry_after(), chance()) else { return Err(failed(error)) };
+            let told = failure::with_causes(&error);
+            self.screen.tell(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&mut self, body: &str) -> Result<Response, Failure> {
+        let mut answer = self.api.send(body.into()).await.map_err(failed)?;
+        loop {
+            match answer.next().await.map_err(failed)? {
+                Step::Text(text) => self.screen.text(&text).await?,
+                Step::Whole(response) => return Ok(response),
+            }
+        }
+    }
+
+    /// Takes the response into the conversation, and does what it asks for.
+    async fn follow(&mut self, response: Response, interruption: &mut Interruption) -> Result<Next, Failure> {
+        let Response { content, stop_reason, .. } = response;
+        let calls: Vec<_> = content.iter().filter(|block| block["type"] == "tool_use").cloned().collect();
+        let goes_on = match stop_reason.as_str() {
+            "tool_use" => !calls.is_empty(),
+            "pause_turn" | "compaction" => !content.is_empty(),
+            _ => false,
+        };
+        self.conversation.answer(content);
+        self.screen.end_line().await?;
+        let interrupted = match stop_reason.as_str() {
+            "tool_use" => self.run(&calls, interruption).await?,
+            _ => {
+                let not_run =
+                    calls.iter().map(|call| refusal(call, "Not run: the response was not complete.")).collect();
+                self.conversation.give_results(not_run);
+                None
+            }
+        };
+        if let Some(status) = interrupted {
+            return Ok(Next::End(TurnEnd::Interrupted { status }));
+        }
+        if goes_on {
+            return Ok(Next::Request);
+        }
+        if let Some(told) = told(&stop_reason) {
+            self.screen.tell(&format!("[chat] {told}")).await?;
+        }
+        Ok(Next::End(TurnEnd::Done))
+    }
+
+    /// Runs the calls, and takes their results into the conversation; gives the status of a signal that came meanwhile.
+    async fn run(&mut self, calls: &[Value], interruption: &mut Interruption) -> Result<Option<u8>, Failure> {
+        let mut interrupted = None;
+        let mut results = Vec::with_capacity(calls.len());
+        for call in calls {
+            if interrupted.is_some() {
+                results.push(refusal(call, "Not run: the user interrupted."));
+                continue;
+            }
+            let (result, line) = self.answer(call, &mut interrupted, interruption).await;
+            results.push(result);
+            self.screen.tell(&line).await?;
+        }
+        self.conversation.give_results(results);
+        Ok(interrupted)
+    }
+
+    /// Runs one call to its end: its result, and the line about it.
+    async fn answer(
+        &mut self,
+        call: &Value,
+        interrupted: &mut Option<u8>,
+        interruption: &mut Interruption,
+    ) -> (Value, String) {
+        if call["name"] != TOOL_NAME {
+            let name = call["name"].as_str().unwrap_or_default();
+            let why = format!("There is no tool `{name}`. The only one is `{TOOL_NAME}`.");
+            return (refusal(call, &why), format!("[chat] Claude called the tool {name}, which there is not"));
+        }
+        let run = {
+            let mut running = std::pin::pin!(self.runner.run(std::slice::from_ref(call)));
+            loop {
+                tokio::select! {
+                    biased;
+                    run = &mut running => break run,
+                    status = interruption.status() => {
+                        *interrupted = Some(status);
+                        failure::tell("[chat] interrupted: the memory command that is running ends first");
+                    }
+                }
+            }
+        };
+        for told in &run.failures {
+            failure::tell_operator(&told.error);
+        }
+        let result = run.results.first().map(|result| json!(result)).unwrap_or_default();
+        let line = format!("[memory] {}{}", in_words(&call["input"]), error_of(&result));
+        (result, line)
+    }
+
+    async fn tell_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
+        let why = explanation.map(|explanation| format!(" ({explanation})")).unwrap_or_default();
+        let kept = "your message is taken out of the conversation; the memory stays as it is";
+        self.screen.tell(&format!("[chat] Claude declines to go on{why}: {kept}")).await
+    }
+}
+
+fn failed(error: RequestError) -> Failure {
+    Failure::Chat(ChatError::Request(error))
+}
+
+/// What to tell of a response that ended for this reason.
+fn told(stop_reason: &str) -> Option<String> {
+    Some(match stop_reason {
+        "end_turn" | "stop_sequence" => return None,
+        "max_tokens" => "the response reached --max-tokens and is cut off".to_owned(),
+        "model_context_window_exceeded" => {
+            "the conversation has filled the model's context window; /clear empties it, and the memory stays".to_owned()
+        }
+        other => format!("Claude stopped: {other}"),
+    })
+}
+
+/// A result that says why there is none.
+fn refusal(call: &Value, why: &str) -> Value {
+    json!({"type": "tool_result", "tool_use_id": call["id"], "content": why, "is_error": true})
+}
+
+/// The command with its paths, without contents.
+fn in_words(input: &Value) -> String {
+    let words = ["command", "path", "old_path", "new_path"].into_iter().filter_map(|field| input[field].as_str());
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { "no command".to_owned() } else { words.join(" ") }
+}
+
+/// The error that a result tells, if it is one.
+fn error_of(result: &Value) -> String {
+    if result["is_error"] != true {
+        return String::new();
+    }
+    let error = result["content"].as_str().unwrap_or_default();
+    format!(": error: {}", error.strip_prefix("Error: ").unwrap_or(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_the_paths_and_the_error_but_no_contents() {
+        let input = json!({"command": "create", "path": "/memories/a", "file_text": "secret"});
+        assert_eq!(in_words(&input), "create /memories/a");
+        let input = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
+        assert_eq!(in_words(&input), "rename /memories/a /memories/b");
+        assert_eq!(in_words(&json!({})), "no command");
+        assert_eq!(error_of(&json!({"content": "Error: no", "is_error": true})), ": error: no");
+        assert_eq!(error_of(&json!({"content": "Error: no"})), "");
+    }
+
+    #[test]
+    fn what_ends_a_turn_early_is_told() {
+        for silent in ["end_turn", "stop_sequence"] {
+            assert_eq!(told(silent), None);
+        }
+        for (reason, word) in
+            [("max_tokens", "--max-tokens"), ("model_context_window_exceeded", "/clear"), ("tired", "tired")]
+        {
+            assert!(told(reason).unwrap().contains(word), "{reason}");
+        }
+    }
+}
