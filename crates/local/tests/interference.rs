@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError};
 use memory_tool_local::LocalStore;
@@ -23,15 +23,23 @@ fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// Runs `act` on a thread of its own as soon as the store writes new contents.
+/// How long the store may take until it writes: who looks away just then, as on a busy machine, never sees it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs `act` on a thread of its own as soon as the store is seen to write new contents; `None` where it never was.
 fn while_it_writes<T: Send + 'static>(
     memory: &Memory,
     act: impl FnOnce() -> T + Send + 'static,
-) -> std::thread::JoinHandle<T> {
+) -> std::thread::JoinHandle<Option<T>> {
     let staging: PathBuf = memory.base().join(".memory-tool/staging");
     std::thread::spawn(move || {
-        while fs::read_dir(&staging).unwrap().next().is_none() {}
-        act()
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if fs::read_dir(&staging).unwrap().next().is_some() {
+                return Some(act());
+            }
+        }
+        None
     })
 }
 
@@ -46,7 +54,7 @@ async fn c2_a_file_that_another_program_makes_meanwhile_is_not_overwritten() {
             move || File::create_new(target).and_then(|mut file| file.write_all(b"theirs")).is_ok()
         });
         let reply = memory.create("/memories/notes.txt", &"x".repeat(2_000_000)).await;
-        if made.join().unwrap() {
+        if made.join().unwrap() == Some(true) {
             assert_eq!(reply, "Error: File /memories/notes.txt already exists");
             assert_eq!(fs::read(&target).unwrap(), b"theirs");
             refused += 1;
@@ -60,7 +68,7 @@ async fn c2_a_file_that_another_program_makes_meanwhile_is_not_overwritten() {
 async fn x3_a_save_while_an_edit_is_flushed_is_not_overwritten() {
     let memory = Memory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
-    let mut kept = 0;
+    let (mut saves, mut kept) = (0, 0);
     for _ in 0..ROUNDS {
         fs::write(&target, "x".repeat(2_000_000)).unwrap();
         let saved = while_it_writes(&memory, {
@@ -71,11 +79,11 @@ async fn x3_a_save_while_an_edit_is_flushed_is_not_overwritten() {
             }
         });
         memory.insert("/memories/notes.txt", "ours").await;
-        saved.join().unwrap();
+        saves += usize::from(saved.join().unwrap().is_some());
         kept += usize::from(fs::read_to_string(&target).unwrap().contains("theirs"));
     }
     // The instant between the last look and the rename remains, in which no program can be seen.
-    assert!(kept > ROUNDS / 2, "{} of {ROUNDS} saves were lost", ROUNDS - kept);
+    assert!(saves > 0 && kept > saves / 2, "{} of {saves} saves were lost", saves - kept);
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod audit;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod expiry;
 mod limits;
 mod observation;
@@ -13,6 +15,8 @@ pub use audit::{
     AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
     JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
 };
+#[cfg(feature = "conformance")]
+pub use conformance::PolicyCase;
 #[cfg(feature = "background")]
 pub use expiry::SweepTask;
 pub use expiry::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, Swept};
