@@ -12,17 +12,17 @@ use memory_tool_sqlite::SqliteStore;
 
 /// What became of the files.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub struct Migrated {
+pub(crate) struct Migrated {
     /// Files that were written.
-    pub copied: usize,
+    pub(crate) copied: usize,
     /// Files that were there already, with the same bytes.
-    pub already_there: usize,
+    pub(crate) already_there: usize,
     /// Files that were there with other bytes, and stay so.
-    pub conflicts: Vec<MemoryPath>,
+    pub(crate) conflicts: Vec<MemoryPath>,
 }
 
 /// Copies all files of one store into another.
-pub async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated, Box<dyn Error>> {
+pub(crate) async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated, Box<dyn Error>> {
     let mut migrated = Migrated::default();
     for entry in from.list(&MemoryPath::root()).await? {
         let path = entry.path;

@@ -224,10 +224,13 @@ async fn what_is_over_can_be_cleaned(store: Arc<dyn Store>) -> Outcome {
     expect_equal("the files that are left", files(&limited).await?.len(), 2)
 }
 
-/// A day that a case sets, and the store over which files expire after ten.
-fn expiring(store: Arc<dyn Store>) -> Result<(Arc<AtomicU64>, ExpiringStore<Arc<dyn Store>>), BoxError> {
+/// A day that a case sets.
+type Today = Arc<AtomicU64>;
+
+/// The day, and the store over which files expire after ten.
+fn expiring(store: Arc<dyn Store>) -> Result<(Today, ExpiringStore<Arc<dyn Store>>), BoxError> {
     const DAY: u64 = 24 * 60 * 60;
-    let today = Arc::new(AtomicU64::new(21_000));
+    let today = Today::new(AtomicU64::new(21_000));
     let day = Arc::clone(&today);
     let clock = move || UNIX_EPOCH + Duration::from_secs(DAY * day.load(Ordering::Relaxed));
     Ok((today, ExpiringStore::builder(store, Duration::from_secs(10 * DAY)).clock(clock).build()?))

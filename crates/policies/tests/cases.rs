@@ -89,7 +89,7 @@ impl Store for Faulty {
         let removes = batch.changes().iter().any(|change| matches!(change, Change::Remove { .. }));
         match self.fault {
             Fault::IgnoresPreconditions => self.inner.apply(batch.with_preconditions(Vec::new())).await,
-            Fault::KeepsWhatIsRemoved if removes && batch.preconditions().is_empty() => Ok(()),
+            Fault::KeepsWhatIsRemoved if removes => Ok(()),
             _ => self.inner.apply(batch).await,
         }
     }
@@ -99,7 +99,7 @@ impl Store for Faulty {
 async fn they_fail_where_a_store_does_not_let_a_policy_keep_its_promise() {
     for (fault, cases) in [
         (Fault::IgnoresPreconditions, ["limits.files", "limits.bytes", "limits.cleaning"].as_slice()),
-        (Fault::KeepsWhatIsRemoved, &["scope.apart", "limits.cleaning"]),
+        (Fault::KeepsWhatIsRemoved, &["scope.apart", "limits.cleaning", "expiry.sweep"]),
         (Fault::CutsContents, &["scope.apart", "read-only.refuses", "mount.read-only", "audit.digests"]),
     ] {
         let failing = failing(async |_| Faulty { inner: InMemoryStore::new(), fault }).await;
