@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use memory_tool_core::{Batch, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 
 use crate::failure::Failure;
@@ -265,6 +265,10 @@ impl Store for Unknown {
 
     async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
         self.plain().await?.read_or_list(path).await
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.plain().await?.read_if(path, preconditions).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

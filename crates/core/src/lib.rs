@@ -32,6 +32,8 @@ pub use in_memory::InMemoryStore;
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply, Snippet, ViewCut};
 pub use runner::{ToolFailure, ToolRun, ToolRunner, ToolUseBlock};
-pub use store::{Batch, Change, Expected, FileEntry, Found, InvalidBatch, Node, Store, StoredFile, Version};
+pub use store::{
+    Batch, Change, Expected, FileEntry, Found, InvalidBatch, Node, Store, StoredFile, Version, read_then_check,
+};
 pub use tool::MemoryTool;
 pub use wire::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};

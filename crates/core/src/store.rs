@@ -170,6 +170,21 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(StoreError::VersionMismatch { path: path.clone() })
     }
 
+    /// Reads what is at `path`, where preconditions on other paths hold as well: for what belongs together and lies in several files.
+    ///
+    /// # Behavior
+    /// 1. What is there comes as [`read`](Self::read) gives it.
+    /// 2. Each precondition held at a moment between the reading and the end of the call. So one on a version that was read before
+    ///    says that the file of it was the same at the moment of the reading, if no version of that file comes back.
+    /// 3. What is provided is [`read_then_check`]. A store that can do both by one request does so here.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read); [`StoreError::AlreadyExists`] and [`StoreError::VersionMismatch`] for a precondition that does
+    /// not hold. A [`Capacity`], which depends on changes, is a [`StoreError::Failure`].
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        read_then_check(self, path, preconditions).await
+    }
+
     /// Applies all changes of the batch, or none.
     ///
     /// # Behavior
@@ -211,6 +226,14 @@ macro_rules! forward_store {
                 (**self).read_or_list(path).await
             }
 
+            async fn read_if(
+                &self,
+                path: &MemoryPath,
+                preconditions: &[(MemoryPath, Expected)],
+            ) -> Result<Node, StoreError> {
+                (**self).read_if(path, preconditions).await
+            }
+
             async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
                 (**self).apply(batch).await
             }
@@ -220,6 +243,23 @@ macro_rules! forward_store {
 
 forward_store!(Arc);
 forward_store!(Box);
+
+/// Reads what is at `path`, and after it what the preconditions are about, one after another: [`Store::read_if`] for a store that has
+/// no quicker way.
+///
+/// # Errors
+/// Those of [`Store::read`] and of [`Expected::check`].
+pub async fn read_then_check<S: Store + ?Sized>(
+    store: &S,
+    path: &MemoryPath,
+    preconditions: &[(MemoryPath, Expected)],
+) -> Result<Node, StoreError> {
+    let node = store.read(path).await?;
+    for (required, expected) in preconditions {
+        expected.check(required, &store.read(required).await?)?;
+    }
+    Ok(node)
+}
 
 /// What is at a path.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::{join, ready};
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
+use futures::FutureExt;
+use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
@@ -41,6 +41,26 @@ pub(crate) enum Stored {
     /// A file that the store beneath found damaged.
     Unreadable(StoreError),
     File(StoredFile),
+}
+
+impl Stored {
+    fn of(read: Result<Node, StoreError>) -> Result<Self, Failure> {
+        match read {
+            Ok(Node::File(file)) => Ok(Self::File(file)),
+            Ok(Node::Absent) => Ok(Self::Nothing),
+            Err(damage @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => Ok(Self::Unreadable(damage)),
+            Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),
+            // Such as a symbolic link.
+            Ok(Node::Directory) | Err(_) => Ok(Self::Obstructed),
+        }
+    }
+}
+
+/// What was seen by a look that began with a snapshot.
+struct Seen<T> {
+    seen: Result<T, Failure>,
+    /// Whether it is certain that the index was still that of the snapshot.
+    index_held: bool,
 }
 
 /// What is known of the index from before. Others may have replaced it since.
@@ -109,9 +129,7 @@ impl Shared {
 
     /// What is at a path.
     pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        let fetch = |snapshot: Arc<Snapshot>| async move { self.fetch_at(&snapshot, path).await };
-        let open = |snapshot: Arc<Snapshot>, fetched| async move { self.open_at(&snapshot, path, fetched).await };
-        self.work_while_index_holds(fetch, open).await
+        self.look_until_index_holds(|snapshot| async move { self.read_at(&snapshot, path).await }).await
     }
 
     /// The files beneath a directory.
@@ -124,60 +142,67 @@ impl Shared {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        self.work_while_index_holds(look, |_, seen| ready(Ok(seen))).await
+        let look = |snapshot| look(snapshot).map(|seen| Seen { seen, index_held: false });
+        self.look_until_index_holds(look).await
     }
 
-    /// The same, with work to be done on what was seen, for which nobody has to wait who looks at the index.
-    async fn work_while_index_holds<S, T, F, G>(
-        &self,
-        look: impl Fn(Arc<Snapshot>) -> F,
-        work: impl Fn(Arc<Snapshot>, S) -> G,
-    ) -> Result<T, Failure>
+    async fn look_until_index_holds<T, F>(&self, look: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
     where
-        F: Future<Output = Result<S, Failure>>,
-        G: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Seen<T>>,
     {
         let mut patience = Patience::of(self.busy_timeout);
         let mut snapshot = self.likely_snapshot().await?;
         loop {
-            let seen = look(Arc::clone(&snapshot)).await;
-            let working = async { work(Arc::clone(&snapshot), seen?).await };
-            let (done, now) = join(working, self.snapshot()).await;
-            let now = now?;
+            let Seen { seen, index_held } = look(Arc::clone(&snapshot)).await;
+            if index_held {
+                return seen;
+            }
+            let now = self.snapshot().await?;
             if Arc::ptr_eq(&now, &snapshot) {
-                return done;
+                return seen;
             }
             snapshot = now;
             patience.pause().await?;
         }
     }
 
-    /// The ciphertext of the file at a path, if there is one.
-    async fn fetch_at(&self, snapshot: &Snapshot, path: &MemoryPath) -> Result<Option<StoredFile>, Failure> {
-        match snapshot.index.files.get(path) {
-            Some(file) => self.fetch_content(file.id).await.map(Some),
-            None => Ok(None),
-        }
+    /// What is at a path. The store beneath is asked at once whether the index still holds, where it can be.
+    async fn read_at(&self, snapshot: &Snapshot, path: &MemoryPath) -> Seen<Node> {
+        let Some(file) = snapshot.index.files.get(path) else {
+            return Seen { seen: Ok(snapshot.index.node(path)), index_held: false };
+        };
+        let conditions = snapshot.require(Batch::new()).ok();
+        let required = conditions.as_ref().map_or(&[][..], Batch::preconditions);
+        let read = match self.inner.read_if(&Place::Content(file.id).path(), required).await {
+            Err(unmet @ (StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. })) => {
+                return Seen { seen: Err(Failure::of_inner(unmet)), index_held: false };
+            }
+            read => read,
+        };
+        let index_held = conditions.is_some() && read.is_ok();
+        Seen { seen: self.open_file(&snapshot.index, file, read).await, index_held }
     }
 
-    /// What is at a path where this ciphertext was found.
-    async fn open_at(
+    async fn open_file(
         &self,
-        snapshot: &Snapshot,
-        path: &MemoryPath,
-        fetched: Option<StoredFile>,
+        index: &Index,
+        file: &FileRecord,
+        read: Result<Node, StoreError>,
     ) -> Result<Node, Failure> {
-        let (Some(file), Some(stored)) = (snapshot.index.files.get(path), fetched) else {
-            return Ok(snapshot.index.node(path));
-        };
-        let content = self.open_content(&snapshot.index, file, stored.content).await?;
+        let stored = self.ciphertext(file.id, read)?;
+        let content = self.open_content(index, file, stored.content).await?;
         Ok(Node::File(StoredFile::new(content, version(file.id, &stored.version))))
     }
 
     /// The ciphertext of a file.
     pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
+        self.ciphertext(id, self.inner.read(&Place::Content(id).path()).await)
+    }
+
+    /// The ciphertext of a file, of what was read at its place.
+    fn ciphertext(&self, id: Id, read: Result<Node, StoreError>) -> Result<StoredFile, Failure> {
         let place = Place::Content(id);
-        let failure = match self.fetch(place).await? {
+        let failure = match Stored::of(read)? {
             Stored::File(stored) => return Ok(stored),
             Stored::Nothing => Failure::damaged(place.path(), Damage::Missing),
             Stored::Obstructed => Failure::damaged(place.path(), Damage::Obstructed),
@@ -188,14 +213,7 @@ impl Shared {
     }
 
     pub(crate) async fn fetch(&self, place: Place) -> Result<Stored, Failure> {
-        match self.inner.read(&place.path()).await {
-            Ok(Node::File(file)) => Ok(Stored::File(file)),
-            Ok(Node::Absent) => Ok(Stored::Nothing),
-            Err(damage @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => Ok(Stored::Unreadable(damage)),
-            Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),
-            // Such as a symbolic link.
-            Ok(Node::Directory) | Err(_) => Ok(Stored::Obstructed),
-        }
+        Stored::of(self.inner.read(&place.path()).await)
     }
 
     /// Decrypts the content of a file.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FileEntry, MemoryPath, Node, Store, StoreError};
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::spawn_blocking;
 
@@ -118,6 +118,18 @@ impl Store for LocalStore {
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
         let directory = directory.clone();
         self.read_files(move |tree| tree.files_beneath(&directory).collect()).await
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        let (path, preconditions) = (path.clone(), preconditions.to_vec());
+        self.read_files(move |tree| {
+            let node = tree.read(&path)?;
+            for (required, expected) in &preconditions {
+                expected.check(required, &tree.read(required)?)?;
+            }
+            Ok(node)
+        })
+        .await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -185,7 +185,7 @@ impl Index {
     }
 
     /// What is at a path, without its contents: preconditions ask for the version alone.
-    fn node(&self, path: &MemoryPath) -> Node {
+    pub(crate) fn node(&self, path: &MemoryPath) -> Node {
         match self.file(path) {
             Some(file) => Node::File(StoredFile::new(Vec::new(), file.version())),
             None if self.has_beneath(path) => Node::Directory,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{FileEntry, Found, MemoryPath, Node, StoredFile};
+use memory_tool_core::{Expected, FileEntry, Found, MemoryPath, Node, StoredFile};
 use object_store::UpdateVersion;
 
 use crate::bucket::{Bucket, Fetched};
@@ -104,7 +104,16 @@ impl Shared {
 
     /// What is at a path.
     pub(crate) async fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        Ok(match self.read_or_list(path).await? {
+        self.read_if(path, &[]).await
+    }
+
+    /// What is at a path, at a moment at which the preconditions hold.
+    pub(crate) async fn read_if(
+        &self,
+        path: &MemoryPath,
+        preconditions: &[(MemoryPath, Expected)],
+    ) -> Result<Node, Failure> {
+        Ok(match self.read_or_list_if(path, preconditions).await? {
             Found::Absent => Node::Absent,
             Found::Directory(_) => Node::Directory,
             Found::File(file) => Node::File(file),
@@ -113,9 +122,20 @@ impl Shared {
 
     /// What is at a path, with the files beneath a directory.
     pub(crate) async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, Failure> {
+        self.read_or_list_if(path, &[]).await
+    }
+
+    async fn read_or_list_if(
+        &self,
+        path: &MemoryPath,
+        preconditions: &[(MemoryPath, Expected)],
+    ) -> Result<Found, Failure> {
         let deadline = Deadline::after(self.deadline);
         let mut snapshot = self.fetch(&deadline).await?;
         loop {
+            for (required, expected) in preconditions {
+                expected.check(required, &snapshot.index.node(required))?;
+            }
             let Some(file) = snapshot.index.file(path) else {
                 let files = entries_beneath(&snapshot, path);
                 return Ok(if path.is_root() || !files.is_empty() { Found::Directory(files) } else { Found::Absent });

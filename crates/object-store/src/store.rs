@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
@@ -85,6 +85,10 @@ impl Store for BucketStore {
 
     async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
         self.shared.read_or_list(path).await.map_err(|failure| failure.during("reading"))
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.shared.read_if(path, preconditions).await.map_err(|failure| failure.during("reading"))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

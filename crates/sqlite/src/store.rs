@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FileEntry, MemoryPath, Node, Store, StoreError};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::task::spawn_blocking;
 
@@ -126,6 +126,19 @@ impl Store for SqliteStore {
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
         let directory = directory.clone();
         self.run("listing", Access::Read, move |connection, store| Files { connection, store }.list(&directory)).await
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        let (path, preconditions) = (path.clone(), preconditions.to_vec());
+        let read = move |connection: &mut Connection, store: &StoreName| {
+            let files = Files { connection, store };
+            let node = files.read(&path)?;
+            for (required, expected) in &preconditions {
+                expected.check(required, &files.read_version(required)?)?;
+            }
+            Ok(node)
+        };
+        self.run("reading", Access::Read, read).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

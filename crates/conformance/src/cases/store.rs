@@ -42,6 +42,12 @@ pub(crate) const CASES: &[CodeCase] = &[
         "to read or list at once gives another file, version, directory or nothing than to read and to list",
         read_or_list
     ),
+    store_case!(
+        "store.read-if",
+        ["X3"],
+        "a read under preconditions gives what a read gives, or the first precondition that does not hold",
+        read_if
+    ),
     store_case!("store.any-bytes", ["C1"], "a file is bytes: none is changed, none ends it", any_bytes),
     store_case!("store.large-file", ["C1"], "a file of several MB comes back whole", large_file),
     store_case!(
@@ -194,6 +200,12 @@ pub(crate) const CASES: &[CodeCase] = &[
         "a listing never shows one half of a batch",
         list_is_of_one_moment
     ),
+    store_case!(
+        "store.read-if-is-of-one-moment",
+        ["X1", "X3"],
+        "a file that is read under the version of another is the one that was written with it",
+        read_if_is_of_one_moment
+    ),
     CodeCase {
         id: "store.version-in-another-session",
         clauses: &["X3"],
@@ -285,6 +297,36 @@ async fn read_or_list(store: Arc<dyn Store>) -> Result<(), Stop> {
             }
         }
         check(found == expected, || format!("{place} is {expected:?}, and {found:?} when read or listed at once"))?;
+    }
+    Ok(())
+}
+
+async fn read_if(store: Arc<dyn Store>) -> Result<(), Stop> {
+    store.apply(write("/memories/b", "old")?).await?;
+    let [a, b, none] = [path("/memories/d/a")?, path("/memories/b")?, path("/memories/d/none")?];
+    let stale = Expected::Version(version(&*store, "/memories/b").await?);
+    put(&*store, &["/memories/d/a", "/memories/b"]).await?;
+    let held =
+        [(b.clone(), Expected::Version(version(&*store, "/memories/b").await?)), (none.clone(), Expected::Absent)];
+    for place in [&a, &b, &none, &path("/memories/d")?, &MemoryPath::root()] {
+        let expected = store.read(place).await?;
+        for held in [&held[..], &held[..1], &[]] {
+            let found = store.read_if(place, held).await?;
+            check(found == expected, || format!("{place} is {expected:?}, and {found:?} when preconditions hold"))?;
+        }
+    }
+    for (unmet, error) in [
+        (vec![(b.clone(), stale.clone())], StoreError::VersionMismatch { path: b.clone() }),
+        (vec![(none.clone(), stale.clone())], StoreError::VersionMismatch { path: none.clone() }),
+        (vec![(a.clone(), Expected::Absent)], StoreError::AlreadyExists { path: a.clone() }),
+        (
+            vec![held[0].clone(), (a.clone(), Expected::Absent), (b.clone(), stale)],
+            StoreError::AlreadyExists { path: a.clone() },
+        ),
+    ] {
+        for place in [&a, &none] {
+            expect_refused(store.read_if(place, &unmet).await.map(|_| ()), &error)?;
+        }
     }
     Ok(())
 }
@@ -682,16 +724,58 @@ async fn one_winner(
 }
 
 async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
-    let of_size = |size: usize| {
-        let batch = write("/memories/a/first", vec![b'x'; size])?;
-        Ok::<_, Stop>(batch.write(path("/memories/z/last")?, vec![b'x'; size])?)
+    let of_size = |round: usize| {
+        let content = vec![b'x'; round % 100];
+        let batch = write("/memories/a/first", content.clone())?;
+        Ok(batch.write(path("/memories/z/last")?, content)?)
     };
-    store.apply(of_size(0)?).await?;
+    let look = || async {
+        let listed = store.list(&MemoryPath::root()).await?;
+        let sizes: BTreeSet<_> = listed.iter().map(|file| file.size).collect();
+        check(listed.len() == 2 && sizes.len() == 1, || format!("one batch wrote both, and a listing shows {listed:?}"))
+    };
+    look_while_written(&*store, of_size, look).await
+}
+
+async fn read_if_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let both = |round: usize| {
+        let content = round.to_string();
+        Ok(write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content.into_bytes())?)
+    };
+    let [first, last] = [path("/memories/a/first")?, path("/memories/z/last")?];
+    let look = || async {
+        let Node::File(known) = store.read(&first).await? else { return Ok(()) };
+        match store.read_if(&last, &[(first.clone(), Expected::Version(known.version))]).await {
+            Ok(Node::File(read)) => check(read.content == known.content, || {
+                let [known, read] =
+                    [known.content, read.content].map(|content| String::from_utf8_lossy(&content).into_owned());
+                format!(
+                    "batch {known} wrote both files, and under its version of the first the last is of batch {read}"
+                )
+            }),
+            Ok(other) => Err(Failure::new(format!("expected a file at {last}, got {other:?}")).into()),
+            Err(StoreError::VersionMismatch { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    };
+    look_while_written(&*store, both, look).await
+}
+
+/// Looks again and again while a batch for each round is applied.
+async fn look_while_written<F>(
+    store: &dyn Store,
+    batch: impl Fn(usize) -> Result<Batch, Stop>,
+    look: impl Fn() -> F,
+) -> Result<(), Stop>
+where
+    F: Future<Output = Result<(), Stop>>,
+{
+    store.apply(batch(0)?).await?;
     let is_over = AtomicBool::new(false);
     let writing = async {
         let written = async {
             for round in 1..ROUNDS * 4 {
-                store.apply(of_size(round % 100)?).await?;
+                store.apply(batch(round)?).await?;
                 yield_now().await;
             }
             Ok::<_, Stop>(())
@@ -702,11 +786,7 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
     };
     let reading = async {
         while !is_over.load(Ordering::Relaxed) {
-            let listed = store.list(&MemoryPath::root()).await?;
-            let sizes: BTreeSet<_> = listed.iter().map(|file| file.size).collect();
-            check(listed.len() == 2 && sizes.len() == 1, || {
-                format!("one batch wrote both, and a listing shows {listed:?}")
-            })?;
+            look().await?;
             yield_now().await;
         }
         Ok::<_, Stop>(())

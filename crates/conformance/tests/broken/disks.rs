@@ -13,7 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, BoxError, Change, Engine, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, BoxError, Change, Engine, Expected, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile,
+    Version,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
@@ -186,6 +187,10 @@ impl Store for DiskStore {
             }
             outcome => outcome,
         }
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.store.read_if(path, preconditions).await // past the cache, which is there for sessions of the tool
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {

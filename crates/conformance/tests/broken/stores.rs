@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
     Batch, Capacity, CapacityMeasure, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store,
-    StoreError, StoredFile, Usage, Version,
+    StoreError, StoredFile, Usage, Version, read_then_check,
 };
 use tokio::time::sleep;
 
@@ -25,6 +25,7 @@ faults! {
     "caches-reads" CachesReads,
     "changes-come-first" ChangesComeFirst,
     "checks-then-acts" ChecksThenActs,
+    "checks-then-reads" ChecksThenReads,
     "counts-none-replaced" CountsNoneReplaced,
     "counts-the-whole-store" CountsTheWholeStore,
     "counts-then-writes" CountsThenWrites,
@@ -49,6 +50,7 @@ faults! {
     "loses-updates" LosesUpdates,
     "measures-no-depth" MeasuresNoDepth,
     "moves-half-a-directory" MovesHalfADirectory,
+    "reads-under-no-precondition" ReadsUnderNoPrecondition,
     "refuses-all-that-is-over" RefusesAllThatIsOver,
     "refuses-an-empty-batch" RefusesAnEmptyBatch,
     "refuses-renames-close-by" RefusesRenamesCloseBy,
@@ -405,6 +407,18 @@ impl Store for MapStore {
             }
         }
         Err(StoreError::VersionMismatch { path: path.clone() })
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        match self.fault {
+            Some(Fault::ReadsUnderNoPrecondition) => self.read(path).await,
+            Some(Fault::ChecksThenReads) => {
+                read_then_check(self, &MemoryPath::root(), preconditions).await?;
+                sleep(WINDOW).await;
+                self.read(path).await
+            }
+            _ => read_then_check(self, path, preconditions).await,
+        }
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {

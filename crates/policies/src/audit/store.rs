@@ -188,6 +188,12 @@ impl<S: Store> Store for AuditedStore<S> {
         self.inner.read_or_list(path).await
     }
 
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        let node = self.inner.read_if(path, preconditions).await?;
+        self.remember(path, &node);
+        Ok(node)
+    }
+
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         if batch.changes().is_empty() {
             return self.inner.apply(batch).await;

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError, read_then_check,
+};
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, Rules, Standing, Use};
@@ -344,6 +346,10 @@ impl<S: Store> Store for ExpiringStore<S> {
             }
         }
         Err(StoreError::VersionMismatch { path: path.clone() })
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        read_then_check(self, path, preconditions).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -81,6 +81,10 @@ impl<S: Store> Store for LimitedStore<S> {
         self.inner.read_or_list(path).await
     }
 
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.inner.read_if(path, preconditions).await
+    }
+
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let capacity = self.limits.capacity();
         if capacity == Capacity::new() || !batch.changes().iter().any(may_add) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 use tracing::debug_span;
 use tracing::field::{Empty, display};
 
@@ -59,6 +59,10 @@ impl<S: Store> Store for ObservedStore<S> {
 
     async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
         self.observe("read_or_list", Some(path), self.inner.read_or_list(path)).await
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.observe("read_if", Some(path), self.inner.read_if(path, preconditions)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError, read_then_check,
+};
 
 use super::read_only_store;
 use super::relocation::{Precondition, Relocated, cut_at_root};
@@ -265,6 +267,10 @@ impl Store for MountedStore {
             None => self.owner(path).store.read_or_list(path).await,
             Some(_) => self.list_fixed(path).await,
         }
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        read_then_check(self, path, preconditions).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

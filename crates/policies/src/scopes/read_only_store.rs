@@ -1,7 +1,7 @@
 //! [`ReadOnlyStore`]: a store that nobody changes.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError};
 
 /// A store that can be read and listed, while every change is [refused](StoreError::Refused) with a reason that the model
 /// reads. Whoever holds the inner store itself goes on changing it.
@@ -46,6 +46,10 @@ impl<S: Store> Store for ReadOnlyStore<S> {
 
     async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
         self.inner.read_or_list(path).await
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.inner.read_if(path, preconditions).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

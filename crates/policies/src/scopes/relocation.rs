@@ -47,6 +47,12 @@ impl<S: Store> Relocated<S> {
         })
     }
 
+    pub(crate) async fn read_if(&self, path: &MemoryPath, preconditions: &[Precondition]) -> Result<Node, StoreError> {
+        let path = self.relocation.to_inner(path)?;
+        let preconditions = self.relocation.preconditions_to_inner(preconditions.to_vec())?;
+        self.store.read_if(&path, &preconditions).await.map_err(|error| self.relocation.error_to_outer(error))
+    }
+
     pub(crate) async fn apply(&self, preconditions: Vec<Precondition>, changes: Vec<Change>) -> Result<(), StoreError> {
         let batch = self.relocation.batch_to_inner(preconditions, changes)?;
         self.store.apply(batch).await.map_err(|error| self.relocation.error_to_outer(error))
@@ -92,10 +98,7 @@ impl Relocation {
     /// # Errors
     /// Those of [`to_inner`](Self::to_inner).
     fn batch_to_inner(&self, preconditions: Vec<Precondition>, changes: Vec<Change>) -> Result<Batch, StoreError> {
-        let mut batch = Batch::new();
-        for (path, expected) in preconditions {
-            batch = batch.require(self.to_inner(&path)?, self.expected_to_inner(expected)?);
-        }
+        let mut batch = Batch::new().with_preconditions(self.preconditions_to_inner(preconditions)?);
         for change in changes {
             batch = match change {
                 Change::Write { path, content } => batch.write(self.to_inner(&path)?, content)?,
@@ -104,6 +107,11 @@ impl Relocation {
             };
         }
         Ok(batch)
+    }
+
+    fn preconditions_to_inner(&self, preconditions: Vec<Precondition>) -> Result<Vec<Precondition>, StoreError> {
+        let translate = |(path, expected)| Ok((self.to_inner(&path)?, self.expected_to_inner(expected)?));
+        preconditions.into_iter().map(translate).collect()
     }
 
     fn expected_to_inner(&self, mut expected: Expected) -> Result<Expected, StoreError> {

@@ -1,7 +1,9 @@
 //! [`ScopedStore`]: one tenant's part of a store that many tenants share.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError, read_then_check,
+};
 
 use super::relocation::{Precondition, Relocated, cut_at_root};
 use super::scope::Scope;
@@ -85,6 +87,13 @@ impl<S: Store> Store for ScopedStore<S> {
             return Ok(Found::Directory(self.directory.list(path).await?)); // spares the inner store the reading
         }
         self.directory.read_or_list(path).await
+    }
+
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        if path.is_root() || preconditions.iter().any(|(required, _)| required.is_root()) {
+            return read_then_check(self, path, preconditions).await; // the inner store may have no root of this scope
+        }
+        self.directory.read_if(path, preconditions).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -141,6 +141,10 @@ impl<S: Store, C: Screen> Store for ScreenedStore<S, C> {
         self.inner.read_or_list(path).await
     }
 
+    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
+        self.inner.read_if(path, preconditions).await
+    }
+
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.inner.apply(self.screen(batch).await?).await
     }
