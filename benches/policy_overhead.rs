@@ -10,12 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Engine, MemoryPath, MemoryTool, Store};
+use memory_tool_core::{Engine, MemoryPath, MemoryTool};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
-    Actor, AuditedStore, JsonLinesLog, LimitedStore, Limits, ObservedStore, ReadOnlyStore, Scope, ScopedStore,
+    Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, Limits, ObservedStore, ObservedTool,
+    ReadOnlyStore, Scope, ScopedStore,
 };
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::measure::{medians, target_directory, text};
@@ -24,46 +26,74 @@ const ROUNDS: usize = 1_000;
 /// Each of 4 KB, 20 in a directory.
 const FILES: [usize; 3] = [100, 1_000, 2_000];
 const FILES_IN_DIRECTORY: usize = 20;
+const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// A policy, and what its row of the table is about.
 struct Policy {
     name: &'static str,
-    over: fn(LocalStore) -> Box<dyn Store>,
+    over: fn(LocalStore) -> Box<dyn MemoryTool>,
     /// Where the store beneath keeps what the policy shows at `/memories`. The row without the policy has its files there, too.
     directory: fn() -> MemoryPath,
-    allows_edits: bool,
+    measured: Measured,
+}
+
+/// What is measured of a policy besides a `view`.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Measured {
+    /// Nothing: it allows no change.
+    Views,
+    /// Each change.
+    Changes,
+    /// An edit after one of another program, so that nothing holds any more of what was known of the store.
+    EditsInTurn,
 }
 
 const POLICIES: &[Policy] = &[
     Policy {
         name: "limits",
-        over: |store| Box::new(LimitedStore::new(store, Limits::default())),
+        over: |store| Box::new(Engine::new(LimitedStore::new(store, Limits::default()))),
         directory: MemoryPath::root,
-        allows_edits: true,
+        measured: Measured::Changes,
+    },
+    Policy {
+        name: "limits, after a change of another program",
+        over: |store| Box::new(Engine::new(LimitedStore::new(store, Limits::default()))),
+        directory: MemoryPath::root,
+        measured: Measured::EditsInTurn,
+    },
+    Policy {
+        name: "expiry",
+        over: |store| Box::new(Engine::new(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
+        directory: MemoryPath::root,
+        measured: Measured::Changes,
     },
     Policy {
         name: "audit log",
-        over: |store| Box::new(AuditedStore::new(store, audit_log(), Actor::from_trusted_name("benchmark").unwrap())),
+        over: |store| {
+            let (log, actor) = (audit_log(), Actor::from_trusted_name("benchmark").unwrap());
+            let store = AuditedStore::new(store, log.clone(), actor.clone());
+            Box::new(AuditedTool::new(Engine::new(store), log, actor))
+        },
         directory: MemoryPath::root,
-        allows_edits: true,
+        measured: Measured::Changes,
     },
     Policy {
         name: "read-only",
-        over: |store| Box::new(ReadOnlyStore::new(store)),
+        over: |store| Box::new(Engine::new(ReadOnlyStore::new(store))),
         directory: MemoryPath::root,
-        allows_edits: false,
+        measured: Measured::Views,
     },
     Policy {
         name: "scope",
-        over: |store| Box::new(ScopedStore::new(store, scope())),
+        over: |store| Box::new(Engine::new(ScopedStore::new(store, scope()))),
         directory: || scope().directory().clone(),
-        allows_edits: true,
+        measured: Measured::Changes,
     },
     Policy {
         name: "observation, nobody listening",
-        over: |store| Box::new(ObservedStore::new(store, "benchmark")),
+        over: |store| Box::new(ObservedTool::new(Engine::new(ObservedStore::new(store, "benchmark")), "benchmark")),
         directory: MemoryPath::root,
-        allows_edits: true,
+        measured: Measured::Changes,
     },
 ];
 
@@ -78,6 +108,7 @@ fn audit_log() -> JsonLinesLog {
 }
 
 fn main() {
+    println!("Stores and audit log: {}\n", disk());
     println!("| policy | files | `view` without | with | ratio | `str_replace` without | with | ratio |");
     println!("|---|---|---|---|---|---|---|---|");
     for files in FILES {
@@ -85,26 +116,67 @@ fn main() {
             row(policy, files);
         }
     }
+    println!(
+        "\n| policy | files | `create` without | with | ratio | `rename` without | with | ratio | `delete` without | with | ratio |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    for files in FILES {
+        for policy in POLICIES.iter().filter(|policy| policy.measured == Measured::Changes) {
+            row_of_changes(policy, files);
+        }
+    }
 }
 
-/// The two stores are apart: where others change a store in turn, it can keep nothing of what it knew.
+/// The directory of the stores, and the disk that it is on where the system tells that.
+fn disk() -> String {
+    let directory = target_directory();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = mounts.lines().map(|mount| mount.split(' ').collect::<Vec<_>>());
+    let holding = mounts.filter(|mount| directory.starts_with(mount[1])).max_by_key(|mount| mount[1].len());
+    let disk = holding.map(|mount| format!(", on {} ({})", mount[0], mount[2])).unwrap_or_default();
+    format!("{}{disk}", directory.display())
+}
+
 fn row(policy: &Policy, files: usize) {
-    let (directory, shown) = (tempfile::tempdir_in(target_directory()).unwrap(), (policy.directory)());
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let open = |name: &str| {
-        let base = directory.path().join(name);
-        fill(&base.join(shown.as_str().trim_start_matches('/')), files);
-        runtime.block_on(LocalStore::open(base)).unwrap()
-    };
-    let without = Tool::new(&runtime, Box::new(open("without")), format!("{shown}/0/1.txt"));
-    let with = Tool::new(&runtime, (policy.over)(open("with")), "/memories/0/1.txt".to_owned());
-    let view = medians(ROUNDS, [&|_| without.view(), &|_| with.view()]);
-    print!("| {} | {files} | {}", policy.name, columns(view));
-    if policy.allows_edits {
-        println!(" | {} |", columns(medians(ROUNDS, [&|_| without.edit(), &|_| with.edit()])));
-    } else {
-        println!(" | | | |");
+    let pair = Pair::new(policy, files);
+    let Pair { without, with, .. } = &pair;
+    let view = columns(medians(ROUNDS, [&|_| without.view(), &|_| with.view()]));
+    let edit = edits(policy, &pair).map_or(" | | ".to_owned(), columns);
+    println!("| {} | {files} | {view} | {edit} |", policy.name);
+}
+
+fn edits(policy: &Policy, pair: &Pair) -> Option<[Duration; 2]> {
+    let Pair { without, with, .. } = pair;
+    match policy.measured {
+        Measured::Views => None,
+        Measured::Changes => Some(medians(ROUNDS, [&|_| without.edit(), &|_| with.edit()])),
+        Measured::EditsInTurn => {
+            let [other_without, other_with] = &pair.opened_again(policy);
+            let [_, without, _, with] = medians(
+                ROUNDS,
+                [&|_| other_without.edit(), &|_| without.edit(), &|_| other_with.edit(), &|_| with.edit()],
+            );
+            Some([without, with])
+        }
     }
+}
+
+/// A file is created, renamed and deleted in each round.
+fn row_of_changes(policy: &Policy, files: usize) {
+    let Pair { without, with, .. } = &Pair::new(policy, files);
+    let [create_without, create, rename_without, rename, delete_without, delete] = medians(
+        ROUNDS,
+        [
+            &|_| without.create(),
+            &|_| with.create(),
+            &|_| without.rename(),
+            &|_| with.rename(),
+            &|_| without.delete(),
+            &|_| with.delete(),
+        ],
+    );
+    let columns = [[create_without, create], [rename_without, rename], [delete_without, delete]].map(columns);
+    println!("| {} | {files} | {} |", policy.name, columns.join(" | "));
 }
 
 fn columns([without, with]: [Duration; 2]) -> String {
@@ -119,28 +191,81 @@ fn fill(memories: &Path, files: usize) {
     }
 }
 
-/// The tool over a store, and the file that it is used on.
-struct Tool<'a> {
-    runtime: &'a Runtime,
-    tool: Engine<Arc<dyn Store>>,
-    path: String,
+/// A store without a policy, and one with it. They are apart: where others change a store in turn, it can keep nothing of what it
+/// knew.
+struct Pair {
+    directory: TempDir,
+    runtime: Arc<Runtime>,
+    without: Tool,
+    with: Tool,
 }
 
-impl<'a> Tool<'a> {
-    fn new(runtime: &'a Runtime, store: Box<dyn Store>, path: String) -> Self {
-        Self { runtime, tool: Engine::new(store.into()), path }
+impl Pair {
+    fn new(policy: &Policy, files: usize) -> Self {
+        let directory = tempfile::tempdir_in(target_directory()).unwrap();
+        let runtime = Arc::new(tokio::runtime::Builder::new_current_thread().build().unwrap());
+        for base in STORES {
+            fill(&directory.path().join(base).join((policy.directory)().as_str().trim_start_matches('/')), files);
+        }
+        let [without, with] = open(policy, directory.path(), &runtime);
+        Self { directory, runtime, without, with }
+    }
+
+    /// The same two stores, as another program opens them.
+    fn opened_again(&self, policy: &Policy) -> [Tool; 2] {
+        open(policy, self.directory.path(), &self.runtime)
+    }
+}
+
+/// The directories of the store without a policy and of the one with it.
+const STORES: [&str; 2] = ["without", "with"];
+
+fn open(policy: &Policy, directory: &Path, runtime: &Arc<Runtime>) -> [Tool; 2] {
+    let [without, with] = STORES.map(|base| runtime.block_on(LocalStore::open(directory.join(base))).unwrap());
+    [
+        Tool::new(runtime, Box::new(Engine::new(without)), (policy.directory)()),
+        Tool::new(runtime, (policy.over)(with), MemoryPath::root()),
+    ]
+}
+
+/// The tool over a store, and where the files are that it is used on.
+struct Tool {
+    runtime: Arc<Runtime>,
+    tool: Box<dyn MemoryTool>,
+    directory: MemoryPath,
+}
+
+impl Tool {
+    fn new(runtime: &Arc<Runtime>, tool: Box<dyn MemoryTool>, directory: MemoryPath) -> Self {
+        Self { runtime: Arc::clone(runtime), tool, directory }
     }
 
     fn call(&self, input: Value) {
         black_box(self.runtime.block_on(self.tool.call(input)).unwrap().to_string());
     }
 
+    fn path(&self, name: &str) -> String {
+        format!("{}/0/{name}.txt", self.directory)
+    }
+
     fn view(&self) {
-        self.call(json!({"command": "view", "path": self.path}));
+        self.call(json!({"command": "view", "path": self.path("1")}));
     }
 
     /// Adds a character, as a policy may not look at an edit that leaves the length as it is.
     fn edit(&self) {
-        self.call(json!({"command": "str_replace", "path": self.path, "old_str": "A", "new_str": ".A"}));
+        self.call(json!({"command": "str_replace", "path": self.path("1"), "old_str": "A", "new_str": ".A"}));
+    }
+
+    fn create(&self) {
+        self.call(json!({"command": "create", "path": self.path("new"), "file_text": text()}));
+    }
+
+    fn rename(&self) {
+        self.call(json!({"command": "rename", "old_path": self.path("new"), "new_path": self.path("old")}));
+    }
+
+    fn delete(&self) {
+        self.call(json!({"command": "delete", "path": self.path("old")}));
     }
 }

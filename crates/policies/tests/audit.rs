@@ -509,6 +509,9 @@ fn an_edit_reads_the_file_once() {
         assert_eq!(store.reads.load(Ordering::Relaxed), 0);
         tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap();
         assert_eq!(store.reads.load(Ordering::Relaxed), 1);
+        let without_commands = Engine::new(audited_store(&Kept::default(), &store));
+        without_commands.call(str_replace("/memories/a", "coffee", "tea")).await.unwrap();
+        assert_eq!(store.reads.load(Ordering::Relaxed), 2);
     });
 }
 

@@ -48,9 +48,9 @@ impl CommandUnderWay {
         UNDER_WAY.with_borrow(Clone::clone)
     }
 
-    /// Whether the command that this is polled within writes back what it reads.
-    pub(super) fn is_edit() -> bool {
-        UNDER_WAY.with_borrow(|command| command.as_ref().is_some_and(|command| command.edits))
+    /// Whether what this is polled within may write back what it reads. Of what is no command, that is not known.
+    pub(super) fn may_edit() -> bool {
+        UNDER_WAY.with_borrow(|command| command.as_ref().is_none_or(|command| command.edits))
     }
 
     /// Does the work within the command.

@@ -149,7 +149,7 @@ impl JsonLinesLogBuilder {
         let opening = off_thread(move |opened| match open_file(&path, sync) {
             Ok(file) => {
                 let _ = opened.send(Ok(())); // where nobody waits any longer, there are no lines either
-                Writer { path, file, sync }.write_lines(&received);
+                Writer { path, sync, file, end: None }.write_lines(&received);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
@@ -193,8 +193,10 @@ fn open_file(path: &Path, sync: bool) -> io::Result<File> {
 /// What the thread of a log writes to.
 struct Writer {
     path: PathBuf,
-    file: File,
     sync: bool,
+    file: File,
+    /// Where the last line ends that was written here, unless the file was seen to end elsewhere since.
+    end: Option<u64>,
 }
 
 impl Writer {
@@ -210,7 +212,7 @@ impl Writer {
     fn write_together(&mut self, lines: Vec<Line>) {
         let followed = self.follow().map_err(Arc::new);
         let write = |line: Line| {
-            let written = followed.clone().and_then(|()| write_line(&self.file, line.bytes).map_err(Arc::new));
+            let written = followed.clone().and_then(|()| self.write_line(line.bytes).map_err(Arc::new));
             (line.waiting, written)
         };
         let written = lines.into_iter().map(write).collect::<Vec<_>>();
@@ -220,32 +222,76 @@ impl Writer {
         }
     }
 
-    /// Opens the file anew where another is at its path, or none: what is written to a file that was removed is lost.
+    /// Opens the file anew where another is at its path, or none: what is written to a file that was removed is lost. Looks whether
+    /// others wrote to it.
     fn follow(&mut self) -> io::Result<()> {
-        if !is_at(&self.file, &self.path)? {
+        let length = length_at(&self.path, &self.file)?;
+        if length.is_none() {
             self.file = open_file(&self.path, self.sync)?;
         }
+        self.end = self.end.filter(|end| length == Some(*end));
+        Ok(())
+    }
+
+    /// Appends a line by one call, so that no other process's line comes into it.
+    fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        let end = match self.end.take() {
+            Some(end) => end,
+            None => {
+                let (end, is_of_line) = look_at_end(&self.file)?;
+                if !is_of_line {
+                    line.insert(0, b'\n');
+                }
+                end
+            }
+        };
+        append_at_once(&self.file, &line)?;
+        self.end = Some(end + line.len() as u64);
         Ok(())
     }
 }
 
+/// How long the file is, if it is the one at the path.
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+fn length_at(path: &Path, file: &File) -> io::Result<Option<u64>> {
     use std::os::unix::fs::MetadataExt as _;
 
     match path.metadata() {
         Ok(found) => {
             let file = file.metadata()?;
-            Ok((found.dev(), found.ino()) == (file.dev(), file.ino()))
+            Ok(((found.dev(), found.ino()) == (file.dev(), file.ino())).then_some(found.len()))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 #[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> io::Result<bool> {
-    Ok(true)
+fn length_at(_: &Path, file: &File) -> io::Result<Option<u64>> {
+    Ok(Some(file.metadata()?.len()))
+}
+
+fn append_at_once(mut file: &File, line: &[u8]) -> io::Result<()> {
+    loop {
+        match file.write(line) {
+            Ok(length) if length == line.len() => return Ok(()),
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::WriteZero, "the record was cut short")),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Where the file ends, and whether a line ends there.
+fn look_at_end(mut file: &File) -> io::Result<(u64, bool)> {
+    let end = file.seek(SeekFrom::End(0))?;
+    if end == 0 {
+        return Ok((end, true));
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok((end, last == *b"\n"))
 }
 
 impl Waiting {
@@ -258,31 +304,6 @@ impl Waiting {
             (Self::Nobody(_), Ok(())) => {}
         }
     }
-}
-
-/// Appends a line by one call, so that no other process's line comes into it.
-fn write_line(mut file: &File, mut line: Vec<u8>) -> io::Result<()> {
-    if !ends_in_line_feed(file)? {
-        line.insert(0, b'\n');
-    }
-    loop {
-        match file.write(&line) {
-            Ok(length) if length == line.len() => return Ok(()),
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::WriteZero, "the record was cut short")),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn ends_in_line_feed(mut file: &File) -> io::Result<bool> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(true);
-    }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    Ok(last == *b"\n")
 }
 
 fn read_lines(path: &Path, filter: &AuditFilter) -> io::Result<AuditTrail> {
@@ -351,6 +372,26 @@ mod tests {
             let expected = if is_whole { vec![before.clone(), after.clone()] } else { vec![after.clone()] };
             assert_eq!((trail.records, trail.skipped), (expected, u64::from(!is_whole)), "{length}");
         }
+    }
+
+    #[test]
+    fn what_others_write_or_take_away_between_two_records_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let lines = || std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+        let line = |actor| serde_json::to_string(&record(actor)).unwrap();
+        block_on(async {
+            let log = JsonLinesLog::open(&path).await.unwrap();
+            log.append(&record("first")).await.unwrap();
+            log.append(&record("second")).await.unwrap();
+            let mut file = open_file(&path, false).unwrap();
+            file.write_all(br#"{"format":1,"#).unwrap();
+            log.append(&record("third")).await.unwrap();
+            assert_eq!(lines(), [&line("first"), &line("second"), r#"{"format":1,"#, &line("third")]);
+            file.set_len(0).unwrap();
+            log.append(&record("fourth")).await.unwrap();
+            assert_eq!(lines(), [line("fourth")]);
+        });
     }
 
     /// Between the look at the end of the file and the write, another process was killed in the middle of its own.

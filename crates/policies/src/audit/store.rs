@@ -146,10 +146,11 @@ impl<S: Store> AuditedStore<S> {
         }
     }
 
-    /// Remembers what an edit has read, which it is about to replace: that spares reading it again.
+    /// Remembers what an edit has read, which it is about to replace: that spares reading it again. What is read without a command may
+    /// be for an edit, too.
     fn remember(&self, path: &MemoryPath, node: &Node) {
         if let Node::File(file) = node
-            && CommandUnderWay::is_edit()
+            && CommandUnderWay::may_edit()
         {
             let (path, version) = (path.clone(), file.version.clone());
             let file = AuditedFile::of(&file.content);
