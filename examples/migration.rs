@@ -1,14 +1,15 @@
-//! A memory moves from one backend to another: read, written where nothing is yet, verified. It can be run again at any time.
+//! A memory moves from one backend to another: read, written where nothing is yet, verified; at any time again.
+//! Run it: `cargo run --example migration`
 //!
-//! `memory-tool copy` does the same on the command line, and more. `tests/migration.rs` runs this very file.
+//! `memory-tool copy` does the same on the command line, and more. `tests/migration.rs` tests this file.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;
 
-use memory_tool_core::{Batch, Expected, MemoryPath, Node, Store, StoreError};
-use memory_tool_local::LocalStore;
-use memory_tool_sqlite::SqliteStore;
+use memory_tool::local::LocalStore;
+use memory_tool::sqlite::SqliteStore;
+use memory_tool::{Batch, Expected, MemoryPath, Node, Store, StoreError};
 
 /// What became of the files.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -46,7 +47,6 @@ pub(crate) async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated
 }
 
 #[tokio::main]
-#[allow(dead_code, reason = "the test of this file has a `main` of its own")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let from = LocalStore::open("./memory").await?;
     let to = SqliteStore::open("./memory.db").await?;

@@ -1,4 +1,5 @@
 //! The memories of a service for many users, under every policy. `docs/production.md` says why each line is where it is.
+//! Run it: `cargo run --example production`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -6,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, Engine, MemoryTool, Store};
-use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
-use memory_tool_local::LocalStore;
-use memory_tool_policies::{
+use memory_tool::encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool::local::LocalStore;
+use memory_tool::policies::{
     Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, Limits, MountedStore, ObservedStore,
     ObservedTool, Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
+use memory_tool::{BoxError, Engine, MemoryTool, Store};
 use serde_json::json;
 
 const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);

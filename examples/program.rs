@@ -1,4 +1,5 @@
-//! The program of the README, which `tests/readme.rs` compares with it.
+//! The program of the README: `open` takes a path or a URL, and one `tool_use` block is answered. `tests/readme.rs` compares them.
+//! Run it: `cargo run --example program`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

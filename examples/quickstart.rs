@@ -1,8 +1,9 @@
 //! The six commands on a store that lives in this process: what Claude sends, and what it reads.
+//! Run it: `cargo run --example quickstart`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
+use memory_tool::{Engine, InMemoryStore, MemoryTool};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]

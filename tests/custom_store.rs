@@ -1,6 +1,7 @@
 //! The conformance suite on the store of `examples/custom_store.rs`.
 
 #[path = "../examples/custom_store.rs"]
+#[allow(dead_code, reason = "it has a `main` of its own")]
 mod custom_store;
 
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../examples/migration.rs"]
+#[allow(dead_code, reason = "it has a `main` of its own")]
 mod migration;
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store};

@@ -1,5 +1,5 @@
-//! A recorded conversation, the customer-service one of the tool's documentation, answered from a store on this machine's
-//! disk.
+//! A recorded conversation, the customer-service one of the tool's documentation, answered from a store on this machine's disk.
+//! Run it: `cargo run --example customer_service`
 //!
 //! The first run finds an empty memory, so it plays the day before, on which Claude is told what to remember. Run it again,
 //! and Claude answers from what it remembers.
@@ -7,8 +7,8 @@
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use memory_tool_core::{Engine, MemoryTool, ToolResult, ToolUse};
-use memory_tool_local::LocalStore;
+use memory_tool::local::LocalStore;
+use memory_tool::{Engine, MemoryTool, ToolResult, ToolUse};
 use serde_json::{Value, json};
 
 const DIRECTORY: &str = "customer-service-memory";

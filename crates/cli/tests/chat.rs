@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, Request, call, text};
 use serde_json::{Value, json};
-use support::messages_api::{Answer, End, MessagesApi, call, text};
 use support::{PATIENCE, Place, program, wait_for_end};
 
 /// The key that no output may show.
@@ -153,7 +153,7 @@ fn unmarked(block: &Value) -> Value {
     block
 }
 
-fn unmarked_last(request: &support::messages_api::Request) -> Vec<Value> {
+fn unmarked_last(request: &Request) -> Vec<Value> {
     request.last().iter().map(unmarked).collect()
 }
 

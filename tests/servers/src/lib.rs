@@ -1,4 +1,5 @@
-//! Object-store servers for the tests of memory-tool, and a proxy that puts faults between them and a client.
+//! Servers for the tests of memory-tool: of object stores, with a proxy that puts faults between them and a client, and of the
+//! Messages API.
 //!
 //! | protocol | server | what it is |
 //! | --- | --- | --- |
@@ -15,6 +16,8 @@
 //!
 //! [`Proxy`] comes before any of them: it counts what is sent, and loses, cuts, delays and refuses as it is told.
 //!
+//! [`messages_api`] has the other side of an agent: a server that gives the responses of a script.
+//!
 //! The servers that are programs of their own run on Unix, SeaweedFS on Linux alone.
 
 #[cfg(unix)]
@@ -26,6 +29,7 @@ mod error;
 mod gcs;
 #[cfg(unix)]
 mod install;
+pub mod messages_api;
 #[cfg(unix)]
 mod port;
 #[cfg(unix)]

@@ -2,9 +2,6 @@
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
-#[cfg(feature = "chat")]
-pub(crate) mod messages_api;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};

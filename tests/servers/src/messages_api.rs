@@ -1,52 +1,80 @@
 //! [`MessagesApi`]: a server that speaks the Messages API over a real socket, by a script.
 
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::PATIENCE;
+/// No request takes this long to come, on a slow machine either: whoever waits longer waits in vain.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+#[non_exhaustive]
+pub struct Request {
     /// The first line: method, target, version.
-    pub(crate) line: String,
+    pub line: String,
     headers: Vec<(String, String)>,
-    pub(crate) body: Value,
+    /// The body, which is JSON.
+    pub body: Value,
 }
 
 impl Request {
     /// The value of a header, by its name in small letters.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
     /// The messages.
-    pub(crate) fn messages(&self) -> &[Value] {
+    ///
+    /// # Panics
+    /// Where the body has none.
+    pub fn messages(&self) -> &[Value] {
         self.body["messages"].as_array().unwrap()
     }
 
     /// The blocks of the last message.
-    pub(crate) fn last(&self) -> &[Value] {
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn last(&self) -> &[Value] {
         blocks(self.messages().last().unwrap())
     }
 }
 
 /// What the server answers a request with.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
-    /// A body with a status and headers.
-    Whole { status: u16, headers: Vec<(&'static str, String)>, body: String },
-    /// Events, in chunks of so many bytes.
-    Stream { events: Vec<Value>, chunk: usize, end: End },
+#[non_exhaustive]
+pub enum Answer {
+    /// A response at once.
+    Whole {
+        /// Its status.
+        status: u16,
+        /// Its headers, beside those that every response has.
+        headers: Vec<(&'static str, String)>,
+        /// Its body.
+        body: String,
+    },
+    /// A response as a stream.
+    Stream {
+        /// Its events.
+        events: Vec<Value>,
+        /// The size of its chunks in bytes.
+        chunk: usize,
+        /// How it ends.
+        end: End,
+    },
 }
 
 /// How a stream ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum End {
+#[non_exhaustive]
+pub enum End {
     /// As HTTP has it.
     Regular,
     /// The connection is closed in the middle.
@@ -57,12 +85,12 @@ pub(crate) enum End {
 
 impl Answer {
     /// A response that is streamed whole.
-    pub(crate) fn stream(stop_reason: &str, content: &[Value]) -> Self {
+    pub fn stream(stop_reason: &str, content: &[Value]) -> Self {
         Self::Stream { events: events(stop_reason, content), chunk: usize::MAX, end: End::Regular }
     }
 
     /// The same as one body.
-    pub(crate) fn message(stop_reason: &str, content: &[Value]) -> Self {
+    pub fn message(stop_reason: &str, content: &[Value]) -> Self {
         let body = json!({
             "type": "message", "role": "assistant", "content": content, "stop_reason": stop_reason, "usage": usage(7),
         });
@@ -70,12 +98,14 @@ impl Answer {
     }
 
     /// An error of the API.
-    pub(crate) fn error(status: u16, kind: &str, message: &str) -> Self {
+    pub fn error(status: u16, kind: &str, message: &str) -> Self {
         let body = json!({"type": "error", "error": {"type": kind, "message": message}});
         Self::Whole { status, headers: Vec::new(), body: body.to_string() }
     }
 
-    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Self {
+    /// Adds a header to a response that comes at once.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
         if let Self::Whole { headers, .. } = &mut self {
             headers.push((name, value.to_owned()));
         }
@@ -83,7 +113,8 @@ impl Answer {
     }
 
     /// Streams in chunks of so many bytes.
-    pub(crate) fn in_chunks(mut self, bytes: usize) -> Self {
+    #[must_use]
+    pub fn in_chunks(mut self, bytes: usize) -> Self {
         if let Self::Stream { chunk, .. } = &mut self {
             *chunk = bytes;
         }
@@ -91,7 +122,11 @@ impl Answer {
     }
 
     /// Streams up to the first event that holds the text, without it, and then ends so.
-    pub(crate) fn until(mut self, text: &str, how: End) -> Self {
+    ///
+    /// # Panics
+    /// Where no event holds it.
+    #[must_use]
+    pub fn until(mut self, text: &str, how: End) -> Self {
         if let Self::Stream { events, end, .. } = &mut self {
             let at = events.iter().position(|event| event.to_string().contains(text)).expect("an event holds the text");
             events.truncate(at);
@@ -101,7 +136,11 @@ impl Answer {
     }
 
     /// Streams the last block without its last delta.
-    pub(crate) fn without_last_delta(mut self) -> Self {
+    ///
+    /// # Panics
+    /// Where there is no delta.
+    #[must_use]
+    pub fn without_last_delta(mut self) -> Self {
         if let Self::Stream { events, .. } = &mut self {
             let at = events.iter().rposition(|event| event["type"] == "content_block_delta").expect("there is a delta");
             events.remove(at);
@@ -110,7 +149,8 @@ impl Answer {
     }
 
     /// Streams an event as the last.
-    pub(crate) fn and(mut self, event: Value) -> Self {
+    #[must_use]
+    pub fn and(mut self, event: Value) -> Self {
         if let Self::Stream { events, .. } = &mut self {
             events.push(event);
         }
@@ -119,12 +159,12 @@ impl Answer {
 }
 
 /// A `text` block.
-pub(crate) fn text(text: &str) -> Value {
+pub fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
 /// A `tool_use` block of the memory tool.
-pub(crate) fn call(id: &str, input: Value) -> Value {
+pub fn call(id: &str, input: Value) -> Value {
     json!({"type": "tool_use", "id": id, "name": "memory", "input": input})
 }
 
@@ -182,13 +222,16 @@ fn parts(block: &Value) -> (Value, Vec<Value>) {
     }
 }
 
-/// The server. It answers each request with the next answer of its script.
-pub(crate) struct MessagesApi {
+/// A server that answers each request with the next answer of its script, to a client of any process.
+///
+/// For tests alone: what should not happen is a panic.
+#[derive(Debug)]
+pub struct MessagesApi {
     url: String,
     state: Arc<State>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     requests: Mutex<Vec<Request>>,
     came: Condvar,
@@ -196,7 +239,11 @@ struct State {
 }
 
 impl MessagesApi {
-    pub(crate) fn start(script: impl IntoIterator<Item = Answer>) -> Self {
+    /// Starts it at a free port of the loopback address.
+    ///
+    /// # Panics
+    /// Where there is no such port.
+    pub fn start(script: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(State { script: script.into_iter().collect(), ..State::default() });
@@ -211,12 +258,16 @@ impl MessagesApi {
         Self { url, state }
     }
 
-    pub(crate) fn url(&self) -> &str {
+    /// Where it is: `http://127.0.0.1:port`.
+    pub fn url(&self) -> &str {
         &self.url
     }
 
     /// Waits until so many requests came.
-    pub(crate) fn wait_for(&self, number: usize) {
+    ///
+    /// # Panics
+    /// Where they do not come.
+    pub fn wait_for(&self, number: usize) {
         let requests = self.state.requests.lock().unwrap();
         let waited =
             self.state.came.wait_timeout_while(requests, PATIENCE, |requests| requests.len() < number).unwrap();
@@ -224,7 +275,10 @@ impl MessagesApi {
     }
 
     /// The requests that came, each of them legal, and as many as there are answers.
-    pub(crate) fn finish(self) -> Vec<Request> {
+    ///
+    /// # Panics
+    /// Where they are not.
+    pub fn finish(self) -> Vec<Request> {
         let requests = self.state.requests.lock().unwrap().clone();
         assert_eq!(requests.len(), self.state.script.len(), "{requests:?}");
         for request in &requests {

@@ -1,0 +1,83 @@
+//! An agent that remembers: the loop over the Messages API with plain `reqwest`, and the memory by `ToolRunner`.
+//! Run it: `cargo run --example agent_loop -- 'I take tea without milk'`, with `ANTHROPIC_API_KEY`
+//!
+//! Then run it with `'What do I drink?'`. `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` lead to another server or model.
+
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example prints")]
+
+use std::env;
+use std::time::Duration;
+
+use memory_tool::{BoxError, ToolRunner};
+use reqwest::{Client, redirect};
+use serde_json::{Value, json};
+
+/// How often Claude may go on after commands before somebody should have a look.
+const MAX_REQUESTS: usize = 30;
+
+/// A response comes whole, so it may take its time.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// A client of the Messages API.
+struct Api {
+    client: Client,
+    url: String,
+    key: String,
+    model: String,
+}
+
+impl Api {
+    fn from_environment() -> Result<Self, BoxError> {
+        let variable = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+        let base = variable("ANTHROPIC_BASE_URL", "https://api.anthropic.com");
+        let _ = rustls::crypto::ring::default_provider().install_default(); // not with the feature `rustls` of `reqwest`
+        // A redirect would carry the key elsewhere.
+        let client = Client::builder().redirect(redirect::Policy::none()).timeout(TIMEOUT);
+        Ok(Self {
+            client: client.build()?,
+            url: format!("{}/v1/messages", base.trim_end_matches('/')),
+            key: env::var("ANTHROPIC_API_KEY").map_err(|_| "ANTHROPIC_API_KEY is not set")?,
+            model: variable("ANTHROPIC_MODEL", "claude-opus-5-5"),
+        })
+    }
+
+    async fn send(&self, tools: &Value, messages: &[Value]) -> Result<Value, BoxError> {
+        let body = json!({"model": self.model, "max_tokens": 8192, "tools": tools, "messages": messages});
+        let request =
+            self.client.post(&self.url).header("x-api-key", &self.key).header("anthropic-version", "2023-06-01");
+        let response = request.json(&body).send().await?;
+        let status = response.status();
+        let text = response.text().await?;
+        if status.is_success() { Ok(serde_json::from_str(&text)?) } else { Err(format!("{status}: {text}").into()) }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let said = env::args().nth(1).ok_or("what do you want to say?")?;
+    let api = Api::from_environment()?;
+    let runner = ToolRunner::new(memory_tool::open("./memory").await?);
+    let tools = json!([runner.tool().definition()]);
+    let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": said}]})];
+    for _ in 0..MAX_REQUESTS {
+        let mut response = api.send(&tools, &messages).await?;
+        let content = response["content"].take();
+        let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
+        for text in blocks.iter().filter_map(|block| block["text"].as_str()) {
+            println!("{text}");
+        }
+        match response["stop_reason"].as_str() {
+            Some("tool_use") => {} // for any other reason a call may be cut short, and none is run
+            Some("end_turn") => return Ok(()),
+            other => return Err(format!("Claude stopped: {other:?}").into()),
+        }
+        let run = runner.run(blocks).await;
+        for failure in &run.failures {
+            eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // with the causes, which Claude does not read
+        }
+        // The results of a program's other tools, for the calls in `run.others`, go into the same message.
+        let results = run.to_message().ok_or("Claude called a tool that it was not given")?;
+        messages.extend([json!({"role": "assistant", "content": content}), results]);
+    }
+    Err("Claude does not come to an end".into())
+}

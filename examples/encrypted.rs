@@ -1,0 +1,30 @@
+//! A memory encrypted at rest, over any other store: what Claude reads, and what whoever has the disk sees.
+//! Run it: `export MEMORY_KEY=$(openssl rand -hex 32)`, then `cargo run --example encrypted`
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::sync::Arc;
+
+use memory_tool::encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool::local::LocalStore;
+use memory_tool::{Engine, MemoryPath, MemoryTool, Store};
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let key = RawKey::from_environment("MEMORY_KEY")?; // or from a file, a passphrase, a key management service
+    let disk = Arc::new(LocalStore::open("./memory-encrypted").await?);
+    let store = EncryptedStore::open(Arc::clone(&disk), KeyRing::new(key)).await?; // another key is refused here
+    let tool = Engine::new(store);
+    let create = json!({"command": "create", "path": "/memories/anna/health.md", "file_text": "Allergic to nuts."});
+    match tool.call(create).await {
+        Ok(reply) => println!("{reply}"),
+        Err(error) => println!("{error}"), // what Claude reads the second time: the file is there already
+    }
+    println!("{}", tool.call(json!({"command": "view", "path": "/memories/anna/health.md"})).await?);
+    println!("On the disk:");
+    for file in disk.list(&MemoryPath::root()).await? {
+        println!("{} bytes in {}", file.size, file.path);
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Memories of many tenants behind HTTP: whose memory it is comes from the bearer token, and from nothing else in the request.
+//! Run it: `export TOKENS='{"token-a": "alice", "token-b": "ben"}'`, then `cargo run --example multi_tenant`
+//!
+//! `curl 127.0.0.1:8080/memory -H 'authorization: Bearer token-a' -d '{"command": "view", "path": "/memories"}'`
+
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example prints")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::{AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
+use axum::http::{StatusCode, request::Parts};
+use axum::routing::post;
+use axum::{Json, Router};
+use memory_tool::policies::{Scope, ScopeError, ScopedStore};
+use memory_tool::sqlite::SqliteStore;
+use memory_tool::{BoxError, Engine, Error, MemoryTool, Store, ToolResult, ToolUse};
+use sha2::{Digest, Sha256};
+
+/// What all requests share.
+struct Service {
+    store: Arc<dyn Store>,
+    /// By the digest of the token: no token is kept, and how long it takes to look for one tells nothing about the others.
+    tenants: HashMap<[u8; 32], Scope>,
+}
+
+/// The tenant of an authenticated request. A handler that asks for it is not run without.
+struct Tenant(Scope);
+
+impl FromRequestParts<Arc<Service>> for Tenant {
+    type Rejection = (StatusCode, [(HeaderName, &'static str); 1]);
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Self::Rejection> {
+        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(|value| value.strip_prefix("Bearer "));
+        let tenant = token.and_then(|token| service.tenants.get(&digest(token)));
+        tenant.cloned().map(Self).ok_or((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")]))
+    }
+}
+
+fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+/// Answers a `tool_use` block, or its bare `input`, with a `tool_result` block.
+async fn answer(State(service): State<Arc<Service>>, Tenant(scope): Tenant, body: Bytes) -> Json<ToolResult> {
+    let call = match ToolUse::parse(&body) {
+        Ok(call) => call,
+        Err(rejected) => return Json(rejected.into()),
+    };
+    let tool = Engine::new(ScopedStore::new(Arc::clone(&service.store), scope.clone()));
+    let outcome = tool.call(call.input).await;
+    if let Err(error @ Error::Storage { .. }) = &outcome {
+        eprintln!("{scope}: {error:?}"); // with the causes, which the model does not read
+    }
+    Json(ToolResult::new(call.id, &outcome))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let tokens: HashMap<String, String> =
+        serde_json::from_str(&std::env::var("TOKENS").map_err(|_| "TOKENS is not set")?)?;
+    let tenant_of = |(token, name): (String, String)| Ok((digest(&token), Scope::from_trusted_name(&name)?));
+    let tenants = tokens.into_iter().map(tenant_of).collect::<Result<_, ScopeError>>()?;
+    let service = Service { store: Arc::new(SqliteStore::open("./memory.sqlite").await?), tenants };
+    let router = Router::new().route("/memory", post(answer)).with_state(Arc::new(service));
+    // For this machine alone, unless told otherwise: what comes from others needs TLS before it.
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    println!("listening on {}", listener.local_addr()?);
+    Ok(axum::serve(listener, router).await?)
+}
