@@ -14,8 +14,9 @@ use crate::tree::Tree;
 /// Holds the stamp, where somebody keeps tallies.
 const STAMP: &str = "stamp";
 
-/// How long a tally is good for: what other programs put there, which leave no stamp, is counted by then.
-const GOOD_FOR: Duration = Duration::from_secs(1);
+/// How long a tally is good for: what other programs put there, which leave no stamp, is counted by then. Longer than Claude takes from
+/// one edit to the next, so that a session counts once a minute and not for each edit.
+const GOOD_FOR: Duration = Duration::from_secs(60);
 
 /// How many directories are kept. A store has one or, with a limit for each tenant, one for each of them.
 const MOST_DIRECTORIES: usize = 1_000;
