@@ -1,31 +1,43 @@
-//! Processes that write at once, on a server of each cloud: those that edit one file lose nothing (`[X3]`), and those that fill a
-//! memory up to its limits never pass them together (`[X4]`).
+//! Processes that write at once, on a local disk, in SQLite and on a server of each cloud: those that edit one file lose nothing
+//! (`[X3]`), and those that fill a memory up to its limits never pass them together (`[X4]`).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 
+use memory_tool::url::StoreUrl;
 use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store, StoreError};
-use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
+use memory_tool_object_store::BucketStore;
 use memory_tool_policies::{LimitedStore, Limits};
+use memory_tool_test_fixtures::directory_in_ram;
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 use object_store::RetryConfig;
 use serde_json::json;
 
 /// Names the store to the processes.
-const URL: &str = "MEMORY_TOOL_TEST_INSERT_INTO";
+const URL: &str = "MEMORY_TOOL_TEST_WRITE_TO";
 const PROCESSES: usize = 8;
 const INSERTS: usize = 50;
 /// So that the processes do not come out even.
-const FILES: u64 = 53;
-const BYTES: u64 = 131;
+const FILES: u64 = 101;
+const BYTES: u64 = 307;
+
+/// A store, and what tells the processes of it.
+struct Place {
+    store: Box<dyn Store>,
+    url: String,
+    environment: Vec<(&'static str, String)>,
+}
+
+async fn open(url: &str) -> Box<dyn Store> {
+    StoreUrl::parse(url).unwrap().open().await.unwrap()
+}
 
 #[tokio::test]
 #[ignore = "what each process of the other tests does"]
 async fn insert_lines() {
-    let url = std::env::var(URL).unwrap();
-    let tool = Engine::new(BucketStoreBuilder::from_url(&url).unwrap().open().await.unwrap());
+    let tool = Engine::new(open(&std::env::var(URL).unwrap()).await);
     for number in 0..INSERTS {
         let line = format!("{} {number}", std::process::id());
         tool.call(json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line}))
@@ -38,8 +50,7 @@ async fn insert_lines() {
 #[tokio::test]
 #[ignore = "what each process of the other tests does"]
 async fn fill() {
-    let url = std::env::var(URL).unwrap();
-    let store = BucketStoreBuilder::from_url(&url).unwrap().open().await.unwrap();
+    let store = open(&std::env::var(URL).unwrap()).await;
     let store = LimitedStore::new(store, Limits::default().with_files(FILES).with_bytes(BYTES));
     let write = async |number: usize, length: usize| {
         let path = format!("/memories/{}/{number}", std::process::id()).parse().unwrap();
@@ -60,62 +71,86 @@ async fn fill() {
 }
 
 #[tokio::test]
+async fn on_a_local_disk() {
+    let directory = directory_in_ram().unwrap();
+    write_at_once(on_this_machine(directory.path().display().to_string()).await).await;
+}
+
+#[tokio::test]
+async fn in_sqlite() {
+    let directory = directory_in_ram().unwrap();
+    write_at_once(on_this_machine(format!("sqlite:{}/memory.sqlite", directory.path().display())).await).await;
+}
+
+#[tokio::test]
 async fn on_s3() {
-    write_at_once(&S3Server::start().unwrap()).await;
+    let server = S3Server::start().unwrap();
+    write_at_once(in_bucket(&server).await).await;
 }
 
 #[tokio::test]
 async fn on_google_cloud_storage() {
-    write_at_once(&GcsServer::start().unwrap()).await;
+    let server = GcsServer::start().unwrap();
+    write_at_once(in_bucket(&server).await).await;
 }
 
 #[tokio::test]
 async fn on_azure() {
-    write_at_once(&AzureServer::start().unwrap()).await;
+    let server = AzureServer::start().unwrap();
+    write_at_once(in_bucket(&server).await).await;
 }
 
-async fn write_at_once(server: &dyn Server) {
-    lose_no_insert(server).await;
-    fill_to_the_limits(server).await;
+async fn on_this_machine(url: String) -> Place {
+    Place { store: open(&url).await, url, environment: Vec::new() }
 }
 
-async fn lose_no_insert(server: &dyn Server) {
-    let store = open(server, "contention").await;
+async fn in_bucket(server: &dyn Server) -> Place {
+    let bucket = server.client(server.url(), RetryConfig::default()).unwrap();
+    let store = Box::new(BucketStore::open(bucket, "contention".into()).await.unwrap());
+    Place { store, url: format!("{}/contention", server.bucket_url()), environment: server.environment(server.url()) }
+}
+
+async fn write_at_once(place: Place) {
+    lose_no_insert(&place).await;
+    fill_to_the_limits(&place).await;
+}
+
+async fn lose_no_insert(place: &Place) {
     let log: MemoryPath = "/memories/log".parse().unwrap();
-    store.apply(Batch::new().write(log.clone(), Vec::new()).unwrap()).await.unwrap();
-    run_processes(server, "contention", "insert_lines").await;
-    let Node::File(file) = store.read(&log).await.unwrap() else { unreachable!("nobody removes it") };
+    place.store.apply(Batch::new().write(log.clone(), Vec::new()).unwrap()).await.unwrap();
+    wait_for(start_processes(place, "insert_lines")).await;
+    let Node::File(file) = place.store.read(&log).await.unwrap() else { unreachable!("nobody removes it") };
     let lines: BTreeSet<_> = file.content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     assert_eq!(lines.len(), PROCESSES * INSERTS);
+    place.store.apply(Batch::new().remove(log).unwrap()).await.unwrap();
 }
 
-async fn fill_to_the_limits(server: &dyn Server) {
-    let store = open(server, "limits").await;
-    run_processes(server, "limits", "fill").await;
+async fn fill_to_the_limits(place: &Place) {
+    let mut processes = start_processes(place, "fill");
+    while processes.iter_mut().any(|process| process.try_wait().unwrap().is_none()) {
+        let (files, bytes) = totals(&*place.store).await;
+        assert!(files <= FILES && bytes <= BYTES, "{files} files, {bytes} bytes");
+    }
+    wait_for(processes).await;
+    assert_eq!(totals(&*place.store).await, (FILES, BYTES));
+}
+
+async fn totals(store: &dyn Store) -> (u64, u64) {
     let files = store.list(&MemoryPath::root()).await.unwrap();
-    let bytes: u64 = files.iter().map(|file| file.size).sum();
-    assert_eq!((files.len() as u64, bytes), (FILES, BYTES));
+    (files.len() as u64, files.iter().map(|file| file.size).sum())
 }
 
-async fn open(server: &dyn Server, prefix: &str) -> BucketStore {
-    let bucket = server.client(server.url(), RetryConfig::default()).unwrap();
-    BucketStore::open(bucket, prefix.into()).await.unwrap()
+/// Runs a test of this file in many processes at once.
+fn start_processes(place: &Place, test: &str) -> Vec<Child> {
+    let start = |_| {
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        process.args(["--exact", test, "--ignored"]).stdout(Stdio::null());
+        process.envs(place.environment.iter().cloned()).env(URL, &place.url).spawn().unwrap()
+    };
+    (0..PROCESSES).map(start).collect()
 }
 
-/// Runs a test of this file in many processes at once, on the store of that prefix.
-async fn run_processes(server: &dyn Server, prefix: &str, test: &str) {
-    let processes: Vec<_> = (0..PROCESSES).map(|_| start_process(server, prefix, test)).collect();
-    let ended = tokio::task::spawn_blocking(|| processes.into_iter().all(has_succeeded));
-    assert!(ended.await.unwrap());
-}
-
-fn start_process(server: &dyn Server, prefix: &str, test: &str) -> Child {
-    let mut process = Command::new(std::env::current_exe().unwrap());
-    process.args(["--exact", test, "--ignored"]).stdout(Stdio::null());
-    process.envs(server.environment(server.url())).env(URL, format!("{}/{prefix}", server.bucket_url()));
-    process.spawn().unwrap()
-}
-
-fn has_succeeded(mut process: Child) -> bool {
-    process.wait().unwrap().success()
+async fn wait_for(processes: Vec<Child>) {
+    let have_succeeded = || processes.into_iter().all(|mut process| process.wait().unwrap().success());
+    assert!(tokio::task::spawn_blocking(have_succeeded).await.unwrap());
 }

@@ -20,6 +20,7 @@ use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_object_store::BucketStore;
 use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::directory_in_ram;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -185,11 +186,6 @@ fn has_empty_directory(directory: &Path) -> bool {
         || entries.iter().any(|entry| entry.file_type().unwrap().is_dir() && has_empty_directory(&entry.path()))
 }
 
-fn temporary_directory() -> tempfile::TempDir {
-    let in_ram = Path::new("/dev/shm");
-    if in_ram.is_dir() { tempfile::tempdir_in(in_ram).unwrap() } else { tempfile::tempdir().unwrap() }
-}
-
 /// The options of a tool.
 #[derive(Clone, Copy, Debug)]
 struct Options {
@@ -256,7 +252,7 @@ proptest! {
         options in options(),
     ) {
         block_on(async {
-            let directory = temporary_directory();
+            let directory = directory_in_ram().unwrap();
             compare(LocalStore::open(directory.path()).await.unwrap(), &steps, options).await?;
             prop_assert!(!has_empty_directory(&directory.path().join("memories")));
             let staging = directory.path().join(".memory-tool/staging");
@@ -271,7 +267,7 @@ proptest! {
         options in options(),
     ) {
         block_on(async {
-            let directory = temporary_directory();
+            let directory = directory_in_ram().unwrap();
             let store = SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap();
             compare(store.clone(), &steps, options).await?;
             prop_assert_eq!(store.verify().await.unwrap(), []);

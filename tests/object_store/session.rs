@@ -1,5 +1,6 @@
 //! A process that serves a store in a bucket, and the end of it that a test holds.
 
+use std::env::VarError;
 use std::fmt::Display;
 use std::io::{self, BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -23,8 +24,18 @@ pub(crate) const COLLECT: &str = "collect";
 /// This program as a process that serves the store beneath a prefix, by way of `url`.
 pub(crate) fn program(server: &dyn Server, url: &str, prefix: &Path) -> io::Result<Command> {
     let mut program = Command::new(std::env::current_exe()?);
-    program.envs(server.environment(url)).env(URL, format!("{}/{prefix}", server.bucket_url()));
+    name_store(&mut program, server, url, prefix);
     Ok(program)
+}
+
+/// Tells a process of the store beneath a prefix, by way of `url`.
+pub(crate) fn name_store(process: &mut Command, server: &dyn Server, url: &str, prefix: &Path) {
+    process.envs(server.environment(url)).env(URL, format!("{}/{prefix}", server.bucket_url()));
+}
+
+/// The store that this process is told of.
+pub(crate) fn named_store() -> Result<String, VarError> {
+    std::env::var(URL)
 }
 
 /// The variable that gives each operation of such a process so much time.
@@ -35,7 +46,7 @@ pub(crate) fn deadline(deadline: Duration) -> (&'static str, String) {
 /// In a process that a test has started: answers each line of the input until it ends, and says that this was done. `wrap` may
 /// put something between the store and the tool.
 pub(crate) fn serve_if_asked(wrap: impl FnOnce(BucketStore) -> Box<dyn Store>) -> Result<bool, BoxError> {
-    let Ok(url) = std::env::var(URL) else { return Ok(false) };
+    let Ok(url) = named_store() else { return Ok(false) };
     let deadline = match std::env::var(DEADLINE) {
         Ok(milliseconds) => Duration::from_millis(milliseconds.parse()?),
         Err(_) => DEFAULT_DEADLINE,

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::MemoryTool;
@@ -13,7 +12,7 @@ use crate::case::Need;
 use crate::failure::{Failure, Stop};
 use crate::fixture::ToolOptions;
 use crate::program::Program;
-use crate::subject::{Door, Session, Subject};
+use crate::subject::{Door, Effort, Session, Subject};
 
 /// Stands for the directory of a case.
 const DIRECTORY: &str = "{dir}";
@@ -120,12 +119,12 @@ pub(crate) struct CommandDoor {
 
 #[async_trait]
 impl Door for CommandDoor {
-    async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop> {
+    async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop> {
         let directory = directory_for_a_case().map_err(|error| Failure::new(format!("no directory: {error}")))?;
         let command_line = self.command_line.clone();
         let command = command_line.command(&directory.path().to_string_lossy(), options)?;
-        let session = Arc::new(Program::start(command, patience)?);
-        Ok(Arc::new(CommandSubject { session, command_line, patience, directory }))
+        let session = Arc::new(Program::start(command, effort.patience)?);
+        Ok(Arc::new(CommandSubject { session, command_line, effort, directory }))
     }
 
     fn can_store(&self, _: &str) -> bool {
@@ -145,7 +144,7 @@ fn directory_for_a_case() -> std::io::Result<TempDir> {
 struct CommandSubject {
     session: Arc<dyn Session>,
     command_line: CommandLine,
-    patience: Duration,
+    effort: Effort,
     directory: TempDir,
 }
 
@@ -156,15 +155,15 @@ impl Subject for CommandSubject {
     }
 
     async fn another_session(&self) -> Result<Arc<dyn Session>, Stop> {
-        Ok(Arc::new(Program::start(self.program()?, self.patience)?))
+        Ok(Arc::new(Program::start(self.program()?, self.effort.patience)?))
     }
 
     fn program(&self) -> Result<Command, Stop> {
         self.command_line.command(&self.directory.path().to_string_lossy(), &ToolOptions::default())
     }
 
-    fn patience(&self) -> Duration {
-        self.patience
+    fn effort(&self) -> Effort {
+        self.effort
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {

@@ -27,4 +27,4 @@ pub use faults::Fault;
 pub use fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};
 pub use report::{CaseResult, Outcome, Report, Totals};
 pub use serve::serve;
-pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, Progress, Suite};
+pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, Progress, Suite};

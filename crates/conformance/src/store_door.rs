@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{Engine, MemoryTool, Store};
@@ -11,7 +10,7 @@ use memory_tool_core::{Engine, MemoryTool, Store};
 use crate::case::Need;
 use crate::failure::Stop;
 use crate::fixture::{FixtureError, StoreFixture, ToolOptions};
-use crate::subject::{Door, InProcess, Session, Subject};
+use crate::subject::{Door, Effort, InProcess, Session, Subject};
 
 pub(crate) struct StoreDoor<F> {
     pub(crate) fixture: Arc<F>,
@@ -19,11 +18,11 @@ pub(crate) struct StoreDoor<F> {
 
 #[async_trait]
 impl<F: StoreFixture> Door for StoreDoor<F> {
-    async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop> {
+    async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop> {
         let fresh = self.fixture.fresh().await;
         let (store, guard) = fresh.map_err(|error| Stop::from_fixture(Need::Store, error))?;
         let tool = tool_over(Arc::clone(&store), options);
-        Ok(Arc::new(StoreSubject { tool, store, fixture: Arc::clone(&self.fixture), patience, guard }))
+        Ok(Arc::new(StoreSubject { tool, store, fixture: Arc::clone(&self.fixture), effort, guard }))
     }
 
     fn can_store(&self, path: &str) -> bool {
@@ -41,7 +40,7 @@ struct StoreSubject<F: StoreFixture> {
     tool: Arc<dyn MemoryTool>,
     store: Arc<dyn Store>,
     fixture: Arc<F>,
-    patience: Duration,
+    effort: Effort,
     guard: F::Guard,
 }
 
@@ -60,8 +59,8 @@ impl<F: StoreFixture> Subject for StoreSubject<F> {
         self.fixture.program(&self.guard).map_err(|error| Stop::from_fixture(Need::Processes, error))
     }
 
-    fn patience(&self) -> Duration {
-        self.patience
+    fn effort(&self) -> Effort {
+        self.effort
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {

@@ -23,11 +23,20 @@ const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
 /// Why what needs the byte level is not tested through commands alone.
 const NO_STORE: &str = "no store can be reached beneath the six commands";
 
+/// What a case may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    /// How long a program may take to answer.
+    pub(crate) patience: Duration,
+    /// How many races the same contenders run.
+    pub(crate) races: usize,
+}
+
 /// Where subjects come from.
 #[async_trait]
 pub(crate) trait Door: Send + Sync {
-    /// A subject that is new and empty. A program that serves it may take as long as `patience` to answer.
-    async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop>;
+    /// A subject that is new and empty.
+    async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop>;
 
     /// Whether a file of that name can be stored at all.
     fn can_store(&self, path: &str) -> bool;
@@ -45,8 +54,8 @@ pub(crate) trait Subject: Send + Sync {
     /// How to start a program of its own on the same memory.
     fn program(&self) -> Result<Command, Stop>;
 
-    /// How long a program may take to answer.
-    fn patience(&self) -> Duration;
+    /// What its cases may take.
+    fn effort(&self) -> Effort;
 
     /// The tool, within this program.
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop>;
@@ -140,7 +149,7 @@ impl dyn Subject + '_ {
     }
 
     fn client_of_program(&self, command: Command) -> Result<Client, Stop> {
-        Ok(self.client_of(Arc::new(Program::start(command, self.patience())?)))
+        Ok(self.client_of(Arc::new(Program::start(command, self.effort().patience)?)))
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -19,12 +20,15 @@ use crate::faults::{self, Fault};
 use crate::fixture::{StoreFixture, ToolFixture, ToolOptions};
 use crate::report::{CaseResult, Outcome, Report, clause_ids};
 use crate::store_door::StoreDoor;
-use crate::subject::{Door, Subject};
+use crate::subject::{Door, Effort, Subject};
 use crate::tool_door::ToolDoor;
 use crate::vectors::{self, Vector};
 
 /// How long a program may take for an answer, unless set otherwise.
 pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many races the same contenders run, unless set otherwise.
+pub const DEFAULT_RACES: usize = 100;
 
 /// How long a case may take, unless set otherwise.
 pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -32,15 +36,24 @@ pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The conformance suite, ready to be run on one backend.
 ///
 /// Built by one of [`for_store`](Self::for_store), [`for_tool`](Self::for_tool) and [`for_command`](Self::for_command),
-/// then run by [`run`](Self::run) for a [`Report`] or by [`test`](Self::test) as a test of cargo's.
+/// then run by [`run`](Self::run) for a [`Report`] or by [`test`](Self::test) as a test of cargo's. Where one test target has
+/// several backends, [`test_each`](Self::test_each) runs the suites of all.
 #[must_use]
 pub struct Suite {
     door: Arc<dyn Door>,
     filters: Vec<String>,
     jobs: usize,
-    answer_timeout: Duration,
+    effort: Effort,
     case_timeout: Duration,
-    declared_lacks: BTreeMap<Need, String>,
+    declared_lacks: Lacks,
+}
+
+/// Why cases are ignored.
+#[derive(Clone, Default)]
+struct Lacks {
+    of_needs: BTreeMap<Need, String>,
+    /// By their ids.
+    of_cases: BTreeMap<String, String>,
 }
 
 /// A case together with what it does.
@@ -87,9 +100,9 @@ impl Suite {
             door: Arc::new(door),
             filters: Vec::new(),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
-            answer_timeout: DEFAULT_ANSWER_TIMEOUT,
+            effort: Effort { patience: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
             case_timeout: DEFAULT_CASE_TIMEOUT,
-            declared_lacks: BTreeMap::new(),
+            declared_lacks: Lacks::default(),
         }
     }
 
@@ -108,7 +121,14 @@ impl Suite {
 
     /// How long a program may take for an answer before its case fails. Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
-        self.answer_timeout = answer_timeout;
+        self.effort.patience = answer_timeout;
+        self
+    }
+
+    /// How many races the same contenders run in each case of the group `races`, at least one. Fewer take less time, and a fault
+    /// that shows in few of them is more likely to be missed. Default: [`DEFAULT_RACES`].
+    pub fn races(mut self, races: usize) -> Self {
+        self.effort.races = races.max(1);
         self
     }
 
@@ -120,7 +140,14 @@ impl Suite {
 
     /// Declares that the backend lacks something for that reason: the cases that need it are ignored.
     pub fn lacks(mut self, need: Need, reason: impl Into<String>) -> Self {
-        self.declared_lacks.insert(need, reason.into());
+        self.declared_lacks.of_needs.insert(need, reason.into());
+        self
+    }
+
+    /// Declares that the backend is not made for what the case with that id tests: the case is ignored for that reason. An id
+    /// that no case has changes nothing.
+    pub fn leave_out(mut self, id: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.declared_lacks.of_cases.insert(id.into(), reason.into());
         self
     }
 
@@ -177,20 +204,32 @@ impl Suite {
     /// A case is named `{group}::{name}`, and can be filtered by it. One that is ignored shows its reason.
     #[must_use]
     pub fn test(self) -> ExitCode {
-        let arguments = Arguments::from_args();
-        let runtime = match Runtime::new() {
-            Ok(runtime) => Arc::new(runtime),
-            Err(error) => {
-                let trial = Trial::test("runtime", move || Err(error.into()));
-                return libtest_mimic::run(&arguments, vec![trial]).exit_code();
-            }
+        test(vec![(String::new(), self)])
+    }
+
+    /// Runs the cases of several suites as the tests of one target, see [`test`](Self::test).
+    ///
+    /// A case is named `{suite}::{group}::{name}` after the name that comes with its suite.
+    #[must_use]
+    pub fn test_each(suites: impl IntoIterator<Item = (String, Self)>) -> ExitCode {
+        test(suites.into_iter().map(|(name, suite)| (format!("{name}::"), suite)).collect())
+    }
+
+    /// The cases as tests whose names begin with `prefix`. Where all are filtered out, the backend is not asked what it lacks.
+    async fn trials(self, prefix: &str, arguments: &Arguments, runtime: &Arc<Runtime>) -> Vec<Trial> {
+        let name = |case: &Case| format!("{prefix}{}", case.id.replacen('.', "::", 1));
+        let is_meant = |case: &Case| {
+            let trial = Trial::test(name(case), || Ok(())).with_kind(clause_ids(case));
+            !arguments.is_filtered_out(&trial)
         };
-        let lacks = Arc::new(runtime.block_on(self.find_lacks()));
-        let trials = self.entries().into_iter().map(|entry| {
-            let (runtime, runner, lacks) = (Arc::clone(&runtime), self.runner(), Arc::clone(&lacks));
-            let name = entry.case.id.replacen('.', "::", 1);
-            let lack = find_lack(&entry.case, &lacks);
+        let entries = self.entries();
+        let is_any_meant = entries.iter().any(|entry| is_meant(&entry.case));
+        let lacks = Arc::new(if is_any_meant { self.find_lacks().await } else { Lacks::default() });
+        let trials = entries.into_iter().map(|entry| {
+            let (runtime, runner, lacks) = (Arc::clone(runtime), self.runner(), Arc::clone(&lacks));
+            let name = name(&entry.case);
             let clauses = clause_ids(&entry.case);
+            let lack = lacks.of(&entry.case);
             let kind = lack.map_or(clauses.clone(), |reason| format!("{clauses} ignored: {reason}"));
             let is_ignored = lack.is_some();
             let trial = Trial::test(name, move || match runtime.block_on(runner.run(entry, &lacks)).outcome {
@@ -202,7 +241,7 @@ impl Suite {
             });
             trial.with_kind(kind).with_ignored_flag(is_ignored)
         });
-        libtest_mimic::run(&arguments, trials.collect()).exit_code()
+        trials.collect()
     }
 
     /// The table, without what the filters leave out.
@@ -213,22 +252,22 @@ impl Suite {
     }
 
     /// What the backend lacks: what was declared, and what the fixture says when it is asked.
-    async fn find_lacks(&self) -> BTreeMap<Need, String> {
+    async fn find_lacks(&self) -> Lacks {
         let mut lacks = self.declared_lacks.clone();
         if cfg!(not(unix)) {
             let reason = "links and special files are only known how to be made on Unix";
-            lacks.entry(Need::PlainFiles).or_insert(reason.to_owned());
+            lacks.of_needs.entry(Need::PlainFiles).or_insert(reason.to_owned());
         }
         let probing = async {
             let mut found = Vec::new();
-            let subject = self.door.fresh(&ToolOptions::default(), self.answer_timeout).await?;
+            let subject = self.door.fresh(&ToolOptions::default(), self.effort).await?;
             for need in Need::ALL {
                 if let Some(reason) = subject.lack(need).await {
                     found.push((need, reason));
                 }
             }
             let unusual = ToolOptions { create_overwrites: true, ..ToolOptions::default() };
-            if let Err(Stop::Lacks { reason, .. }) = self.door.fresh(&unusual, self.answer_timeout).await {
+            if let Err(Stop::Lacks { reason, .. }) = self.door.fresh(&unusual, self.effort).await {
                 found.push((Need::Options, reason));
             }
             Ok::<_, Stop>(found)
@@ -236,15 +275,33 @@ impl Suite {
         // A fixture that fails here fails in each case, and is reported there.
         if let Ok(Ok(found)) = timeout(self.case_timeout, probing).await {
             for (need, reason) in found {
-                lacks.entry(need).or_insert(reason);
+                lacks.of_needs.entry(need).or_insert(reason);
             }
         }
         lacks
     }
 
     fn runner(&self) -> Runner {
-        Runner { door: Arc::clone(&self.door), answer_timeout: self.answer_timeout, case_timeout: self.case_timeout }
+        Runner { door: Arc::clone(&self.door), effort: self.effort, case_timeout: self.case_timeout }
     }
+}
+
+/// Runs suites as tests, each with what comes before the names of its cases.
+fn test(suites: Vec<(String, Suite)>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let runtime = match Runtime::new() {
+        Ok(runtime) => Arc::new(runtime),
+        Err(error) => {
+            let trial = Trial::test("runtime", move || Err(error.into()));
+            return libtest_mimic::run(&arguments, vec![trial]).exit_code();
+        }
+    };
+    let trials = suites.into_iter().map(|(prefix, suite)| {
+        let (arguments, runtime) = (&arguments, &runtime);
+        async move { suite.trials(&prefix, arguments, runtime).await }
+    });
+    let trials = runtime.block_on(join_all(trials));
+    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
 }
 
 /// Every case: those that are data, then those that are code.
@@ -257,15 +314,15 @@ fn table() -> Vec<Entry> {
 /// What a single case is run with.
 struct Runner {
     door: Arc<dyn Door>,
-    answer_timeout: Duration,
+    effort: Effort,
     case_timeout: Duration,
 }
 
 impl Runner {
-    async fn run(self, entry: Entry, lacks: &BTreeMap<Need, String>) -> CaseResult {
+    async fn run(self, entry: Entry, lacks: &Lacks) -> CaseResult {
         let Entry { case, body } = entry;
         let started = Instant::now();
-        let outcome = match find_lack(&case, lacks) {
+        let outcome = match lacks.of(&case) {
             Some(reason) => Outcome::Ignored { reason: reason.to_owned() },
             None => self.judge(&case, body).await,
         };
@@ -273,10 +330,10 @@ impl Runner {
     }
 
     async fn judge(self, case: &Case, body: Body) -> Outcome {
-        let Self { door, answer_timeout, case_timeout } = self;
+        let Self { door, effort, case_timeout } = self;
         // On a task of its own, so that a panic of the backend fails its case alone.
         let mut task = JoinSet::new();
-        task.spawn(async move { body.run(&*door, answer_timeout).await });
+        task.spawn(async move { body.run(&*door, effort).await });
         let stops = match timeout(case_timeout, task.join_next()).await {
             Ok(Some(Ok(Ok(())))) => return Outcome::Passed,
             Ok(Some(Ok(Err(stops)))) => stops,
@@ -291,12 +348,20 @@ impl Runner {
     }
 }
 
+impl Lacks {
+    /// Why the case is ignored, if it is.
+    fn of(&self, case: &Case) -> Option<&str> {
+        let of_case = self.of_cases.get(&case.id);
+        of_case.or_else(|| case.needs.iter().find_map(|need| self.of_needs.get(need))).map(String::as_str)
+    }
+}
+
 impl Body {
-    async fn run(self, door: &dyn Door, patience: Duration) -> Result<(), Vec<Stop>> {
+    async fn run(self, door: &dyn Door, effort: Effort) -> Result<(), Vec<Stop>> {
         match self {
-            Self::Vector(vector) => vector.run(door, patience).await,
+            Self::Vector(vector) => vector.run(door, effort).await,
             Self::Code(code) => async {
-                let subject: Arc<dyn Subject> = door.fresh(&ToolOptions::default(), patience).await?;
+                let subject: Arc<dyn Subject> = door.fresh(&ToolOptions::default(), effort).await?;
                 (code.run)(subject).await
             }
             .await
@@ -315,10 +380,6 @@ fn into_failure(case: &Case, stop: Stop) -> Failure {
         }
         Stop::Lacks { need, reason } => Failure::new(format!("the case does not say that it needs {need}: {reason}")),
     }
-}
-
-fn find_lack<'a>(case: &Case, lacks: &'a BTreeMap<Need, String>) -> Option<&'a str> {
-    case.needs.iter().find_map(|need| lacks.get(need)).map(String::as_str)
 }
 
 fn milliseconds_since(start: Instant) -> u64 {

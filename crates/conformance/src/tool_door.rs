@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::MemoryTool;
@@ -11,7 +10,7 @@ use memory_tool_core::MemoryTool;
 use crate::case::Need;
 use crate::failure::Stop;
 use crate::fixture::{ToolFixture, ToolOptions};
-use crate::subject::{Door, InProcess, Session, Subject};
+use crate::subject::{Door, Effort, InProcess, Session, Subject};
 
 pub(crate) struct ToolDoor<F> {
     pub(crate) fixture: Arc<F>,
@@ -19,10 +18,10 @@ pub(crate) struct ToolDoor<F> {
 
 #[async_trait]
 impl<F: ToolFixture> Door for ToolDoor<F> {
-    async fn fresh(&self, options: &ToolOptions, patience: Duration) -> Result<Arc<dyn Subject>, Stop> {
+    async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop> {
         let fresh = self.fixture.fresh(options).await;
         let (tool, guard) = fresh.map_err(|error| Stop::from_fixture(Need::Options, error))?;
-        Ok(Arc::new(ToolSubject { tool, fixture: Arc::clone(&self.fixture), patience, guard }))
+        Ok(Arc::new(ToolSubject { tool, fixture: Arc::clone(&self.fixture), effort, guard }))
     }
 
     fn can_store(&self, path: &str) -> bool {
@@ -34,7 +33,7 @@ impl<F: ToolFixture> Door for ToolDoor<F> {
 struct ToolSubject<F: ToolFixture> {
     tool: Arc<dyn MemoryTool>,
     fixture: Arc<F>,
-    patience: Duration,
+    effort: Effort,
     guard: F::Guard,
 }
 
@@ -53,8 +52,8 @@ impl<F: ToolFixture> Subject for ToolSubject<F> {
         self.fixture.program(&self.guard).map_err(|error| Stop::from_fixture(Need::Processes, error))
     }
 
-    fn patience(&self) -> Duration {
-        self.patience
+    fn effort(&self) -> Effort {
+        self.effort
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {

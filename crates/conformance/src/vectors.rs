@@ -1,7 +1,5 @@
 //! The cases that are data: `vectors/*.json`, as `vectors/README.md` describes them.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use memory_tool_core::MemoryPath;
@@ -13,7 +11,7 @@ use crate::clause::Clause;
 use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
-use crate::subject::{Answer, Door, Subject};
+use crate::subject::{Answer, Door, Effort, Subject};
 
 /// The files, each with the cases of a group.
 const FILES: [&str; 9] = [
@@ -79,12 +77,12 @@ impl Vector {
     }
 
     /// Runs each variant on a fresh subject.
-    pub(crate) async fn run(&self, door: &dyn Door, patience: Duration) -> Result<(), Vec<Stop>> {
+    pub(crate) async fn run(&self, door: &dyn Door, effort: Effort) -> Result<(), Vec<Stop>> {
         let plain = [Map::new()];
         let variants = if self.for_each.is_empty() { plain.as_slice() } else { &self.for_each };
         let mut stops = Vec::new();
         for variables in variants {
-            if let Err(stop) = self.run_variant(door, patience, variables).await {
+            if let Err(stop) = self.run_variant(door, effort, variables).await {
                 stops.push(name_variant(stop, variables));
             }
             if stops.len() == MAX_FAILED_VARIANTS {
@@ -94,15 +92,10 @@ impl Vector {
         if stops.is_empty() { Ok(()) } else { Err(stops) }
     }
 
-    async fn run_variant(
-        &self,
-        door: &dyn Door,
-        patience: Duration,
-        variables: &Map<String, Value>,
-    ) -> Result<(), Stop> {
+    async fn run_variant(&self, door: &dyn Door, effort: Effort, variables: &Map<String, Value>) -> Result<(), Stop> {
         let variables = variables.iter().map(|(name, value)| (name.clone(), resolve(value))).collect();
         let name = self.name.as_ref().map(|name| substitute_in_text(name, &variables));
-        let subject = door.fresh(&self.options, patience).await?;
+        let subject = door.fresh(&self.options, effort).await?;
         if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !door.can_store(path)) {
             return expect_refusal(&*subject, path).await;
         }

@@ -5,12 +5,13 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use memory_tool_test_fixtures::directory_in_ram;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -32,8 +33,7 @@ impl Place {
 
     /// A place in memory where the machine has such, for tests that write thousands of files.
     pub(crate) fn in_memory() -> Self {
-        let shared_memory = Path::new("/dev/shm");
-        Self(if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }.unwrap())
+        Self(directory_in_ram().unwrap())
     }
 
     /// What to give for `--store`.

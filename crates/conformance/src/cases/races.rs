@@ -15,9 +15,6 @@ use crate::failure::{Failure, Stop, ensure, expect_text};
 use crate::read_back;
 use crate::subject::{Answer, Client, Subject, check};
 
-/// How many races the same contenders run.
-const RACES: usize = 100;
-
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "races.inserts",
@@ -25,7 +22,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "tasks that insert into one file at once lose lines",
-        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Tasks(8), 25).await }),
+        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Tasks(8), 4).await }),
     },
     CodeCase {
         id: "races.inserts-of-sessions",
@@ -33,7 +30,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[Need::Sessions],
         reason: "sessions that insert into one file at once lose lines",
-        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Sessions(8), 25).await }),
+        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Sessions(8), 4).await }),
     },
     CodeCase {
         id: "races.inserts-of-processes",
@@ -41,7 +38,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[Need::Processes],
         reason: "processes that insert into one file at once lose lines",
-        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Processes(2), 50).await }),
+        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Processes(2), 2).await }),
     },
     CodeCase {
         id: "races.replacements",
@@ -277,13 +274,18 @@ where
     Ok(threads.join().await?.into_iter().collect::<BTreeMap<_, _>>().into_values().collect())
 }
 
-/// Runs races of all clients, in each of which exactly one must succeed and each other get an error with these words. Gives
+/// Runs so many races of all clients, in each of which exactly one must succeed and each other get an error with these words. Gives
 /// the number of each winner.
 ///
 /// Nobody waits for the others between two races: who comes too late has less to do, and so catches up for the next one.
-async fn race(clients: &[Client], command: impl Fn(usize, usize) -> Value, error: &str) -> Result<Vec<usize>, Stop> {
+async fn race(
+    races: usize,
+    clients: &[Client],
+    command: impl Fn(usize, usize) -> Value,
+    error: &str,
+) -> Result<Vec<usize>, Stop> {
     let answers = at_once(clients, |number, client| {
-        let commands: Vec<_> = (0..RACES).map(|race| command(race, number)).collect();
+        let commands: Vec<_> = (0..races).map(|race| command(race, number)).collect();
         async move {
             let mut answers = Vec::new();
             for command in commands {
@@ -293,7 +295,7 @@ async fn race(clients: &[Client], command: impl Fn(usize, usize) -> Value, error
         }
     });
     let mut answers: Vec<_> = answers.await?.into_iter().map(Vec::into_iter).collect();
-    (0..RACES).map(|_| winner(answers.iter_mut().filter_map(Iterator::next), error)).collect()
+    (0..races).map(|_| winner(answers.iter_mut().filter_map(Iterator::next), error)).collect()
 }
 
 fn winner(answers: impl Iterator<Item = Answer>, error: &str) -> Result<usize, Stop> {
@@ -333,7 +335,9 @@ fn long_line() -> String {
     "x".repeat(10_000)
 }
 
-async fn inserts(subject: &dyn Subject, contenders: Contenders, inserts: usize) -> Result<(), Stop> {
+/// Each inserts a line for so many races.
+async fn inserts(subject: &dyn Subject, contenders: Contenders, races_for_a_line: usize) -> Result<(), Stop> {
+    let inserts = subject.effort().races.div_ceil(races_for_a_line);
     let path = "/memories/log.txt";
     let clients = contenders.clients(subject).await?;
     let last = long_line();
@@ -360,45 +364,48 @@ async fn inserts(subject: &dyn Subject, contenders: Contenders, inserts: usize) 
 }
 
 async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let races = subject.effort().races;
     let clients = contenders.clients(subject).await?;
     let looker = subject.client();
     let path = |number: usize| format!("/memories/{number}.txt");
     let new = |number: usize| format!("from {number}");
     let above = long_line();
-    for number in 0..RACES {
+    for number in 0..races {
         looker.must_create(path(number), format!("{above}\nthe same\nbelow")).await?;
     }
     let replace = |number, contender| json!({"command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)});
-    for (number, winner) in race(&clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
+    for (number, winner) in race(races, &clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
         expect_file(&looker, &path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
     }
     Ok(())
 }
 
 async fn creates(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let races = subject.effort().races;
     let clients = contenders.clients(subject).await?;
     let path = |number: usize| format!("/memories/{number}{DEEP}");
     let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
     let create = |number, contender| json!({"command": "create", "path": path(number), "file_text": text(contender)});
-    for (number, winner) in race(&clients, create, "already exists").await?.into_iter().enumerate() {
+    for (number, winner) in race(races, &clients, create, "already exists").await?.into_iter().enumerate() {
         expect_file(&subject.client(), &path(number), &text(winner)).await?;
     }
     Ok(())
 }
 
 async fn renames_to_one_path(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let races = subject.effort().races;
     let clients = contenders.clients(subject).await?;
     let looker = subject.client();
     let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
     let to = |number: usize| format!("/memories/to/{number}{DEEP}");
-    for number in 0..RACES {
+    for number in 0..races {
         for contender in 0..clients.len() {
             looker.must_create(file_at(number, &from(number, contender)), contender.to_string()).await?;
         }
     }
     let rename =
         |number, contender| json!({"command": "rename", "old_path": from(number, contender), "new_path": to(number)});
-    for (number, winner) in race(&clients, rename, "already exists").await?.into_iter().enumerate() {
+    for (number, winner) in race(races, &clients, rename, "already exists").await?.into_iter().enumerate() {
         expect_file(&looker, &file_at(number, &to(number)), &winner.to_string()).await?;
         for contender in 0..clients.len() {
             let path = from(number, contender);
@@ -413,16 +420,17 @@ async fn renames_to_one_path(subject: &dyn Subject, contenders: Contenders) -> R
 }
 
 async fn renames_of_one_path(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let races = subject.effort().races;
     let clients = contenders.clients(subject).await?;
     let looker = subject.client();
     let from = |number: usize| format!("/memories/from/{number}");
     let to = |number: usize, contender: usize| format!("/memories/to-{contender}/{number}{DEEP}");
-    for number in 0..RACES {
+    for number in 0..races {
         looker.must_create(file_at(number, &from(number)), "moved").await?;
     }
     let rename =
         |number, contender| json!({"command": "rename", "old_path": from(number), "new_path": to(number, contender)});
-    for (number, winner) in race(&clients, rename, "does not exist").await?.into_iter().enumerate() {
+    for (number, winner) in race(races, &clients, rename, "does not exist").await?.into_iter().enumerate() {
         expect_nothing(&looker, &from(number)).await?;
         for contender in 0..clients.len() {
             let path = to(number, contender);
@@ -437,14 +445,15 @@ async fn renames_of_one_path(subject: &dyn Subject, contenders: Contenders) -> R
 }
 
 async fn deletes(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+    let races = subject.effort().races;
     let clients = contenders.clients(subject).await?;
     let looker = subject.client();
     let path = |number: usize| format!("/memories/{number}");
-    for number in 0..RACES {
+    for number in 0..races {
         looker.must_create(file_at(number, &path(number)), "text").await?;
     }
     let delete = |number, _| json!({"command": "delete", "path": path(number)});
-    race(&clients, delete, "does not exist").await?;
+    race(races, &clients, delete, "does not exist").await?;
     read_back::expect_files(&looker, &[]).await
 }
 

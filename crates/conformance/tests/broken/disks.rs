@@ -17,6 +17,7 @@ use memory_tool_core::{
     Version,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::directory_in_ram;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -76,7 +77,7 @@ impl StoreFixture for Fixture {
     type Guard = TempDir;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, TempDir), FixtureError> {
-        let directory = directory()?;
+        let directory = directory_in_ram()?;
         Ok((self.reopen(&directory).await?, directory))
     }
 
@@ -97,12 +98,6 @@ impl StoreFixture for Fixture {
     fn directory(&self, directory: &TempDir) -> Result<PathBuf, FixtureError> {
         Ok(directory.path().to_owned())
     }
-}
-
-/// A new directory, in memory where the machine has such: each write of a case is synced.
-fn directory() -> std::io::Result<TempDir> {
-    let shared_memory = Path::new("/dev/shm");
-    if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Tools that do as the engine does but for one thing.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use memory_tool_core::{
     ViewCut,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::directory_in_ram;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -177,9 +178,7 @@ impl Place {
         if !matches!(fault, Some(GuessesEncoding | ImageTypeByName | OverwritesTextOnly | TextImages)) {
             return Ok(Self { store: Arc::new(InMemoryStore::new()), turn: Arc::default(), directory: None });
         }
-        // In memory, where the machine has such: every write is synced.
-        let shared_memory = Path::new("/dev/shm");
-        let directory = if shared_memory.is_dir() { TempDir::new_in(shared_memory) } else { TempDir::new() }?;
+        let directory = directory_in_ram()?;
         let store = LocalStore::open(directory.path()).await.map_err(FixtureError::failed)?;
         Ok(Self { store: Arc::new(store), turn: Arc::default(), directory: Some(directory) })
     }

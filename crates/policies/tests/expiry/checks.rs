@@ -28,7 +28,7 @@ macro_rules! over_each_store {
         mod $store {
             $(#[tokio::test]
             async fn $check() {
-                let directory = super::directory();
+                let directory = memory_tool_test_fixtures::directory_in_ram().unwrap();
                 super::$check(super::$open(&directory).await).await;
             })+
         }
@@ -52,11 +52,6 @@ over_each_store!(
     a_file_at_a_time_to_come_does_not_expire,
     a_clock_that_was_never_set_changes_nothing,
 );
-
-fn directory() -> TempDir {
-    let shared_memory = std::path::Path::new("/dev/shm"); // spares the disk the flushes
-    if shared_memory.is_dir() { TempDir::new_in(shared_memory).unwrap() } else { TempDir::new().unwrap() }
-}
 
 async fn open_in_memory(_: &TempDir) -> Inner {
     Arc::new(InMemoryStore::new())

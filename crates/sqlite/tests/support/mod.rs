@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store, StoreError};
 use memory_tool_sqlite::{SqliteStore, StoreName};
+use memory_tool_test_fixtures::directory_in_ram;
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -29,8 +30,7 @@ impl Place {
     }
 
     pub(crate) fn in_ram() -> Self {
-        let in_ram = Path::new("/dev/shm");
-        Self { directory: if in_ram.is_dir() { TempDir::new_in(in_ram).unwrap() } else { TempDir::new().unwrap() } }
+        Self { directory: directory_in_ram().unwrap() }
     }
 
     pub(crate) fn directory(&self) -> &Path {
