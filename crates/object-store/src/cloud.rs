@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memory_tool_core::BoxError;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreScheme};
 use url::Url;
@@ -16,7 +17,7 @@ use crate::environment;
 pub enum UrlError {
     /// It is no URL.
     #[error("it is not a URL")]
-    NotAUrl(#[source] url::ParseError),
+    NotAUrl(#[source] BoxError),
     /// It names no bucket of S3, Google Cloud Storage or Azure.
     #[error("it must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")]
     NotABucket,
@@ -56,7 +57,7 @@ impl BucketStoreBuilder {
     /// # Errors
     /// [`UrlError`].
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
-        let url = Url::parse(url).map_err(UrlError::NotAUrl)?;
+        let url = Url::parse(url).map_err(|error| UrlError::NotAUrl(error.into()))?;
         let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|_| UrlError::NotABucket)?;
         let prefix = Path::parse(path).map_err(UrlError::Prefix)?;
         Ok(Self::new(client(scheme, &url)?, prefix))

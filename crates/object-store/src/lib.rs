@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod bucket;
 mod cloud;

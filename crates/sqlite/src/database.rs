@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::config::OpenFailure;
-use crate::failure::Failure;
+use crate::failure::{Failure, NotOpened};
 use crate::idle::IdleConnections;
 use crate::{private, schema};
 
@@ -41,7 +41,7 @@ pub(crate) enum Access {
 
 impl Database {
     /// Opens the database, and makes it where it is missing. Blocks.
-    pub(crate) fn open(path: &Path, busy_timeout: Duration) -> Result<Self, OpenFailure> {
+    pub(crate) fn open(path: &Path, busy_timeout: Duration) -> Result<Self, NotOpened> {
         let deadline = Deadline::after(busy_timeout);
         // Absolute, since connections are opened later too, and to SQLite `:memory:` and `file:` are no files.
         let path = std::path::absolute(path)?;
@@ -116,11 +116,11 @@ fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
 }
 
 /// Of several processes that open a new file at once, SQLite turns some away without waiting.
-fn prepare(connection: &mut Connection, deadline: Deadline) -> Result<(), OpenFailure> {
+fn prepare(connection: &mut Connection, deadline: Deadline) -> Result<(), NotOpened> {
     loop {
         connection.busy_timeout(deadline.remaining())?;
         match schema::prepare(connection) {
-            Err(OpenFailure::Failed { kind: FailureKind::Busy, .. }) if !deadline.remaining().is_zero() => {
+            Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, .. })) if !deadline.remaining().is_zero() => {
                 thread::sleep(PAUSE);
             }
             prepared => return prepared,

@@ -59,8 +59,8 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-impl From<OpenFailure> for Failure {
-    fn from(failure: OpenFailure) -> Self {
+impl From<NotOpened> for Failure {
+    fn from(NotOpened(failure): NotOpened) -> Self {
         match failure {
             OpenFailure::Failed { kind, source } => Self::Failed { kind, source },
             _ => Self::new(FailureKind::Other, failure),
@@ -68,23 +68,33 @@ impl From<OpenFailure> for Failure {
     }
 }
 
-impl From<rusqlite::Error> for OpenFailure {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => Self::NotADatabase,
-            _ => Self::Failed { kind: kind(&error), source: error.into() },
-        }
+/// Why a database was not opened. An [`OpenFailure`] itself is public, and what it can be made from would be so, too.
+#[derive(Debug)]
+pub(crate) struct NotOpened(pub(crate) OpenFailure);
+
+impl From<OpenFailure> for NotOpened {
+    fn from(failure: OpenFailure) -> Self {
+        Self(failure)
     }
 }
 
-impl From<io::Error> for OpenFailure {
+impl From<rusqlite::Error> for NotOpened {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase,
+            _ => OpenFailure::Failed { kind: kind(&error), source: error.into() },
+        })
+    }
+}
+
+impl From<io::Error> for NotOpened {
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::Full,
             _ => FailureKind::Other,
         };
-        Self::Failed { kind, source: error.into() }
+        Self(OpenFailure::Failed { kind, source: error.into() })
     }
 }
 

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, MAIN_DB, TransactionBehavior};
 
 use crate::config::OpenFailure;
+use crate::failure::NotOpened;
 
 /// "cmem" in ASCII, in the header of each database: `file` and SQLite tell by it whose the file is.
 const APPLICATION_ID: u32 = 0x636d_656d;
@@ -11,7 +12,7 @@ const APPLICATION_ID: u32 = 0x636d_656d;
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
 
 /// Brings the database up to date. One that is not ours is left as it is.
-pub(crate) fn prepare(connection: &mut Connection) -> Result<(), OpenFailure> {
+pub(crate) fn prepare(connection: &mut Connection) -> Result<(), NotOpened> {
     let is_current = version(connection, MIGRATIONS)? == newest(MIGRATIONS);
     if is_current && connection.is_readonly(MAIN_DB)? {
         return Ok(());
@@ -21,10 +22,10 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<(), OpenFailure> {
 }
 
 /// Refuses a database that a newer program brought up to date since this one opened it.
-pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), OpenFailure> {
+pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), NotOpened> {
     let known = newest(MIGRATIONS);
     let found = connection.prepare_cached("PRAGMA user_version")?.query_one((), |row| row.get(0))?;
-    if found > known { Err(OpenFailure::NewerSchema { found, known }) } else { Ok(()) }
+    if found > known { Err(OpenFailure::NewerSchema { found, known }.into()) } else { Ok(()) }
 }
 
 fn newest(migrations: &[&str]) -> u32 {
@@ -32,7 +33,7 @@ fn newest(migrations: &[&str]) -> u32 {
 }
 
 /// The version of the schema; 0 where the database is empty.
-fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, OpenFailure> {
+fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpened> {
     // One statement, so that all three are of one moment.
     const STATE: &str = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) \
          FROM pragma_application_id, pragma_user_version";
@@ -40,19 +41,19 @@ fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, OpenFail
     let mut state = connection.prepare_cached(STATE)?;
     match state.query_one((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))? {
         (APPLICATION_ID, found, _) if found <= known => Ok(found),
-        (APPLICATION_ID, found, _) => Err(OpenFailure::NewerSchema { found, known }),
+        (APPLICATION_ID, found, _) => Err(OpenFailure::NewerSchema { found, known }.into()),
         (0, 0, 0) => Ok(0),
-        _ => Err(OpenFailure::NotAStore),
+        _ => Err(OpenFailure::NotAStore.into()),
     }
 }
 
 /// The log lets readers go on while somebody writes. The mode stays with the file.
-fn keep_write_ahead_log(connection: &Connection) -> Result<(), OpenFailure> {
+fn keep_write_ahead_log(connection: &Connection) -> Result<(), NotOpened> {
     let mode: String = connection.query_one("PRAGMA journal_mode = WAL", (), |row| row.get(0))?;
-    if mode == "wal" { Ok(()) } else { Err(OpenFailure::NoWriteAheadLog { mode }) }
+    if mode == "wal" { Ok(()) } else { Err(OpenFailure::NoWriteAheadLog { mode }.into()) }
 }
 
-fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), OpenFailure> {
+fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), NotOpened> {
     while version(connection, migrations)? < newest(migrations) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version = version(&transaction, migrations)?; // another process may have been faster
@@ -99,7 +100,7 @@ mod tests {
     fn a_step_that_fails_leaves_the_state_before_it() {
         let mut connection = Connection::open_in_memory().unwrap();
         let broken = [STEPS[0], STEPS[1], "ALTER TABLE note ADD COLUMN author TEXT; INSERT INTO nowhere VALUES (1)"];
-        assert!(matches!(migrate(&mut connection, &broken), Err(OpenFailure::Failed { .. })));
+        assert!(matches!(migrate(&mut connection, &broken), Err(NotOpened(OpenFailure::Failed { .. }))));
         assert_eq!(state(&connection), (2, vec![("kept".to_owned(), None)]));
         migrate(&mut connection, STEPS).unwrap();
         assert_eq!(state(&connection).0, 3);
@@ -110,7 +111,7 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, STEPS).unwrap();
         let refused = migrate(&mut connection, &STEPS[..1]);
-        assert!(matches!(refused, Err(OpenFailure::NewerSchema { found: 3, known: 1 })), "{refused:?}");
+        assert!(matches!(refused, Err(NotOpened(OpenFailure::NewerSchema { found: 3, known: 1 }))), "{refused:?}");
         assert_eq!(state(&connection).0, 3);
     }
 }

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use crate::config::{OpenError, SqliteStoreBuilder};
 use crate::database::{Access, Database};
-use crate::failure::Failure;
+use crate::failure::{Failure, NotOpened};
 use crate::files::Files;
 use crate::name::StoreName;
 use crate::schema;
@@ -65,7 +65,7 @@ impl SqliteStore {
         let file = path.clone();
         let opening = spawn_blocking(move || Database::open(&file, busy_timeout));
         let opened = opening.await.unwrap_or_else(|error| Err(std::io::Error::from(error).into()));
-        let database = opened.map_err(|source| OpenError { path, source })?;
+        let database = opened.map_err(|NotOpened(source)| OpenError { path, source })?;
         Ok(Self { database: Arc::new(database), name: store })
     }
 
