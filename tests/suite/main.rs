@@ -22,6 +22,7 @@ mod under;
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use bucket::{BucketFixture, Cloud};
 use memory_tool_core::BoxError;
@@ -37,17 +38,17 @@ const CHANGES: &[&str] = &["create.", "str_replace.", "insert.", "delete.", "ren
 fn main() -> Result<ExitCode, BoxError> {
     // So that what is observed is put into words.
     tracing_subscriber::fmt().with_max_level(LevelFilter::DEBUG).with_writer(io::sink).init();
-    let clouds = [
-        ("s3", Cloud::new(S3Server::start)),
-        ("google_cloud_storage", Cloud::new(GcsServer::start)),
-        ("azure", Cloud::new(AzureServer::start)),
-    ];
-    let [(_, s3), ..] = &clouds;
+    let (s3, gcs) = (Cloud::new(S3Server::start), Cloud::new(GcsServer::start));
+    // Azurite collects its garbage when it is ten minutes old, and answers nobody for minutes if much was written to it. So none is
+    // used for long.
+    let clouds = || {
+        [("s3", Arc::clone(&s3)), ("google_cloud_storage", Arc::clone(&gcs)), ("azure", Cloud::new(AzureServer::start))]
+    };
     let mut fixtures = Fixtures::default();
-    for (cloud_name, cloud) in &clouds {
-        fixtures.add(*cloud_name, |name| BucketFixture::new(name, cloud));
+    for (cloud_name, cloud) in clouds() {
+        fixtures.add(cloud_name, |name| BucketFixture::new(name, &cloud));
     }
-    fixtures.add("encrypted::s3", |name| EncryptedFixture::over(BucketFixture::new(name, s3)));
+    fixtures.add("encrypted::s3", |name| EncryptedFixture::over(BucketFixture::new(name, &s3)));
     for policy in Policy::ALL {
         let on = |store| format!("{}::{store}", policy.name());
         fixtures.add(on("in_memory"), |name| Under::new(policy, InMemoryFixture::new(name)));
@@ -56,9 +57,9 @@ fn main() -> Result<ExitCode, BoxError> {
         fixtures.add(on("encrypted_local"), |name| Under::new(policy, EncryptedFixture::over(LocalFixture::new(name))));
         fixtures
             .add(on("encrypted_sqlite"), |name| Under::new(policy, EncryptedFixture::over(SqliteFixture::new(name))));
-        for (cloud_name, cloud) in &clouds {
+        for (cloud_name, cloud) in clouds() {
             let groups = if policy == Policy::All { &[] } else { CHANGES };
-            fixtures.add(on(cloud_name), |name| Under::new(policy, BucketFixture::new(name, cloud)).only(groups));
+            fixtures.add(on(cloud_name), |name| Under::new(policy, BucketFixture::new(name, &cloud)).only(groups));
         }
     }
     // One stack of two, for what neither shows: plain files without that of the access times among them.
