@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, MemoryPath, MemoryTool, Node, Store, ToolResult, ToolUse};
+use memory_tool_core::{Batch, HookedStore, MemoryPath, MemoryTool, Node, Store, ToolResult, ToolUse};
 use serde_json::{Value, json};
 
 use crate::case::Need;
@@ -206,6 +206,7 @@ impl dyn Subject + '_ {
                 _ => Err(Stop::lacks(need, "only the six commands reach the files")),
             },
             Need::Store => self.store().map(drop),
+            Need::Hooks => self.store().and_then(|store| hooked(&*store).map(drop)),
             Need::Sessions => self.another_session().await.map(drop),
             Need::Processes => self.program().map(drop),
             Need::PlainFiles => self.plain_files().map(drop),
@@ -232,6 +233,11 @@ async fn put_plain_file(directory: PathBuf, path: &MemoryPath, content: Vec<u8>)
         Ok(Err(error)) => Err(Failure::new(format!("{path} cannot be put there: {error}")).into()),
         Err(error) => Err(Failure::new(format!("{path} cannot be put there: {error}")).into()),
     }
+}
+
+/// The store as one that calls hooks.
+pub(crate) fn hooked(store: &dyn Store) -> Result<&dyn HookedStore, Stop> {
+    store.hooked().ok_or_else(|| Stop::lacks(Need::Hooks, "the backend calls no hooks around batches"))
 }
 
 pub(crate) fn sorted_lines(mut paths: Vec<MemoryPath>) -> String {

@@ -9,6 +9,7 @@ mod directory_view;
 mod echo;
 mod engine;
 mod error;
+mod hook;
 mod in_memory;
 mod input;
 mod path;
@@ -28,6 +29,7 @@ pub use context_editing::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Co
 pub use definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
 pub use engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
 pub use error::{BoxError, Error, FailureKind, InputError, StoreError};
+pub use hook::{BatchHook, HookedStore, NoHook};
 pub use in_memory::InMemoryStore;
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply, Snippet, ViewCut};

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 
 use crate::capacity::{Capacity, Usage};
 use crate::error::{FailureKind, StoreError};
+use crate::hook::HookedStore;
 use crate::path::MemoryPath;
 
 /// How often what is at a path may be another thing at each look before that is an error.
@@ -207,6 +208,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// that does not hold;
     /// [`StoreError::SymbolicLink`], [`StoreError::NotARegularFile`] (`[P4]`); [`StoreError::Failure`].
     async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
+
+    /// This store as one that calls hooks around its batches.
+    ///
+    /// # Behavior
+    /// 1. What is provided is `None`: a store that works on a network, or over another store, calls none.
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
+    }
 }
 
 macro_rules! forward_store {
@@ -236,6 +245,10 @@ macro_rules! forward_store {
 
             async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
                 (**self).apply(batch).await
+            }
+
+            fn hooked(&self) -> Option<&dyn HookedStore> {
+                (**self).hooked()
             }
         }
     };

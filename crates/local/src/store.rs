@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Expected, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, BatchHook, Expected, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
+};
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::spawn_blocking;
 
@@ -133,6 +135,17 @@ impl Store for LocalStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.apply_hooked(batch, Box::new(NoHook)).await
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl HookedStore for LocalStore {
+    async fn apply_hooked(&self, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
         let deadline = self.files.deadline();
         let turn = Arc::clone(&self.turns.order).write_owned().await;
         let files = Arc::clone(&self.files);
@@ -141,7 +154,8 @@ impl Store for LocalStore {
             let _turn = turn;
             let _lock = files.lock(Mode::Exclusive, deadline)?;
             let mut tallies = files.tallies();
-            Transaction::begin(&files.layout)?.apply(&batch, &mut tallies)
+            let transaction = Transaction::begin(&files.layout)?;
+            hook.around(|| transaction.apply(&batch, &mut tallies))
         });
         applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Expected, FileEntry, MemoryPath, Node, Store, StoreError};
-use rusqlite::{Connection, TransactionBehavior};
+use memory_tool_core::{
+    Batch, BatchHook, Expected, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
+};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::task::spawn_blocking;
 
 use crate::config::{OpenError, SqliteStoreBuilder};
@@ -142,16 +144,39 @@ impl Store for SqliteStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.run("applying a batch", Access::Write, |connection, store| apply(connection, store, batch)).await
+        self.apply_hooked(batch, Box::new(NoHook)).await
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        Some(self)
     }
 }
 
+#[async_trait]
+impl HookedStore for SqliteStore {
+    async fn apply_hooked(&self, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
+        self.run(APPLYING, Access::Write, |connection, store| apply(connection, store, batch, hook)).await
+    }
+}
+
+const APPLYING: &str = "applying a batch";
+
 const CHECKING: &str = "checking what a batch requires";
 
-/// Applies the batch in one transaction, which is undone where this returns before its end.
-fn apply(connection: &mut Connection, store: &StoreName, batch: Batch) -> Result<(), Failure> {
+/// Applies the batch in one transaction.
+fn apply(
+    connection: &mut Connection,
+    store: &StoreName,
+    batch: Batch,
+    hook: Box<dyn BatchHook>,
+) -> Result<(), Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     schema::refuse_newer(&transaction)?;
+    Ok(hook.around(|| commit(transaction, store, batch).map_err(|failure| failure.during(APPLYING)))?)
+}
+
+/// Makes the changes and commits the transaction, which is undone where this returns before its end.
+fn commit(transaction: Transaction<'_>, store: &StoreName, batch: Batch) -> Result<(), Failure> {
     let files = Files { connection: &transaction, store };
     batch.check_preconditions(
         |path| files.read_version(path).map_err(|failure| failure.during(CHECKING)),

@@ -44,14 +44,16 @@ pub(crate) const CASES: &[CodeCase] = &[
 ];
 
 /// Lets the future run for a while, from no time at all to about a millisecond, and drops it.
-async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
     let course = Duration::from_micros(20) * round;
     timeout(course, future).await.ok()
 }
 
 /// Waits until the store is in one of the states that it may be in: what was dropped may still be on its way when one looks,
 /// and land between one look and the next.
-async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(is_whole: impl Fn() -> F) -> Result<(), Stop> {
+pub(crate) async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(
+    is_whole: impl Fn() -> F,
+) -> Result<(), Stop> {
     for _ in 0..40 {
         if is_whole().await? {
             return Ok(());

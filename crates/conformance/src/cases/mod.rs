@@ -14,6 +14,7 @@ mod bytes;
 mod cancellation;
 mod capacity;
 mod disk;
+mod hooks;
 mod interruption;
 mod place;
 mod plain_files;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
         disk::CASES,
         cancellation::CASES,
         store::CASES,
+        hooks::CASES,
         capacity::CASES,
         tool::CASES,
         scopes::CASES,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Capacity, CapacityMeasure, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store,
-    StoreError, StoredFile, Usage, Version, read_then_check,
+    Batch, BatchHook, Capacity, CapacityMeasure, Change, Expected, FailureKind, FileEntry, Found, HookedStore,
+    MemoryPath, Node, Store, StoreError, StoredFile, Usage, Version, read_then_check,
 };
 use tokio::time::sleep;
 
@@ -20,9 +20,11 @@ const LOOKS: usize = 1_000;
 
 faults! {
     "absence-means-no-file" AbsenceMeansNoFile,
+    "applies-what-a-hook-refuses" AppliesWhatAHookRefuses,
     "applies-one-change" AppliesOneChange,
     "apply-stops-half-way" ApplyStopsHalfWay,
     "caches-reads" CachesReads,
+    "calls-hooks-apart" CallsHooksApart,
     "changes-come-first" ChangesComeFirst,
     "checks-then-acts" ChecksThenActs,
     "checks-then-reads" ChecksThenReads,
@@ -358,6 +360,15 @@ impl MapStore {
         Ok(())
     }
 
+    /// Applies all of it at once, or none.
+    fn apply_whole(&self, batch: Batch) -> Result<(), StoreError> {
+        let mut files = self.files();
+        let mut changed = files.clone();
+        self.apply_to(&mut changed, batch)?;
+        *files = changed;
+        Ok(())
+    }
+
     fn apply_to(&self, files: &mut Files, batch: Batch) -> Result<(), StoreError> {
         if !self.has(Fault::ChangesComeFirst) {
             self.check(files, &batch)?;
@@ -437,6 +448,10 @@ impl Store for MapStore {
         Ok(entries.take(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX }).collect())
     }
 
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        Some(self)
+    }
+
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
         match self.fault {
@@ -461,15 +476,38 @@ impl Store for MapStore {
                 *self.files() = changed;
                 Ok(())
             }
-            _ => {
-                let mut files = self.files();
-                let mut changed = files.clone();
-                self.apply_to(&mut changed, batch)?;
-                *files = changed; // all of it at once, or none
-                Ok(())
-            }
+            _ => self.apply_whole(batch),
         }
     }
+}
+
+#[async_trait]
+impl HookedStore for MapStore {
+    async fn apply_hooked(&self, batch: Batch, mut hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
+        self.cache.lock().unwrap().clear();
+        match self.fault {
+            Some(Fault::AppliesWhatAHookRefuses) => {
+                let refusal = hook.before();
+                let result = self.apply_whole(batch);
+                hook.after(&result);
+                refusal.and(result)
+            }
+            Some(Fault::CallsHooksApart) => {
+                hook.before()?;
+                sleep(WINDOW * if is_even(&batch) { 2 } else { 1 }).await; // so that another order comes of it
+                let result = self.apply_whole(batch);
+                hook.after(&result);
+                result
+            }
+            _ => hook.around(|| self.apply_whole(batch)),
+        }
+    }
+}
+
+/// Whether the batch writes an even number.
+fn is_even(batch: &Batch) -> bool {
+    let is_even = |content: &Vec<u8>| content.last().is_some_and(|digit| digit % 2 == 0);
+    batch.changes().iter().any(|change| matches!(change, Change::Write { content, .. } if is_even(content)))
 }
 
 fn without_capacities(batch: Batch) -> Batch {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError, read_then_check,
+    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, read_then_check,
 };
 
 use super::access_times::AccessTimes;
@@ -363,6 +363,10 @@ impl<S: Store> Store for ExpiringStore<S> {
             }
         }
         self.apply_by_table(batch, now).await
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }
 

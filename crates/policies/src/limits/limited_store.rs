@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Capacity, CapacityMeasure, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError,
+    Batch, Capacity, CapacityMeasure, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store,
+    StoreError,
 };
 
 use super::policy::Limits;
@@ -92,6 +93,10 @@ impl<S: Store> Store for LimitedStore<S> {
         }
         let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
         self.inner.apply(batch).await.map_err(|error| if is_of(&capacity, &error) { refusal(error) } else { error })
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }
 

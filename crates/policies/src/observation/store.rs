@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError};
 use tracing::debug_span;
 use tracing::field::{Empty, display};
 
@@ -67,5 +67,9 @@ impl<S: Store> Store for ObservedStore<S> {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.observe("apply", None, self.inner.apply(batch)).await
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }

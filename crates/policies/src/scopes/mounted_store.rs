@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError, read_then_check,
+    Batch, Change, Expected, FailureKind, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError,
+    read_then_check,
 };
 
 use super::read_only_store;
@@ -292,6 +293,10 @@ impl Store for MountedStore {
                 Err(unmet)
             }
         }
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }
 

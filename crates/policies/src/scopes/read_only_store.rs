@@ -1,7 +1,7 @@
 //! [`ReadOnlyStore`]: a store that nobody changes.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError};
 
 /// A store that can be read and listed, while every change is [refused](StoreError::Refused) with a reason that the model
 /// reads. Whoever holds the inner store itself goes on changing it.
@@ -59,6 +59,10 @@ impl<S: Store> Store for ReadOnlyStore<S> {
                 Err(refusal(path, &MemoryPath::root()))
             }
         }
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }
 

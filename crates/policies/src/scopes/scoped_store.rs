@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError, read_then_check,
+    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, read_then_check,
 };
 
 use super::relocation::{Precondition, Relocated, cut_at_root};
@@ -103,5 +103,9 @@ impl<S: Store> Store for ScopedStore<S> {
             return Err(unmet);
         }
         self.apply_parts(preconditions, changes).await
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }

@@ -1,7 +1,9 @@
 //! [`ScreenedStore`]: a store that lets in what a screen accepts.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, Expected, FileEntry, Found, MemoryPath, Node, Store, StoreError, Version};
+use memory_tool_core::{
+    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, Version,
+};
 
 use crate::screening::screen::{Refusal, Screen, Verdict};
 
@@ -147,6 +149,10 @@ impl<S: Store, C: Screen> Store for ScreenedStore<S, C> {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.inner.apply(self.screen(batch).await?).await
+    }
+
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
     }
 }
 
