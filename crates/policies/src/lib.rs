@@ -13,7 +13,7 @@ mod screening;
 
 pub use audit::{
     Actor, ActorError, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditTrail,
-    AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
+    AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, BlockingAuditLog, JsonLinesLog,
     JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
 };
 #[cfg(feature = "conformance")]

@@ -5,19 +5,21 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use futures::future::{join, poll_fn};
+use futures::future::{join, join_all, poll_fn};
 use memory_tool_core::{
     Batch, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
     Version,
 };
+use memory_tool_local::LocalStore;
 use memory_tool_policies::{
     Actor, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile,
-    AuditedState, AuditedStore, AuditedTool, JsonLinesLog, MAX_LISTED_FILES, StoreLog,
+    AuditedState, AuditedStore, AuditedTool, BlockingAuditLog, JsonLinesLog, MAX_LISTED_FILES, StoreLog,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -45,6 +47,8 @@ struct Kept {
     records: Arc<Mutex<Vec<AuditRecord>>>,
     fails_at: Option<usize>,
     appended: Arc<AtomicUsize>,
+    /// Whether it is one that appends on the thread of the caller.
+    appends_in_place: bool,
 }
 
 impl Kept {
@@ -78,15 +82,25 @@ impl Kept {
 #[async_trait]
 impl AuditLog for Kept {
     async fn append(&self, record: &AuditRecord) -> Result<(), AuditError> {
+        self.append_blocking(record)
+    }
+
+    fn append_without_waiting(&self, record: &AuditRecord) {
+        self.keep(record);
+    }
+
+    fn blocking(&self) -> Option<Arc<dyn BlockingAuditLog>> {
+        self.appends_in_place.then(|| Arc::new(self.clone()) as Arc<dyn BlockingAuditLog>)
+    }
+}
+
+impl BlockingAuditLog for Kept {
+    fn append_blocking(&self, record: &AuditRecord) -> Result<(), AuditError> {
         if self.fails_at == Some(self.appended.fetch_add(1, Ordering::Relaxed)) {
             return Err(AuditError::new("appending a record", "the disk /dev/sdb7 is gone"));
         }
         self.keep(record);
         Ok(())
-    }
-
-    fn append_without_waiting(&self, record: &AuditRecord) {
-        self.keep(record);
     }
 }
 
@@ -469,6 +483,91 @@ fn a_change_that_nobody_waits_for_is_recorded_as_dropped() {
 
 fn outcome(outcome: AuditOutcome) -> AuditEvent {
     serde_json::from_value(json!({"event": "outcome", "outcome": outcome})).unwrap()
+}
+
+/// An audited store on the disk, by a session of its own.
+async fn session(directory: &Path, log: impl AuditLog) -> AuditedStore<LocalStore> {
+    AuditedStore::new(LocalStore::open(directory.join("store")).await.unwrap(), log, actor("the service"))
+}
+
+#[test]
+fn over_a_store_that_calls_hooks_the_log_has_the_order_of_the_changes() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("audit.jsonl");
+        let mut sessions = Vec::new();
+        for _ in 0..3 {
+            sessions.push(session(directory.path(), JsonLinesLog::open(&file).await.unwrap()).await);
+        }
+        let writes = (0..90).map(|number: usize| {
+            let session = &sessions[number % 3];
+            async move { write(session, "/memories/a", &number.to_string()).await.unwrap() }
+        });
+        join_all(writes).await;
+        let trail = JsonLinesLog::read(&file, &AuditFilter::new()).await.unwrap();
+        let files = contents(&sessions[0]).await;
+        let held = files.into_iter().map(|(path, _, content)| (path, AuditedFile::of(&content))).collect();
+        assert_eq!((trail.records.len(), trail.skipped), (180, 0));
+        assert!(trail.records.chunks(2).all(|pair| pair[0].id == pair[1].id), "each with its outcome");
+        assert_eq!(replay_writes(&trail.records), held);
+    });
+}
+
+/// What the files hold by the last intent of each.
+fn replay_writes(records: &[AuditRecord]) -> BTreeMap<MemoryPath, AuditedFile> {
+    let changes = records.iter().filter_map(|record| match &record.event {
+        AuditEvent::Intent { changes } => Some(changes),
+        _ => None,
+    });
+    let writes = changes.flatten().filter_map(|change| match change {
+        AuditedChange::Write { path, after, .. } => Some((path.clone(), after.clone())),
+        _ => None,
+    });
+    writes.collect()
+}
+
+#[test]
+fn a_change_that_a_hook_records_has_its_outcome_also_where_nobody_waits_for_it() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("audit.jsonl");
+        let store = Arc::new(session(directory.path(), JsonLinesLog::open(&file).await.unwrap()).await);
+        for number in 0..60 {
+            let path = format!("/memories/{number}");
+            let _ = tokio::time::timeout(Duration::from_micros(20 * number), write(&*store, &path, TEA)).await;
+        }
+        write(&*store, "/memories/last", TEA).await.unwrap();
+        let trail = JsonLinesLog::read(&file, &AuditFilter::new()).await.unwrap();
+        let outcomes = trail.records.iter().filter(|record| record.event == outcome(AuditOutcome::Done)).count();
+        assert_eq!(trail.records.len(), 2 * outcomes);
+        assert_eq!(contents(&*store).await.len(), outcomes);
+    });
+}
+
+#[test]
+fn what_a_hook_cannot_record_is_not_done_and_an_outcome_that_it_cannot_is_told() {
+    let told = Told::default();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(told.clone()).finish();
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let log = Kept { appends_in_place: true, ..Kept::failing_at(2) };
+        let store = session(directory.path(), log.clone()).await;
+        write(&store, "/memories/a", TEA).await.unwrap();
+        let error = write(&store, "/memories/a", COFFEE).await.unwrap_err();
+        assert_eq!(error.to_string(), "recording in the audit log failed");
+        assert_eq!(log.records().len(), 2);
+        assert_eq!(contents(&store).await, [(path("/memories/a"), 13, TEA.into())]);
+
+        // Within the threads of the store, which have no subscriber of this one's.
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        let log = Kept { appends_in_place: true, ..Kept::failing_at(1) };
+        let store = session(directory.path(), log.clone()).await;
+        write(&store, "/memories/a", COFFEE).await.unwrap();
+        assert_eq!(contents(&store).await, [(path("/memories/a"), 16, COFFEE.into())]);
+        let told = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
+        let told = told.lines().filter(|event| event.contains(&log.records()[0].id)).collect::<Vec<_>>();
+        assert!(told.len() == 1 && told[0].contains("ERROR") && !told[0].contains("/memories"), "{told:?}");
+    });
 }
 
 #[test]

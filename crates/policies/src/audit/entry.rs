@@ -1,11 +1,13 @@
-//! [`Entry`]: the records of one batch, from the intent to the outcome.
+//! [`Entry`] and [`EntryHook`]: the records of one batch, from the intent to the outcome.
 
-use memory_tool_core::{FailureKind, StoreError};
+use std::sync::Arc;
+
+use memory_tool_core::{BatchHook, FailureKind, StoreError};
 
 use crate::audit::actor::Actor;
 use crate::audit::command::CommandUnderWay;
 use crate::audit::id::random_id;
-use crate::audit::log::{AuditError, AuditLog};
+use crate::audit::log::{AuditError, AuditLog, BlockingAuditLog};
 use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, recorded};
 use crate::audit::time;
 use crate::observation::{Outcome, outcome_of_operation};
@@ -50,6 +52,16 @@ impl Head {
         let Self { id, actor, command, command_id } = self.clone();
         AuditRecord { format: FORMAT, id, time: time::now(), actor, command, command_id, event }
     }
+
+    fn outcome_of(&self, result: &Result<(), StoreError>) -> AuditRecord {
+        let is_unknown = matches!(result, Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }));
+        self.outcome(outcome_of_operation(result), is_unknown)
+    }
+
+    fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
+        let (outcome, error) = recorded(outcome, is_unknown);
+        self.record(AuditEvent::Outcome { outcome, error })
+    }
 }
 
 /// A batch that is being recorded. Dropped before its end, it hands over that.
@@ -75,25 +87,51 @@ impl<'a> Entry<'a> {
     /// Records what came of it. What was done is done, so the operator alone learns of a log that fails here.
     pub(super) async fn end(mut self, result: &Result<(), StoreError>) {
         self.has_ended = true;
-        let is_unknown = matches!(result, Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }));
-        let record = self.outcome(outcome_of_operation(result), is_unknown);
+        let record = self.head.outcome_of(result);
         if let Err(error) = self.log.append(&record).await {
             tell_of_missing(&record, &error);
         }
-    }
-
-    fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
-        let (outcome, error) = recorded(outcome, is_unknown);
-        self.head.record(AuditEvent::Outcome { outcome, error })
     }
 }
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.log.append_without_waiting(&self.outcome(Outcome::Dropped, false));
+            self.log.append_without_waiting(&self.head.outcome(Outcome::Dropped, false));
         }
     }
+}
+
+/// A batch that is recorded within the store that applies it.
+pub(super) struct EntryHook {
+    log: Arc<dyn BlockingAuditLog>,
+    head: Head,
+    changes: Vec<AuditedChange>,
+}
+
+impl EntryHook {
+    pub(super) fn new(log: Arc<dyn BlockingAuditLog>, head: Head, changes: Vec<AuditedChange>) -> Self {
+        Self { log, head, changes }
+    }
+}
+
+impl BatchHook for EntryHook {
+    fn before(&mut self) -> Result<(), StoreError> {
+        let changes = std::mem::take(&mut self.changes);
+        self.log.append_blocking(&self.head.record(AuditEvent::Intent { changes })).map_err(unrecorded)
+    }
+
+    fn after(self: Box<Self>, result: &Result<(), StoreError>) {
+        let record = self.head.outcome_of(result);
+        if let Err(error) = self.log.append_blocking(&record) {
+            tell_of_missing(&record, &error);
+        }
+    }
+}
+
+/// What is not recorded is not done.
+pub(super) fn unrecorded(error: AuditError) -> StoreError {
+    StoreError::failure(FailureKind::Other, "recording in the audit log", error)
 }
 
 /// Tells the operator that a record is not in the log, without the paths in it.

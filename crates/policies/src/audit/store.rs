@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError, Version,
+    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, Version,
 };
 
 use crate::audit::actor::Actor;
 use crate::audit::command::CommandUnderWay;
-use crate::audit::entry::{Entry, Head};
-use crate::audit::log::{AuditError, AuditLog};
+use crate::audit::entry::{Entry, EntryHook, Head, unrecorded};
+use crate::audit::log::AuditLog;
 use crate::audit::record::{AuditedChange, AuditedEntry, AuditedFile, AuditedState, MAX_LISTED_FILES};
 
 /// How many files that were read for an edit are remembered by their digests. Each edit reads and writes back one.
@@ -26,16 +26,20 @@ const MAX_REMEMBERED: usize = 16;
 /// # Behavior
 /// 1. A batch that changes something is recorded as an intent before it is handed on, and its outcome afterwards. A batch without
 ///    changes is not recorded.
-/// 2. Where the intent cannot be appended, the batch is not handed on: [`StoreError::Failure`] with [`AuditError`] as its source.
+/// 2. Where the intent cannot be appended, the batch is not handed on: [`StoreError::Failure`] with [`AuditError`](crate::AuditError) as its
+///    source.
 /// 3. Where the outcome cannot be appended, the batch has the outcome that it has, and an event of [`tracing`] at the level `ERROR` says
 ///    that the record is missing.
 /// 4. The batch is handed on as it is.
 /// 5. The digest before a write is that of the version that the batch requires. Where it requires none, as for a removal or a rename,
-///    it is that of what was there when the intent was made: somebody else's change may come in between, and is then recorded between
-///    the intent and its outcome.
+///    it is that of what was there when the batch came: somebody else's change may come in between, and is then recorded before the
+///    outcome.
 /// 6. What cannot be read is recorded as unknown, and does not keep the batch from being applied: a damaged file can be removed.
 /// 7. A batch outside of any command of an [`AuditedTool`](crate::AuditedTool) is of the store's own actor, and its command is `apply`.
-/// 8. A batch that is dropped half-way has the outcome `dropped` or none.
+/// 8. Where the store calls [hooks](Store::hooked) and the log [appends on the thread of the caller](AuditLog::blocking), both records
+///    are made within the store's lock: the intents have the order of the changes, a batch that is dropped half-way has the outcome that
+///    it has, and one that never has its turn has no records.
+/// 9. Elsewhere a batch that is dropped half-way has the outcome `dropped` or none.
 #[derive(Clone, Debug)]
 pub struct AuditedStore<S> {
     inner: S,
@@ -72,13 +76,12 @@ impl<S: Store> AuditedStore<S> {
         &self.inner
     }
 
-    async fn begin(&self, batch: &Batch) -> Result<Entry<'_>, AuditError> {
-        let head = Head::of_batch(&self.actor)?;
+    async fn describe_changes(&self, batch: &Batch) -> Vec<AuditedChange> {
         let mut changes = Vec::with_capacity(batch.changes().len());
         for change in batch.changes() {
             changes.push(self.describe(batch, change).await);
         }
-        Entry::begin(&self.log, head, changes).await
+        changes
     }
 
     async fn describe(&self, batch: &Batch, change: &Change) -> AuditedChange {
@@ -199,14 +202,18 @@ impl<S: Store> Store for AuditedStore<S> {
         if batch.changes().is_empty() {
             return self.inner.apply(batch).await;
         }
-        let entry = self.begin(&batch).await.map_err(unrecorded)?;
+        let head = Head::of_batch(&self.actor).map_err(unrecorded)?;
+        let changes = self.describe_changes(&batch).await;
+        if let (Some(store), Some(log)) = (self.inner.hooked(), self.log.blocking()) {
+            return store.apply_hooked(batch, Box::new(EntryHook::new(log, head, changes))).await;
+        }
+        let entry = Entry::begin(&self.log, head, changes).await.map_err(unrecorded)?;
         let result = self.inner.apply(batch).await;
         entry.end(&result).await;
         result
     }
-}
 
-/// What is not recorded is not done.
-pub(super) fn unrecorded(error: AuditError) -> StoreError {
-    StoreError::failure(FailureKind::Other, "recording in the audit log", error)
+    fn hooked(&self) -> Option<&dyn HookedStore> {
+        None
+    }
 }

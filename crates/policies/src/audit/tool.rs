@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use crate::audit::actor::Actor;
 use crate::audit::command::CommandUnderWay;
-use crate::audit::entry::{Head, tell_of_missing};
+use crate::audit::entry::{Head, tell_of_missing, unrecorded};
 use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, recorded};
-use crate::audit::store::unrecorded;
 use crate::observation::outcome_of_command;
 
 /// A tool over a tool that says who and which command for what [`AuditedStore`](crate::AuditedStore)s beneath it record. How, [the page
