@@ -21,13 +21,16 @@ const GOOD_FOR: Duration = Duration::from_secs(60);
 /// How many directories are kept. A store has one or, with a limit for each tenant, one for each of them.
 const MOST_DIRECTORIES: usize = 1_000;
 
-/// What this process counted, for as long as no other changes the store.
+/// What was counted here, for as long as nobody else changes the store.
 ///
-/// Whoever is about to change it leaves a stamp of its own first, while it holds the lock. So where the stamp is the one that was left
-/// here, no other process has made a change since, or a part of one.
+/// Whoever is about to change it leaves a stamp of its own first, while it holds the lock, unless that is there already. So where the
+/// stamp is the one that was left here, nobody else has made a change since, or a part of one.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
+    /// The own stamp, once it was left.
     stamp: Option<Vec<u8>>,
+    /// Whether it was found there in this transaction.
+    is_there: bool,
     by_directory: BTreeMap<MemoryPath, Tally>,
 }
 
@@ -40,11 +43,12 @@ struct Tally {
 impl Tallies {
     /// Forgets what may not be true any more. Comes first in each transaction.
     pub(crate) fn refresh(&mut self, private: &Dir) {
+        self.is_there = false;
         if self.by_directory.is_empty() {
             return;
         }
-        let stamp = disk::read_file(private, STAMP).ok();
-        if stamp.is_none() || stamp != self.stamp {
+        self.is_there = self.stamp.is_some() && disk::read_file(private, STAMP).ok() == self.stamp;
+        if !self.is_there {
             self.forget();
         }
         self.by_directory.retain(|_, tally| tally.counted.elapsed() < GOOD_FOR);
@@ -73,16 +77,28 @@ impl Tallies {
         for change in changes {
             self.count(tree, change)?;
         }
-        let stamp = disk::temporary_name().into_bytes();
-        match leave_stamp(private, &stamp, self.by_directory.is_empty()) {
-            Ok(()) => self.stamp = Some(stamp),
-            // Without a stamp nobody trusts a tally.
-            Err(error) => {
-                self.forget();
-                remove_stamp(private).map_err(|_| failed("noting a change", error))?;
-            }
+        // Without a stamp nobody trusts a tally.
+        self.leave_stamp(private).or_else(|error| {
+            self.forget();
+            remove_stamp(private).map_err(|_| failed("noting a change", error))
+        })
+    }
+
+    /// Leaves the own stamp where it is needed for a tally, or for those of somebody who left one.
+    fn leave_stamp(&mut self, private: &Dir) -> io::Result<()> {
+        if self.is_there {
+            return Ok(());
         }
-        Ok(())
+        let found = match disk::read_file(private, STAMP) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if found.is_none() && self.by_directory.is_empty() || found.is_some() && found == self.stamp {
+            return Ok(());
+        }
+        let stamp = self.stamp.get_or_insert_with(|| disk::temporary_name().into_bytes());
+        disk::open_lock_file(private, STAMP)?.write_all(stamp)
     }
 
     fn count(&mut self, tree: &Tree, change: &Change) -> Result<(), StoreError> {
@@ -120,14 +136,6 @@ impl Tallies {
             tally.usage = Usage::new(files, bytes, before.depth.max(comes.depth));
         }
     }
-}
-
-/// Leaves a stamp where there is one already, or where it is needed for a tally.
-fn leave_stamp(private: &Dir, stamp: &[u8], only_over_another: bool) -> io::Result<()> {
-    if only_over_another && disk::metadata(private, STAMP)?.is_none() {
-        return Ok(());
-    }
-    disk::open_lock_file(private, STAMP)?.write_all(stamp)
 }
 
 fn remove_stamp(private: &Dir) -> io::Result<()> {

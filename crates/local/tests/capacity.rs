@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::time::Duration;
 
 use memory_tool_core::{Batch, Capacity, Expected, MemoryPath, Store, StoreError};
 use memory_tool_local::LocalStore;
@@ -75,8 +76,24 @@ async fn a_stamp_is_left_only_where_somebody_counts() {
     assert!(!stamp.exists());
     assert!(fits(&store, write("/memories/b")).await);
     let first = fs::read(&stamp).unwrap();
-    store.apply(write("/memories/a")).await.unwrap();
+    let other = LocalStore::open(directory.path()).await.unwrap();
+    other.apply(write("/memories/a")).await.unwrap();
     assert_ne!(fs::read(&stamp).unwrap(), first);
+}
+
+/// It would be a write with each change that says nothing new.
+#[tokio::test]
+async fn a_stamp_is_not_left_anew_where_nobody_else_has_left_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let stamp = directory.path().join(".memory-tool/stamp");
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    assert!(fits(&store, write("/memories/a")).await);
+    let left = stamp.metadata().unwrap().modified().unwrap() - Duration::from_secs(1);
+    fs::File::options().write(true).open(&stamp).unwrap().set_modified(left).unwrap();
+    assert!(fits(&store, write("/memories/b")).await);
+    store.apply(write("/memories/a")).await.unwrap();
+    assert_eq!(stamp.metadata().unwrap().modified().unwrap(), left);
+    assert!(!fits(&store, write("/memories/c")).await);
 }
 
 /// Others would go on with what they counted before it.
