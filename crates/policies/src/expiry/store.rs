@@ -5,12 +5,15 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, read_then_check,
+    Batch, Change, Expected, FailureKind, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError,
+    read_then_check,
 };
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, Rules, Standing, Use};
-use super::table::{Basis, Known, Table, is_reserved, named_paths, refuse_reserved, without_access_times};
+use super::table::{
+    Basis, Known, Table, changed_paths, is_reserved, named_paths, refuse_reserved, without_access_times,
+};
 use crate::observation::name_of_store_error;
 
 /// How often an operation starts over because others changed the access times in between. Each time, the change of somebody
@@ -52,7 +55,8 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///    way, and a directory with nothing else in it is gone. In between it may be either.
 /// 2. To list a directory is no use of the files in it; to rename it is. A file of which no time is recorded is as if it were
 ///    used when it is first seen, be it in a listing or in a sweep. So a memory with files in it can be put under this policy.
-/// 3. What is expired still takes room, until a [sweep](Self::sweep), or a batch that it would stand in the way of, removes it.
+/// 3. What is expired still takes room, until a [sweep](Self::sweep), or a batch that it would stand in the way of, removes it. A file
+///    that cannot be read, as it is damaged, takes it until a batch changes its path or a directory above it.
 /// 4. [Pinned](ExpiringStoreBuilder::pin) files never expire.
 /// 5. `/memories/.access-times` is reserved, in upper and lower case. It is neither read nor listed, and a batch that names it, or a path beneath it, is
 ///    [refused](StoreError::Refused).
@@ -203,14 +207,16 @@ impl<S: Store> ExpiringStore<S> {
 
     /// Applies a batch by the access times that are stored.
     async fn apply_by_table(&self, batch: Batch, now: u64) -> Result<(), StoreError> {
+        let mut kept = BTreeSet::new();
         for _ in 0..MAX_ATTEMPTS {
             let known = self.table.stored().await?;
             let Basis::Stored(required) = &known.basis else {
                 return self.inner().apply(batch).await;
             };
-            let in_the_way = self.in_the_way(&known.times, &batch, now);
+            let mut in_the_way = self.in_the_way(&known.times, &batch, now);
+            in_the_way.retain(|path| !kept.contains(path));
             if !in_the_way.is_empty() {
-                self.clear_away(&known.times, required, in_the_way).await?;
+                kept.append(&mut self.clear_away(&known.times, required, in_the_way, &batch).await?);
                 continue;
             }
             let times = self.times_after(&known.times, &batch, now);
@@ -232,22 +238,37 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Removes expired files. Nobody sees that, so a batch that needs the room may follow by itself. Where somebody else was
-    /// faster, nothing is done.
+    /// faster, nothing is done. Gives those that cannot be read and are to be kept, as a batch that changes others needs no more of
+    /// their room than a sweep does.
     async fn clear_away(
         &self,
         times: &AccessTimes,
         required: &Expected,
         expired: BTreeSet<MemoryPath>,
-    ) -> Result<(), StoreError> {
-        let (mut batch, mut times) = (Batch::new(), times.clone());
+        needed_by: &Batch,
+    ) -> Result<BTreeSet<MemoryPath>, StoreError> {
+        let (mut batch, mut times, mut kept) = (Batch::new(), times.clone(), BTreeSet::new());
         for path in expired.into_iter().take(MAX_REMOVED_AT_ONCE) {
-            if let Some(removing) = self.removing(batch.clone(), &path).await? {
-                batch = removing;
+            match self.removing(batch.clone(), &path).await {
+                Ok(Some(removing)) => batch = removing,
+                Ok(None) => {}
+                // Whoever used it since has changed the access times that are required.
+                Err(error)
+                    if cannot_be_read(&error) && changed_paths(needed_by).any(|changed| changed.overlaps(&path)) =>
+                {
+                    batch = batch.remove(path.clone())?;
+                }
+                Err(error) if cannot_be_read(&error) => {
+                    tell_of_kept(&error);
+                    kept.insert(path);
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
             times.remove(&path);
         }
         match self.table.commit(required, batch, Some(times)).await {
-            Ok(_) | Err(StoreError::VersionMismatch { .. }) => Ok(()),
+            Ok(_) | Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => Ok(kept),
             Err(error) => Err(error),
         }
     }
@@ -295,6 +316,17 @@ impl<S: Store> ExpiringStore<S> {
             }
         }
     }
+}
+
+/// Whether it is the file that fails, and will fail the next time too.
+fn cannot_be_read(error: &StoreError) -> bool {
+    matches!(error, StoreError::Failure { kind: FailureKind::Damaged | FailureKind::AccessDenied, .. })
+}
+
+/// Tells the operator of an expired file that cannot be read.
+pub(super) fn tell_of_kept(error: &StoreError) {
+    let error = name_of_store_error(error);
+    tracing::warn!(error, "an expired file cannot be read, and is kept");
 }
 
 #[async_trait]

@@ -7,9 +7,8 @@ use memory_tool_core::{Batch, Expected, FailureKind, FileEntry, MemoryPath, Stor
 
 use super::access_times::AccessTimes;
 use super::rules::{Standing, Use};
-use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE};
+use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, tell_of_kept};
 use super::table::{Basis, Known, is_reserved};
-use crate::observation::name_of_store_error;
 
 /// An expired file that is not removed yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -142,8 +141,7 @@ impl<S: Store> ExpiringStore<S> {
                     removed.push(path);
                 }
                 Err(error) => {
-                    let error = name_of_store_error(&error);
-                    tracing::warn!(error, "an expired file cannot be read, and is kept");
+                    tell_of_kept(&error);
                     kept.insert(path);
                 }
             }

@@ -37,11 +37,16 @@ pub(super) fn refuse_reserved(batch: &Batch) -> Result<(), StoreError> {
 
 /// Every path that the batch requires something of, or changes.
 pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
+    batch.preconditions().iter().map(|(path, _)| path).chain(changed_paths(batch))
+}
+
+/// The paths that a batch changes.
+pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
     let changed = batch.changes().iter().flat_map(|change| match change {
         Change::Write { path, .. } | Change::Remove { path } => [Some(path), None],
         Change::Rename { from, to } => [Some(from), Some(to)],
     });
-    batch.preconditions().iter().map(|(path, _)| path).chain(changed.flatten())
+    changed.flatten()
 }
 
 /// What is known of the access times.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Expected, Store, Version};
-use memory_tool_policies::ReadOnlyStore;
+use memory_tool_core::{Batch, Engine, Expected, MemoryTool, Store, Version};
+use memory_tool_policies::{LimitedStore, Limits, ReadOnlyStore};
 use serde_json::json;
 
 use crate::harness::{
@@ -151,4 +151,36 @@ async fn an_expired_file_that_cannot_be_read_does_not_hold_up_a_sweep() {
     assert_eq!((swept.removed, swept.kept), (vec![path("/memories/b")], 1));
     assert_eq!(listed(tool.store()).await, [""; 0]);
     assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
+}
+
+#[tokio::test]
+async fn an_expired_file_that_is_damaged_is_in_nobodys_way() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let store = clock.builder(Arc::clone(&probe)).build().unwrap();
+    let limited = Engine::new(LimitedStore::new(store, Limits::default()));
+    let call = async |input| limited.call(input).await.map(|reply| reply.to_string());
+    let create = |path: &str| json!({"command": "create", "path": path, "file_text": "x"});
+    for path in ["/memories/d/damaged", "/memories/d/whole"] {
+        call(create(path)).await.unwrap();
+    }
+    clock.advance(SURELY_EXPIRED);
+    *probe.damaged.lock().unwrap() = Some(path("/memories/d/damaged"));
+    call(create("/memories/other")).await.unwrap();
+    assert_eq!(listed(&*probe).await, [ACCESS_TIMES, "/memories/d/damaged", "/memories/other"], "it is kept");
+    assert!(call(json!({"command": "delete", "path": "/memories/d/damaged"})).await.is_err(), "nobody sees it");
+    assert_eq!(listed(&*probe).await, [ACCESS_TIMES, "/memories/other"]);
+}
+
+#[tokio::test]
+async fn all_can_be_removed_though_an_expired_file_is_damaged() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    for damaged in ["/memories/d/a", "/memories/b"] {
+        create(&tool, damaged).await;
+        clock.advance(SURELY_EXPIRED);
+        *probe.damaged.lock().unwrap() = Some(path(damaged));
+        create(&tool, "/memories/d/new").await;
+        tool.clear_all_memory().await.unwrap();
+        assert_eq!(listed(&*probe).await, [""; 0]);
+    }
 }

@@ -115,6 +115,8 @@ pub(crate) struct Probe {
     operations: AtomicUsize,
     mishap: Mutex<Option<(usize, Mishap)>>,
     pub(crate) last_batch: Mutex<Batch>,
+    /// A file that is damaged.
+    pub(crate) damaged: Mutex<Option<MemoryPath>>,
 }
 
 impl Probe {
@@ -136,6 +138,13 @@ impl Probe {
     /// How many reads and writes there were since the last call.
     pub(crate) fn take_counts(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::Relaxed), self.writes.swap(0, Ordering::Relaxed))
+    }
+
+    fn expect_whole(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        match &*self.damaged.lock().unwrap() {
+            Some(damaged) if damaged == path => Err(StoreError::failure(FailureKind::Damaged, "reading", "damaged")),
+            _ => Ok(()),
+        }
     }
 
     async fn meet<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -172,6 +181,7 @@ async fn stop_once() {
 impl Store for Probe {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.expect_whole(path)?;
         self.meet(self.inner.read(path)).await
     }
 
@@ -182,6 +192,7 @@ impl Store for Probe {
 
     async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.expect_whole(path)?;
         self.meet(self.inner.read_or_list(path)).await
     }
 
