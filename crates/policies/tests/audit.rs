@@ -694,6 +694,26 @@ fn a_log_in_a_store_is_read_back_in_order_and_nothing_in_it_is_replaced() {
     });
 }
 
+/// Of two machines, or of one whose clock was put back.
+#[test]
+fn an_outcome_that_is_earlier_by_the_clock_is_that_of_its_intent() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, _) = audited(Scripted::default(), &log);
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        let [mut intent, mut outcome]: [AuditRecord; 2] = log.records().try_into().unwrap();
+        (intent.time, outcome.time) = (outcome.time + Duration::from_secs(1), intent.time);
+        let records = StoreLog::new(InMemoryStore::new());
+        for record in [&intent, &outcome] {
+            records.append(record).await.unwrap();
+        }
+        for filter in [AuditFilter::new(), AuditFilter::new().path(path("/memories/a"))] {
+            let trail = records.read(&filter).await.unwrap();
+            assert_eq!((trail.records.len(), trail.unfinished().count()), (2, 0));
+        }
+    });
+}
+
 #[test]
 fn a_filter_lets_through_what_it_says() {
     block_on(async {

@@ -1,6 +1,6 @@
 //! [`AuditFilter`] and [`AuditTrail`]: reading back what was recorded.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use memory_tool_core::MemoryPath;
@@ -60,15 +60,9 @@ impl AuditTrail {
     /// The intents without an outcome: the process was killed, or is still at it. Whether such a change was made, a comparison of the
     /// digests with what is stored tells.
     pub fn unfinished(&self) -> impl Iterator<Item = &AuditRecord> {
-        let mut open = HashMap::new();
-        for record in &self.records {
-            match &record.event {
-                AuditEvent::Intent { .. } => _ = open.insert(&record.id, record),
-                AuditEvent::Outcome { .. } => _ = open.remove(&record.id),
-                AuditEvent::Command { .. } => {}
-            }
-        }
-        self.records.iter().filter(move |record| is_intent(record) && open.contains_key(&record.id))
+        let outcomes = self.records.iter().filter(|record| matches!(record.event, AuditEvent::Outcome { .. }));
+        let ended: HashSet<_> = outcomes.map(|outcome| &outcome.id).collect();
+        self.records.iter().filter(move |record| is_intent(record) && !ended.contains(&record.id))
     }
 }
 
@@ -92,28 +86,36 @@ impl<'a> Selection<'a> {
 
     /// Takes the next record; `None` is something that is no record.
     pub(super) fn take(&mut self, record: Option<AuditRecord>) {
-        match record {
-            Some(record) if self.lets_through(&record) => self.trail.records.push(record),
-            Some(_) => {}
-            None => self.trail.skipped += 1,
+        let Some(record) = record else {
+            self.trail.skipped += 1;
+            return;
+        };
+        self.note(&record);
+        if self.lets_through(&record) {
+            self.trail.records.push(record);
         }
     }
 
-    fn lets_through(&mut self, record: &AuditRecord) -> bool {
+    /// Notes whether the outcome of an intent is to be let through, where that may be taken before its intent.
+    pub(super) fn note(&mut self, record: &AuditRecord) {
+        if let (AuditEvent::Intent { .. }, Some(path)) = (&record.event, &self.filter.path)
+            && self.concerns(record, path)
+        {
+            self.concerned.insert(record.id.clone());
+        }
+    }
+
+    fn lets_through(&self, record: &AuditRecord) -> bool {
         let AuditFilter { actor, path, since } = self.filter;
         path.as_ref().is_none_or(|path| self.concerns(record, path))
             && actor.as_ref().is_none_or(|actor| *actor == record.actor)
             && since.is_none_or(|since| record.time >= since)
     }
 
-    fn concerns(&mut self, record: &AuditRecord, path: &MemoryPath) -> bool {
+    fn concerns(&self, record: &AuditRecord, path: &MemoryPath) -> bool {
         match &record.event {
             AuditEvent::Intent { changes } => {
-                let concerns = changes.iter().flat_map(AuditedChange::paths).any(|changed| changed.overlaps(path));
-                if concerns {
-                    self.concerned.insert(record.id.clone());
-                }
-                concerns
+                changes.iter().flat_map(AuditedChange::paths).any(|changed| changed.overlaps(path))
             }
             AuditEvent::Outcome { .. } => self.concerned.contains(&record.id),
             AuditEvent::Command { path: given, new_path, .. } => {

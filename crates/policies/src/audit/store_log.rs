@@ -56,13 +56,16 @@ impl<S: Store> StoreLog<S> {
         let mut files = self.inner.list(&MemoryPath::root()).await.map_err(failed)?;
         files.retain(|file| !is_of_day_before(&file.path, filter));
         files.sort_unstable_by(|left, right| left.path.cmp(&right.path));
-        let mut selection = Selection::new(filter);
+        let mut records = Vec::with_capacity(files.len());
         for file in files {
             match self.inner.read(&file.path).await.map_err(failed)? {
-                Node::File(file) => selection.take(AuditRecord::parse(&file.content)),
+                Node::File(file) => records.push(AuditRecord::parse(&file.content)),
                 Node::Absent | Node::Directory => {} // the operator has just removed it
             }
         }
+        let mut selection = Selection::new(filter);
+        records.iter().flatten().for_each(|record| selection.note(record)); // as clocks may be put back
+        records.into_iter().for_each(|record| selection.take(record));
         Ok(selection.trail)
     }
 }
