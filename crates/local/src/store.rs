@@ -164,6 +164,7 @@ impl HookedStore for LocalStore {
 impl Files {
     fn tallies(&self) -> MutexGuard<'_, Tallies> {
         self.tallies.lock().unwrap_or_else(|poisoned| {
+            self.tallies.clear_poison();
             let mut tallies = poisoned.into_inner();
             tallies.forget(); // the holder panicked, perhaps before it made what it had counted
             tallies

@@ -120,6 +120,10 @@ impl Tallies {
                     let holds = |path: &MemoryPath| path.is_beneath(directory);
                     holds(from) && holds(to) || !directory.overlaps(from) && !directory.overlaps(to)
                 });
+                let deeper = to.segments().count().saturating_sub(from.segments().count()) as u64;
+                for (_, tally) in self.by_directory.iter_mut().filter(|(directory, _)| to.is_beneath(directory)) {
+                    tally.usage.depth += deeper; // or less: before a batch is refused for it, that is counted anew
+                }
             }
         }
         Ok(())

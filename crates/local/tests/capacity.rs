@@ -111,3 +111,20 @@ async fn a_change_that_can_leave_no_stamp_is_not_made() {
     assert!(fits(&store, write("/memories/b")).await);
     assert!(!fits(&store, write("/memories/c")).await);
 }
+
+#[tokio::test]
+async fn a_rename_that_leads_deeper_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    let counted = |batch: Batch| batch.require(path("/memories/a"), Expected::Capacity(Capacity::new().with_files(9)));
+    let rename = |from, to| Batch::new().rename(path(from), path(to)).unwrap();
+    store.apply(counted(write("/memories/a/x/f"))).await.unwrap();
+    store.apply(rename("/memories/a/x", "/memories/a/p/q/x")).await.unwrap();
+    let to_depth = |depth| {
+        let rename = counted(rename("/memories/a", "/memories/b/a"));
+        rename.require(MemoryPath::root(), Expected::Capacity(Capacity::new().with_depth(depth)))
+    };
+    let refused = store.apply(to_depth(5)).await;
+    assert!(matches!(refused, Err(StoreError::OverCapacity { limit: 5, asked: 6, .. })), "{refused:?}");
+    store.apply(to_depth(6)).await.unwrap();
+}
