@@ -177,11 +177,50 @@ impl Relocation {
 
     /// Text with paths of the inner store in it, as it is shown.
     fn text_to_outer(&self, text: &str) -> String {
-        text.replace(self.inner.as_str(), self.outer.as_str())
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(self.inner.as_str()) {
+            let (before, found) = rest.split_at(at);
+            let (found, after) = found.split_at(self.inner.as_str().len());
+            // A path begins with `/memories`, and may hold a name that does.
+            let is_within_path = before.chars().next_back().is_some_and(is_of_name);
+            shown.push_str(before);
+            shown.push_str(if is_within_path { found } else { self.outer.as_str() });
+            rest = after;
+        }
+        shown + rest
     }
 
     /// The length of the longest path on the outer side for which the inner store has one.
     fn max_outer_bytes(&self) -> usize {
         MAX_PATH_BYTES + self.outer.as_str().len() - self.inner.as_str().len()
+    }
+}
+
+/// Whether a name may well end with it, and a sentence before a path does not.
+fn is_of_name(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '-' | '_' | '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_shown_with_the_paths_that_are_shown_and_names_stay() {
+        let relocation =
+            |outer: &str, inner: &str| Relocation { outer: outer.parse().unwrap(), inner: inner.parse().unwrap() };
+        let mounted = relocation("/memories/team", "/memories");
+        for (text, shown) in [
+            ("/memories/a is too long", "/memories/team/a is too long"),
+            ("from /memories/a to (/memories/b)", "from /memories/team/a to (/memories/team/b)"),
+            ("Path /memories/a/memories-old is full", "Path /memories/team/a/memories-old is full"),
+            ("/memories", "/memories/team"),
+            ("no path", "no path"),
+        ] {
+            assert_eq!(mounted.text_to_outer(text), shown);
+        }
+        let scoped = relocation("/memories", "/memories/scope-alice");
+        assert_eq!(scoped.text_to_outer("\u{201c}/memories/scope-alice/a\u{201d}"), "\u{201c}/memories/a\u{201d}");
     }
 }
