@@ -53,11 +53,13 @@ pub trait HookedStore: Store {
     ///
     /// # Behavior
     /// 1. It is [`apply`](Store::apply) in all else.
-    /// 2. From [`before`](BatchHook::before) to [`after`](BatchHook::after) no other batch of this memory is applied by this process,
-    ///    and between `before` and the moment at which the changes hold none is by any other.
-    /// 3. Each is called once: `after` exactly where `before` gave `Ok`, with what comes of the batch. A batch that never has its turn,
-    ///    as where the wait for a lock is over, has no call.
-    /// 4. A future that is dropped has had no call, or the batch is applied to its end and both are made.
+    /// 2. Between [`before`](BatchHook::before) and the moment at which the changes hold, nobody applies another batch of this memory: the
+    ///    order of the calls of `before` is that of the changes.
+    /// 3. [`after`](BatchHook::after) comes once the changes hold or will not, with what came of the batch. It may come after the
+    ///    next `before`.
+    /// 4. Each is called once: `after` exactly where `before` gave `Ok`, unless the store panics. A batch that never has its turn, as where
+    ///    the wait for a lock is over, has no call.
+    /// 5. A future that is dropped has had no call, or the batch is applied to its end and both are made.
     ///
     /// # Errors
     /// Those of [`apply`](Store::apply), and that of the hook.

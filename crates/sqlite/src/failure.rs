@@ -12,13 +12,13 @@ use crate::config::OpenFailure;
 pub(crate) enum Failure {
     /// The state of the files does not allow it.
     Refused(StoreError),
-    /// The database failed.
-    Failed { kind: FailureKind, source: BoxError },
+    /// The database failed, or a hook. What it was doing, if that is known here.
+    Failed { kind: FailureKind, operation: Option<&'static str>, source: BoxError },
 }
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
-        Self::Failed { kind, source: source.into() }
+        Self::Failed { kind, operation: None, source: source.into() }
     }
 
     /// The failure of a commit. Where the disk failed, the change may be in the log all the same, for the next to find.
@@ -33,7 +33,9 @@ impl Failure {
     pub(crate) fn during(self, operation: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
-            Self::Failed { kind, source } => StoreError::Failure { kind, operation, source },
+            Self::Failed { kind, operation: inner, source } => {
+                StoreError::Failure { kind, operation: inner.unwrap_or(operation), source }
+            }
         }
     }
 }
@@ -41,7 +43,9 @@ impl Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Failure { kind, source, .. } => Self::Failed { kind, source },
+            StoreError::Failure { kind, operation, source } => {
+                Self::Failed { kind, operation: Some(operation), source }
+            }
             refusal => Self::Refused(refusal),
         }
     }
@@ -62,7 +66,7 @@ impl From<rusqlite::Error> for Failure {
 impl From<NotOpened> for Failure {
     fn from(NotOpened(failure): NotOpened) -> Self {
         match failure {
-            OpenFailure::Failed { kind, source } => Self::Failed { kind, source },
+            OpenFailure::Failed { kind, source } => Self::Failed { kind, operation: None, source },
             _ => Self::new(FailureKind::Other, failure),
         }
     }

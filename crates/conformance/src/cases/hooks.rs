@@ -20,6 +20,8 @@ const ROUNDS: usize = 20;
 const DROPPED: u32 = 60;
 
 const FILE: &str = "/memories/file";
+/// What a hook was doing that refuses a batch.
+const REFUSING: &str = "refusing a batch";
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
@@ -94,7 +96,7 @@ impl BatchHook for Noting {
     fn before(&mut self) -> Result<(), StoreError> {
         self.calls.note(Call::Before(self.number));
         if self.refuses {
-            return Err(StoreError::failure(FailureKind::AccessDenied, "calling a hook", "the hook refuses the batch"));
+            return Err(StoreError::failure(FailureKind::AccessDenied, REFUSING, "the hook refuses the batch"));
         }
         Ok(())
     }
@@ -118,7 +120,7 @@ async fn around_a_batch(store: &dyn Store) -> Result<(), Stop> {
     expect_calls(&calls, &[Call::Before(2), Call::After(2, Some(unmet))])?;
 
     let error = error_of(hooked.apply_hooked(write(FILE, "three")?, calls.refusing_hook(3)).await)?;
-    let is_of_hook = matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. });
+    let is_of_hook = matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, operation: REFUSING, .. });
     check(is_of_hook, || format!("the hook refused the batch, and the error is \"{error}\""))?;
     expect_calls(&calls, &[Call::Before(3)])?;
     expect_content(store, FILE, b"one").await?;

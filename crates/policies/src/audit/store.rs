@@ -36,9 +36,9 @@ const MAX_REMEMBERED: usize = 16;
 ///    outcome.
 /// 6. What cannot be read is recorded as unknown, and does not keep the batch from being applied: a damaged file can be removed.
 /// 7. A batch outside of any command of an [`AuditedTool`](crate::AuditedTool) is of the store's own actor, and its command is `apply`.
-/// 8. Where the store calls [hooks](Store::hooked) and the log [appends on the thread of the caller](AuditLog::blocking), both records
-///    are made within the store's lock: the intents have the order of the changes, a batch that is dropped half-way has the outcome that
-///    it has, and one that never has its turn has no records.
+/// 8. Where the store calls [hooks](Store::hooked) and the log [appends on the thread of the caller](AuditLog::blocking), the store makes
+///    both records, the intent within its lock: the intents have the order of the changes, a batch that is dropped half-way has the
+///    outcome that it has, and one that never has its turn has no records.
 /// 9. Elsewhere a batch that is dropped half-way has the outcome `dropped` or none.
 #[derive(Clone, Debug)]
 pub struct AuditedStore<S> {
