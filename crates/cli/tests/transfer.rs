@@ -478,6 +478,29 @@ fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8
     [header.as_bytes().as_slice(), content, &vec![0; padding]].concat()
 }
 
+/// A sparse file of one block, which may lie far behind its beginning.
+fn sparse(name: &str, offset: u64, content: &[u8]) -> Vec<u8> {
+    let length = content.len() as u64;
+    let number = |number: u64| [[0x80, 0, 0, 0].as_slice(), &number.to_be_bytes()].concat();
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(length);
+    let sparse = header.as_gnu_mut().unwrap();
+    sparse.sparse[0].offset.copy_from_slice(&number(offset));
+    sparse.sparse[0].numbytes.copy_from_slice(&number(length));
+    sparse.realsize.copy_from_slice(&number(offset + length));
+    header.set_cksum();
+    [header.as_bytes().as_slice(), content].concat()
+}
+
+/// The extensions that go before an entry.
+fn extensions(records: &[&str]) -> Vec<u8> {
+    let content: String = records.iter().map(|record| format!("{} {record}\n", record.len() + 4)).collect();
+    assert!(records.iter().all(|record| (6..96).contains(&record.len())), "the length has two digits");
+    entry(tar::EntryType::XHeader, b"extensions", content.len() as u64, content.as_bytes())
+}
+
 fn regular(name: &str, content: &[u8]) -> Vec<u8> {
     entry(tar::EntryType::Regular, name.as_bytes(), content.len() as u64, content)
 }
@@ -504,6 +527,8 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         entry(tar::EntryType::Fifo, b"pipe", 0, b""),
         entry(tar::EntryType::Char, b"device", 0, b""),
         entry(tar::EntryType::Directory, b"empty/", 0, b""),
+        sparse("zeros", 1 << 62, b""),
+        sparse("holes", 1 << 62, &[1; 3 << 20]),
         regular("a/b", b"x"),
         regular("last", b"last"),
         END.to_vec(),
@@ -536,6 +561,8 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         "hard",
         "pipe",
         "device",
+        "zeros",
+        "holes",
     ];
     assert_eq!((status, left_out.as_slice()), (Some(1), &expected[..]));
     assert_eq!(
@@ -573,6 +600,15 @@ fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
         ("all that can be said", declared(u64::MAX >> 1)),
         ("no archive", b"what is no archive at all".repeat(100)),
         ("compressed", [b"\x1f\x8b\x08\x00".as_slice(), &[7; 2000]].concat()),
+        ("a sparse file of two sizes, and a long name behind it", {
+            let mut header = tar::Header::from_byte_slice(&sparse("sparse", 0, b"")).clone();
+            header.set_size(1 << 62);
+            header.set_cksum();
+            let name = vec![b'n'; 3 << 20];
+            let long = entry(tar::EntryType::GNULongName, b"././@LongLink", name.len() as u64, &name);
+            let size = extensions(&["size=000"]);
+            [size, header.as_bytes().to_vec(), long, regular("b", b"x"), END.to_vec()].concat()
+        }),
         ("a long name without end", {
             let name = vec![b'n'; 3 << 20];
             [
