@@ -198,8 +198,8 @@ Exit status:
 const IMPORTING: &str = "\
 SOURCE is a directory, or a tar archive that is not compressed, or - for such an archive on the standard input. Each plain file becomes \
 the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
-/x, is told and left out; so are links and whatever else is no plain file, of two files of one name the second, and files of more \
-bytes than --skip-above.
+/x, is told and left out; so are links, sparse files of an archive and whatever else is no plain file, of two files of one name the \
+second, and files of more bytes than --skip-above.
 
 Examples:
   memory-tool import --store ./memory backup.tar

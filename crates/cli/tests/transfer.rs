@@ -529,6 +529,10 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         entry(tar::EntryType::Directory, b"empty/", 0, b""),
         sparse("zeros", 1 << 62, b""),
         sparse("holes", 1 << 62, &[1; 3 << 20]),
+        extensions(&["GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=posix"]),
+        regular("GNUSparseFile.1/posix", b"1\n0\n4\ntext"),
+        extensions(&["GNU.sparse.offset=0", "GNU.sparse.numbytes=4"]),
+        regular("posix of old", b"text"),
         regular("a/b", b"x"),
         regular("last", b"last"),
         END.to_vec(),
@@ -563,6 +567,8 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         "device",
         "zeros",
         "holes",
+        "GNUSparseFile.1/posix",
+        "posix of old",
     ];
     assert_eq!((status, left_out.as_slice()), (Some(1), &expected[..]));
     assert_eq!(

@@ -67,6 +67,7 @@ fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<
         // Directories are where their files are. Archives from before there was a type for them mark them by a slash.
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(()),
         EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => return Ok(()),
+        EntryType::Regular | EntryType::Continuous if is_sparse(entry)? => Some("it is a sparse file"),
         EntryType::Regular | EntryType::Continuous => None,
         EntryType::Symlink | EntryType::Link => Some("it is a link"),
         EntryType::GNUSparse => Some("it is a sparse file"),
@@ -82,6 +83,11 @@ fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<
         Some(content) if content.len() as u64 == size => intake.put(&path, &content).map_err(Stop::Import),
         _ => Err(Stop::Archive(io::ErrorKind::UnexpectedEof.into())),
     }
+}
+
+/// Whether an entry is a sparse file as POSIX has them: with the type of any other, and a content that lacks the holes.
+fn is_sparse(entry: &mut Entry<'_, Gauged>) -> io::Result<bool> {
+    has_extension(entry, |key| key.starts_with(b"GNU.sparse."))
 }
 
 /// Whether the extensions of an entry say anything by such a key.
