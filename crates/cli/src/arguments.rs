@@ -192,7 +192,7 @@ Examples:
 
 Exit status:
   0  all files are exported
-  1  not all: the target cannot hold one, or one cannot be read
+  1  not all: the target cannot hold one, or one cannot be read; an archive that is there stays then
   2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written";
 
 const IMPORTING: &str = "\
@@ -500,7 +500,7 @@ pub(crate) struct ExportArguments {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// Print one JSON value: exported, bytes, refused, unreadable and gone
+    /// Print one JSON value: exported, bytes, refused, unreadable, gone and kept
     #[arg(long)]
     pub(crate) json: bool,
 

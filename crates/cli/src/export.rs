@@ -59,7 +59,10 @@ fn export(arguments: &ExportArguments) -> Result<Exported, Failure> {
             Listed::Unreadable { reason } => exported.unreadable.push(told(reason)),
         }
     }
-    target.finish()?;
+    let worse = exported.why_no_replacement();
+    if target.finish(worse.is_none())? == Finished::Kept {
+        exported = Exported { exported: 0, bytes: 0, kept: worse, ..exported };
+    }
     Ok(exported)
 }
 
@@ -76,6 +79,14 @@ enum Added {
     Refused {
         reason: String,
     },
+}
+
+/// What an export comes to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Finished {
+    Written,
+    /// An archive stays that was there before.
+    Kept,
 }
 
 impl Target {
@@ -96,10 +107,10 @@ impl Target {
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(self, may_replace: bool) -> Result<Finished, Failure> {
         match self {
-            Self::Directory(_) => Ok(()),
-            Self::Archive(archive) => archive.finish(),
+            Self::Directory(_) => Ok(Finished::Written),
+            Self::Archive(archive) => archive.finish(may_replace),
         }
     }
 }
@@ -115,6 +126,8 @@ struct Exported {
     unreadable: Vec<Told>,
     /// Files that were removed from the store meanwhile.
     gone: Vec<String>,
+    /// Why an archive that was there before stays, and nothing is exported.
+    kept: Option<String>,
 }
 
 impl Exported {
@@ -124,7 +137,16 @@ impl Exported {
     }
 
     fn is_complete(&self) -> bool {
-        self.refused.is_empty() && self.unreadable.is_empty()
+        self.refused.is_empty() && self.unreadable.is_empty() && self.kept.is_none()
+    }
+
+    /// Why an archive of these files would be a bad exchange for one that is there.
+    fn why_no_replacement(&self) -> Option<String> {
+        let reason = match () {
+            () if !self.unreadable.is_empty() => "not all files can be read",
+            () => return None,
+        };
+        Some(format!("the archive that is there stays as it is: {reason}"))
     }
 
     fn to_text(&self) -> String {
@@ -132,6 +154,6 @@ impl Exported {
         let unreadable = self.unreadable.iter().map(|told| told.line("cannot be read"));
         let gone = self.gone.iter().map(|path| on_one_line(&format!("{path} was removed meanwhile")));
         let summary = format!("{} exported, {}", count(self.exported, "file"), count(self.bytes, "byte"));
-        refused.chain(unreadable).chain(gone).chain([summary]).collect::<Vec<_>>().join("\n")
+        refused.chain(unreadable).chain(gone).chain(self.kept.clone()).chain([summary]).collect::<Vec<_>>().join("\n")
     }
 }

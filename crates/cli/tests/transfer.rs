@@ -267,12 +267,24 @@ fn a_damaged_file_is_told_and_the_others_are_copied() {
         (Some(1), &json!(2), &json!("/memories/b"))
     );
     assert_eq!(memories(&place.outside("to")).into_keys().collect::<Vec<_>>(), ["a", "c"]);
-    let archive = place.outside("backup.tar");
-    let (status, found) = report(&[&"export", &"--store", &sealed, &"--key-file", &key, &archive]);
-    assert_eq!(
-        (status, &found["exported"], &found["unreadable"][0]["path"]),
-        (Some(1), &json!(2), &json!("/memories/b"))
-    );
+    let backups = place.outside("backups");
+    fs::create_dir(&backups).unwrap();
+    let archive = backups.join("backup.tar");
+    for (options, exported) in [(&[][..], 2), (&["--overwrite"], 0)] {
+        if exported == 0 {
+            fs::write(&archive, "of a better day").unwrap();
+        }
+        let mut command = program();
+        command.args(["export", "--json", "--key-file"]).arg(&key).args(options).arg("--store").arg(&sealed);
+        let (status, output, _) = outcome(command.arg(&archive));
+        let found: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(
+            (status, &found["exported"], &found["unreadable"][0]["path"]),
+            (Some(1), &json!(exported), &json!("/memories/b"))
+        );
+        assert_eq!(found["kept"].is_string(), exported == 0, "{found}");
+    }
+    assert_eq!(files(&backups), Files::from([("backup.tar".to_owned(), b"of a better day".to_vec())]));
 }
 
 #[test]
