@@ -192,7 +192,8 @@ Examples:
 
 Exit status:
   0  all files are exported
-  1  not all: the target cannot hold one, or one cannot be read; an archive that is there stays then
+  1  not all: the target cannot hold one, or one cannot be read, in which case an archive that is there stays; or no file is there to \
+replace an archive
   2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written";
 
 const IMPORTING: &str = "\

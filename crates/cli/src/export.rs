@@ -144,6 +144,7 @@ impl Exported {
     fn why_no_replacement(&self) -> Option<String> {
         let reason = match () {
             () if !self.unreadable.is_empty() => "not all files can be read",
+            () if self.exported == 0 => "there is no file to export",
             () => return None,
         };
         Some(format!("the archive that is there stays as it is: {reason}"))

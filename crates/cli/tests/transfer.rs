@@ -413,6 +413,29 @@ fn an_archive_has_the_same_bytes_each_time_and_tar_reads_it() {
     assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
 }
 
+#[test]
+fn an_archive_of_no_files_replaces_none_that_is_there() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text")]);
+    let database = place.sqlite("alice");
+    assert_eq!(run(&[&"copy", &place.store(), &database]).0, Some(0));
+    let backups = place.outside("backups");
+    fs::create_dir(&backups).unwrap();
+    let archive = backups.join("backup.tar");
+    assert_eq!(run(&[&"export", &"--store", &database, &archive]).0, Some(0));
+    let before = files(&backups);
+    let mistyped = place.sqlite("alcie");
+    let told = "the archive that is there stays as it is: there is no file to export\n0 files exported, 0 bytes";
+    assert_eq!(run(&[&"export", &"--store", &mistyped, &archive, &"--overwrite"]), done(1, told));
+    let scoped = run(&[&"export", &"--store", &database, &"--scope=alcie", &archive, &"--overwrite"]);
+    assert_eq!(scoped, done(1, told));
+    assert_eq!(files(&backups), before);
+    // Where none is there, an empty store makes an empty archive.
+    let new = backups.join("new.tar");
+    assert_eq!(run(&[&"export", &"--store", &mistyped, &new]), done(0, "0 files exported, 0 bytes"));
+    assert_eq!(fs::read(new).unwrap(), END);
+}
+
 /// Runs a command with this on its standard input.
 fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
