@@ -194,7 +194,8 @@ Exit status:
   0  all files are exported
   1  not all: the target cannot hold one, or one cannot be read, in which case an archive that is there stays; or no file is there to \
 replace an archive
-  2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written";
+  2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written
+  130  interrupted by Ctrl-C; 143 by SIGTERM";
 
 const IMPORTING: &str = "\
 SOURCE is a directory, or a tar archive that is not compressed, or - for such an archive on the standard input. Each plain file becomes \

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use memory_tool_test_servers::{S3Server, Server};
 use serde_json::{Value, json};
-use support::{Place, program};
+use support::{PATIENCE, Place, program, wait_for_end};
 
 /// How many instants a copy is killed at.
 const KILLS: u32 = 25;
@@ -703,5 +703,39 @@ fn an_export_that_is_killed_leaves_no_file_that_seems_whole() {
             let (_, found) = report(&[&"import", &directory, &"--store", &place.outside(&format!("of{kill}"))]);
             assert_eq!(found["copied"], 40);
         }
+    }
+}
+
+#[test]
+fn an_export_that_a_signal_ends_leaves_nothing_that_is_not_whole() {
+    let place = Place::in_memory();
+    let names: Vec<_> = (0..3_000).map(|number| number.to_string()).collect();
+    let listed: Vec<_> = names.iter().map(|name| (name.as_str(), [b'x'; 500].as_slice())).collect();
+    fill(&place.store(), &listed);
+    for (signal, status, name) in [("-INT", 130, "backup.tar"), ("-TERM", 143, "backup.tar"), ("-INT", 130, "plain")] {
+        // The export may be through before the signal comes, and is then made again.
+        let ended = (0..20).find_map(|attempt| {
+            let beside = place.outside(&format!("{name}{signal}{attempt}"));
+            fs::create_dir(&beside).unwrap();
+            let target = beside.join(name);
+            let mut command = program();
+            command.arg("export").arg("--store").arg(place.store()).arg(&target);
+            let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            let start = Instant::now();
+            while fs::read_dir(&beside).unwrap().count() == 0 {
+                assert!(start.elapsed() < PATIENCE, "it does not begin");
+            }
+            assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().unwrap().success());
+            let ended = wait_for_end(&mut process).code();
+            if ended == Some(0) {
+                return None;
+            }
+            let errors = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+            assert_eq!((ended, errors.as_str()), (Some(status), "memory-tool: interrupted\n"));
+            Some(files(&beside))
+        });
+        let left = ended.expect("the signal never came in time");
+        assert!(left.iter().all(|(name, content)| !name.contains(".memory-tool-export-") && content.len() == 500));
+        assert!(name == "plain" || left.is_empty(), "{signal}");
     }
 }
