@@ -182,7 +182,7 @@ Exit status:
 
 const EXPORTING: &str = "\
 TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar; or - for \
-a tar archive on the standard output, with the report on the standard error. Each file of /memories becomes a plain file \
+a tar archive on the standard output, which must be no terminal, with the report on the standard error. Each file of /memories becomes a plain file \
 of the same name, byte for byte, that its owner alone can read. Links in TARGET are never followed. An archive of the same files has \
 the same bytes, and has its name only when it is whole. What is exported is not encrypted, whatever the store is.
 

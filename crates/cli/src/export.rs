@@ -4,7 +4,7 @@ mod archive;
 mod directory;
 
 use std::future::pending;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use memory_tool_core::MemoryPath;
@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Ended<Completeness>, Fa
 
 fn export(arguments: &ExportArguments) -> Result<Ended<Exported>, Failure> {
     let ExportArguments { store, scope, target, overwrite, .. } = arguments;
+    if target == Path::new(STANDARD_STREAM) && io::stdout().is_terminal() {
+        return Err(Failure::ArchiveOnTerminal);
+    }
     let runtime = start_runtime()?;
     let source = runtime.block_on(Source::open(&store.url, &store.encryption, scope.as_ref()))?;
     let paths = runtime.block_on(source.list())?;

@@ -436,6 +436,18 @@ fn an_archive_of_no_files_replaces_none_that_is_there() {
     assert_eq!(fs::read(new).unwrap(), END);
 }
 
+#[test]
+fn no_archive_goes_to_a_terminal() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"what is remembered")]);
+    let on_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let mut python = Command::new("python3");
+    python.args(["-c", on_terminal]).arg(program().get_program()).args(["export", "-", "--store"]).arg(place.store());
+    let (status, output, errors) = outcome(python.stdin(Stdio::null()));
+    assert_eq!((status, errors.as_str()), (Some(2), ""));
+    assert!(output.contains("cannot export an archive to a terminal") && !output.contains("remembered"), "{output}");
+}
+
 /// Runs a command with this on its standard input.
 fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
