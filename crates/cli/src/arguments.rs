@@ -528,7 +528,7 @@ pub(crate) struct ImportArguments {
     pub(crate) writing: WritingArgument,
 
     /// Print one JSON value: dry_run, copied, overwritten, bytes, already_there, redacted, conflicts, refused, unverified, besides,
-    /// left_out and broken_off
+    /// left_out, also_left_out and broken_off
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -500,7 +500,7 @@ fn what_is_no_plain_file_of_a_directory_is_left_out() {
     let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
     let expected = json!({
         "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "already_there": 0, "redacted": [],
-        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null,
+        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null, "also_left_out": 0,
         "left_out": [
             {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
             {"path": "large", "reason": "it has more than 10 bytes, see --skip-above"},
@@ -628,6 +628,28 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
     let expected = Files::from([("a".to_owned(), b"text".to_vec()), ("last".to_owned(), b"last".to_vec())]);
     assert_eq!(memories(&place.store()), expected);
     assert!(!place.outside("x").exists());
+}
+
+#[test]
+fn of_very_many_names_that_are_left_out_the_first_are_told() {
+    let place = Place::in_memory();
+    let long = [b'\\'; 200_000];
+    let named = [
+        entry(tar::EntryType::GNULongName, b"././@LongLink", long.len() as u64, &long),
+        regular("short", b"x"),
+        regular("../x", b"x").repeat(1_001),
+        regular("last", b"last"),
+        END.to_vec(),
+    ];
+    let path = place.outside("x.tar");
+    fs::write(&path, named.concat()).unwrap();
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store()]);
+    let told = found["left_out"].as_array().unwrap();
+    assert_eq!((status, told.len(), &found["also_left_out"]), (Some(1), 1_000, &json!(2)));
+    assert!(["path", "reason"].iter().all(|part| told[0][part].as_str().unwrap().chars().count() == 1_025));
+    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store()]);
+    assert!(output.contains("\n2 more left out\n0 files imported, "), "{output}");
+    assert_eq!(memories(&place.store()).into_keys().collect::<Vec<_>>(), ["last"]);
 }
 
 #[test]
