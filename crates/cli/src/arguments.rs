@@ -182,7 +182,7 @@ Exit status:
 
 const EXPORTING: &str = "\
 TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar; or - for \
-a tar archive on the standard output, with the report on the standard error. Each file of /memories becomes a plain file \
+a tar archive on the standard output, which must be no terminal, with the report on the standard error. Each file of /memories becomes a plain file \
 of the same name, byte for byte, that its owner alone can read. Links in TARGET are never followed. An archive of the same files has \
 the same bytes, and has its name only when it is whole. What is exported is not encrypted, whatever the store is.
 
@@ -192,14 +192,16 @@ Examples:
 
 Exit status:
   0  all files are exported
-  1  not all: the target cannot hold one, or one cannot be read
-  2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written";
+  1  not all: the target cannot hold one, or one cannot be read, in which case an archive that is there stays; or no file is there to \
+replace an archive
+  2  no export: wrong usage, no store there, a store that cannot be opened or fails, or a target that cannot be written
+  130  interrupted by Ctrl-C; 143 by SIGTERM";
 
 const IMPORTING: &str = "\
 SOURCE is a directory, or a tar archive that is not compressed, or - for such an archive on the standard input. Each plain file becomes \
 the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
-/x, is told and left out; so are links and whatever else is no plain file, of two files of one name the second, and files of more \
-bytes than --skip-above.
+/x, is told and left out; so are links, sparse files of an archive and whatever else is no plain file, of two files of one name the \
+second, and files of more bytes than --skip-above.
 
 Examples:
   memory-tool import --store ./memory backup.tar
@@ -500,7 +502,7 @@ pub(crate) struct ExportArguments {
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// Print one JSON value: exported, bytes, refused, unreadable and gone
+    /// Print one JSON value: exported, bytes, refused, unreadable, gone and kept
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -526,7 +528,7 @@ pub(crate) struct ImportArguments {
     pub(crate) writing: WritingArgument,
 
     /// Print one JSON value: dry_run, copied, overwritten, bytes, already_there, redacted, conflicts, refused, unverified, besides,
-    /// left_out and broken_off
+    /// left_out, also_left_out and broken_off
     #[arg(long)]
     pub(crate) json: bool,
 

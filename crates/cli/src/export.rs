@@ -3,7 +3,8 @@
 mod archive;
 mod directory;
 
-use std::io;
+use std::future::pending;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use memory_tool_core::MemoryPath;
@@ -13,6 +14,7 @@ use crate::arguments::ExportArguments;
 use crate::export::archive::Archive;
 use crate::export::directory::Directory;
 use crate::failure::{Failure, on_one_line, tell};
+use crate::interruption::Interruption;
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::{ProgressLine, bar};
 use crate::run::start_runtime;
@@ -24,33 +26,69 @@ pub(crate) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 /// What stands for the standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
+/// How an export came to its end.
+pub(crate) enum Ended<T> {
+    Done(T),
+    /// A signal asked the program to end with this status. What was not whole is gone.
+    Interrupted {
+        status: u8,
+    },
+}
+
 /// Exports, and prints what became of the files: on the standard error, where the archive goes to the standard output.
-pub(crate) fn run(arguments: &ExportArguments) -> Result<Completeness, Failure> {
-    let exported = export(arguments)?;
+pub(crate) fn run(arguments: &ExportArguments) -> Result<Ended<Completeness>, Failure> {
+    let exported = match export(arguments)? {
+        Ended::Done(exported) => exported,
+        Ended::Interrupted { status } => {
+            tell("memory-tool: interrupted");
+            return Ok(Ended::Interrupted { status });
+        }
+    };
     let text = if arguments.json { to_json(&exported)? } else { exported.to_text().into_bytes() };
     if arguments.target == Path::new(STANDARD_STREAM) {
         tell(&String::from_utf8_lossy(&text));
     } else {
         write_line(&mut io::stdout().lock(), text)?;
     }
-    Ok(Completeness::of(exported.is_complete()))
+    Ok(Ended::Done(Completeness::of(exported.is_complete())))
 }
 
-fn export(arguments: &ExportArguments) -> Result<Exported, Failure> {
+fn export(arguments: &ExportArguments) -> Result<Ended<Exported>, Failure> {
     let ExportArguments { store, scope, target, overwrite, .. } = arguments;
+    if target == Path::new(STANDARD_STREAM) && io::stdout().is_terminal() {
+        return Err(Failure::ArchiveOnTerminal);
+    }
     let runtime = start_runtime()?;
     let source = runtime.block_on(Source::open(&store.url, &store.encryption, scope.as_ref()))?;
-    let listed = runtime.block_on(source.list())?;
+    let paths = runtime.block_on(source.list())?;
+    // On the standard output nothing is left behind, and whoever reads it could keep us from looking at the signals.
+    let is_file = target != Path::new(STANDARD_STREAM);
+    let listen = || runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start);
+    let mut interruption = is_file.then(listen).transpose()?;
     let mut target = Target::open(target, *overwrite)?;
     let mut exported = Exported::default();
     let mut line = ProgressLine::of_standard_error();
     // Writing blocks, which no task may: so the loop stands outside the runtime and enters it to read one file at a time.
-    for (done, path) in listed.iter().enumerate() {
+    for (done, path) in paths.iter().enumerate() {
         if let Some(line) = &mut line {
-            line.show(&bar(done, listed.len()));
+            line.show(&bar(done, paths.len()));
         }
         let told = |reason| Told { path: path.to_string(), reason };
-        match runtime.block_on(source.read(path))? {
+        let read = runtime.block_on(async {
+            tokio::select! {
+                biased; // a signal that came while a file was written keeps the next one from being read
+                status = status_of(&mut interruption) => Ended::Interrupted { status },
+                listed = source.read(path) => Ended::Done(listed),
+            }
+        });
+        let listed = match read {
+            Ended::Done(listed) => listed?,
+            Ended::Interrupted { status } => {
+                runtime.shutdown_background(); // a read that never ends must not keep us from ending
+                return Ok(Ended::Interrupted { status });
+            }
+        };
+        match listed {
             Listed::File(file) => match target.add(path, &file.content)? {
                 Added::Written => exported.add(file.content.len()),
                 Added::Refused { reason } => exported.refused.push(told(reason)),
@@ -59,8 +97,19 @@ fn export(arguments: &ExportArguments) -> Result<Exported, Failure> {
             Listed::Unreadable { reason } => exported.unreadable.push(told(reason)),
         }
     }
-    target.finish()?;
-    Ok(exported)
+    let worse = exported.why_no_replacement();
+    if target.finish(worse.is_none())? == Finished::Kept {
+        exported = Exported { exported: 0, bytes: 0, kept: worse, ..exported };
+    }
+    Ok(Ended::Done(exported))
+}
+
+/// Waits for a signal, if any is listened for, and gives the status to end with.
+async fn status_of(interruption: &mut Option<Interruption>) -> u8 {
+    match interruption {
+        Some(interruption) => interruption.status().await,
+        None => pending().await,
+    }
 }
 
 /// Where files are exported to.
@@ -76,6 +125,14 @@ enum Added {
     Refused {
         reason: String,
     },
+}
+
+/// What an export comes to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Finished {
+    Written,
+    /// An archive stays that was there before.
+    Kept,
 }
 
 impl Target {
@@ -96,10 +153,10 @@ impl Target {
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(self, may_replace: bool) -> Result<Finished, Failure> {
         match self {
-            Self::Directory(_) => Ok(()),
-            Self::Archive(archive) => archive.finish(),
+            Self::Directory(_) => Ok(Finished::Written),
+            Self::Archive(archive) => archive.finish(may_replace),
         }
     }
 }
@@ -115,6 +172,8 @@ struct Exported {
     unreadable: Vec<Told>,
     /// Files that were removed from the store meanwhile.
     gone: Vec<String>,
+    /// Why an archive that was there before stays, and nothing is exported.
+    kept: Option<String>,
 }
 
 impl Exported {
@@ -124,7 +183,17 @@ impl Exported {
     }
 
     fn is_complete(&self) -> bool {
-        self.refused.is_empty() && self.unreadable.is_empty()
+        self.refused.is_empty() && self.unreadable.is_empty() && self.kept.is_none()
+    }
+
+    /// Why an archive of these files would be a bad exchange for one that is there.
+    fn why_no_replacement(&self) -> Option<String> {
+        let reason = match () {
+            () if !self.unreadable.is_empty() => "not all files can be read",
+            () if self.exported == 0 => "there is no file to export",
+            () => return None,
+        };
+        Some(format!("the archive that is there stays as it is: {reason}"))
     }
 
     fn to_text(&self) -> String {
@@ -132,6 +201,6 @@ impl Exported {
         let unreadable = self.unreadable.iter().map(|told| told.line("cannot be read"));
         let gone = self.gone.iter().map(|path| on_one_line(&format!("{path} was removed meanwhile")));
         let summary = format!("{} exported, {}", count(self.exported, "file"), count(self.bytes, "byte"));
-        refused.chain(unreadable).chain(gone).chain([summary]).collect::<Vec<_>>().join("\n")
+        refused.chain(unreadable).chain(gone).chain(self.kept.clone()).chain([summary]).collect::<Vec<_>>().join("\n")
     }
 }

@@ -109,6 +109,11 @@ pub(crate) enum Failure {
         /// The directory or archive.
         path: PathBuf,
     },
+    /// The standard output, which an archive was to go to, is a terminal.
+    #[error(
+        "cannot export an archive to a terminal: send the standard output to a file or a program, or name a file that ends in .tar"
+    )]
+    ArchiveOnTerminal,
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
     Verification(#[source] StoreError),

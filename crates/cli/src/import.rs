@@ -20,6 +20,12 @@ use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
 use crate::transfer::{Completeness, Destination, Told, Written};
 
+/// How many names that are left out are told. The others are counted: an archive may have more of them than this process can keep.
+const MOST_TOLD: usize = 1_000;
+
+/// The most characters of a name or reason that are told. The longest path of a memory has 1,024 bytes.
+const MOST_CHARACTERS: usize = 1_024;
+
 /// Imports, and prints what became of the files.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> {
     let imported = import(arguments)?;
@@ -42,6 +48,7 @@ fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
         skip_above: arguments.skip_above,
         taken: HashSet::new(),
         left_out: Vec::new(),
+        also_left_out: 0,
         line: ProgressLine::of_standard_error(),
     };
     let broken_off = match origin {
@@ -51,10 +58,10 @@ fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
         }
         Origin::Archive(archive) => archive::take_files(archive, &mut intake)?,
     };
-    let Intake { destination, left_out, line, .. } = intake;
+    let Intake { destination, left_out, also_left_out, line, .. } = intake;
     drop(line);
     let written = runtime.block_on(destination.report(|_| false))?;
-    Ok(Imported { written, left_out, broken_off })
+    Ok(Imported { written, left_out, also_left_out, broken_off })
 }
 
 /// Where files are imported from.
@@ -91,6 +98,8 @@ struct Intake<'a> {
     skip_above: u64,
     taken: HashSet<MemoryPath>,
     left_out: Vec<Told>,
+    /// How many more are left out than are told.
+    also_left_out: u64,
     line: Option<ProgressLine<io::Stderr>>,
 }
 
@@ -126,10 +135,15 @@ impl Intake<'_> {
 
     /// Tells of a name that it is left out, unless it is outside the directory that is meant.
     fn leave_out(&mut self, name: &[u8], reason: &str) {
-        if self.meant(name).is_some() {
-            let path = String::from_utf8_lossy(name).into_owned();
-            self.left_out.push(Told { path, reason: reason.to_owned() });
+        if self.meant(name).is_none() {
+            return;
         }
+        if self.left_out.len() == MOST_TOLD {
+            self.also_left_out += 1;
+            return;
+        }
+        let path = shortened(&String::from_utf8_lossy(name));
+        self.left_out.push(Told { path, reason: shortened(reason) });
     }
 
     /// Whether files beneath a directory of that name may have a place. Where they cannot, that is told.
@@ -178,6 +192,13 @@ fn path_of(name: &[u8]) -> Result<MemoryPath, String> {
     MemoryPath::parse(&path).map_err(|error: PathError| error.to_string())
 }
 
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Reads a content of at most so many bytes; `None` where there are more.
 fn read_up_to(limit: u64, content: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
@@ -192,6 +213,8 @@ struct Imported {
     written: Written,
     /// What is no file, or has no legal name.
     left_out: Vec<Told>,
+    /// How many more of them there are.
+    also_left_out: u64,
     /// Why the archive could not be read to its end.
     broken_off: Option<String>,
 }
@@ -203,8 +226,9 @@ impl Imported {
 
     fn to_text(&self) -> String {
         let left_out = self.left_out.iter().map(|told| told.line("is left out"));
+        let also = (self.also_left_out > 0).then(|| format!("{} more left out", self.also_left_out));
         let broken_off = self.broken_off.iter().map(|reason| on_one_line(reason));
-        let lines = self.written.problems().chain(left_out).chain(broken_off);
+        let lines = self.written.problems().chain(left_out).chain(also).chain(broken_off);
         lines.chain([self.written.summary("imported")]).collect::<Vec<_>>().join("\n")
     }
 }

@@ -79,7 +79,10 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Rotation::Incomplete => ExitCode::from(REFUSED),
         }),
         Action::Copy(arguments) => copy::run(&arguments).map(status_of),
-        Action::Export(arguments) => export::run(&arguments).map(status_of),
+        Action::Export(arguments) => export::run(&arguments).map(|ended| match ended {
+            export::Ended::Done(completeness) => status_of(completeness),
+            export::Ended::Interrupted { status } => ExitCode::from(status),
+        }),
         Action::Import(arguments) => import::run(&arguments).map(status_of),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use memory_tool_test_servers::{S3Server, Server};
 use serde_json::{Value, json};
-use support::{Place, program};
+use support::{PATIENCE, Place, program, wait_for_end};
 
 /// How many instants a copy is killed at.
 const KILLS: u32 = 25;
@@ -267,12 +267,24 @@ fn a_damaged_file_is_told_and_the_others_are_copied() {
         (Some(1), &json!(2), &json!("/memories/b"))
     );
     assert_eq!(memories(&place.outside("to")).into_keys().collect::<Vec<_>>(), ["a", "c"]);
-    let archive = place.outside("backup.tar");
-    let (status, found) = report(&[&"export", &"--store", &sealed, &"--key-file", &key, &archive]);
-    assert_eq!(
-        (status, &found["exported"], &found["unreadable"][0]["path"]),
-        (Some(1), &json!(2), &json!("/memories/b"))
-    );
+    let backups = place.outside("backups");
+    fs::create_dir(&backups).unwrap();
+    let archive = backups.join("backup.tar");
+    for (options, exported) in [(&[][..], 2), (&["--overwrite"], 0)] {
+        if exported == 0 {
+            fs::write(&archive, "of a better day").unwrap();
+        }
+        let mut command = program();
+        command.args(["export", "--json", "--key-file"]).arg(&key).args(options).arg("--store").arg(&sealed);
+        let (status, output, _) = outcome(command.arg(&archive));
+        let found: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(
+            (status, &found["exported"], &found["unreadable"][0]["path"]),
+            (Some(1), &json!(exported), &json!("/memories/b"))
+        );
+        assert_eq!(found["kept"].is_string(), exported == 0, "{found}");
+    }
+    assert_eq!(files(&backups), Files::from([("backup.tar".to_owned(), b"of a better day".to_vec())]));
 }
 
 #[test]
@@ -401,6 +413,41 @@ fn an_archive_has_the_same_bytes_each_time_and_tar_reads_it() {
     assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
 }
 
+#[test]
+fn an_archive_of_no_files_replaces_none_that_is_there() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text")]);
+    let database = place.sqlite("alice");
+    assert_eq!(run(&[&"copy", &place.store(), &database]).0, Some(0));
+    let backups = place.outside("backups");
+    fs::create_dir(&backups).unwrap();
+    let archive = backups.join("backup.tar");
+    assert_eq!(run(&[&"export", &"--store", &database, &archive]).0, Some(0));
+    let before = files(&backups);
+    let mistyped = place.sqlite("alcie");
+    let told = "the archive that is there stays as it is: there is no file to export\n0 files exported, 0 bytes";
+    assert_eq!(run(&[&"export", &"--store", &mistyped, &archive, &"--overwrite"]), done(1, told));
+    let scoped = run(&[&"export", &"--store", &database, &"--scope=alcie", &archive, &"--overwrite"]);
+    assert_eq!(scoped, done(1, told));
+    assert_eq!(files(&backups), before);
+    // Where none is there, an empty store makes an empty archive.
+    let new = backups.join("new.tar");
+    assert_eq!(run(&[&"export", &"--store", &mistyped, &new]), done(0, "0 files exported, 0 bytes"));
+    assert_eq!(fs::read(new).unwrap(), END);
+}
+
+#[test]
+fn no_archive_goes_to_a_terminal() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"what is remembered")]);
+    let on_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let mut python = Command::new("python3");
+    python.args(["-c", on_terminal]).arg(program().get_program()).args(["export", "-", "--store"]).arg(place.store());
+    let (status, output, errors) = outcome(python.stdin(Stdio::null()));
+    assert_eq!((status, errors.as_str()), (Some(2), ""));
+    assert!(output.contains("cannot export an archive to a terminal") && !output.contains("remembered"), "{output}");
+}
+
 /// Runs a command with this on its standard input.
 fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -453,7 +500,7 @@ fn what_is_no_plain_file_of_a_directory_is_left_out() {
     let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
     let expected = json!({
         "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "already_there": 0, "redacted": [],
-        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null,
+        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null, "also_left_out": 0,
         "left_out": [
             {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
             {"path": "large", "reason": "it has more than 10 bytes, see --skip-above"},
@@ -476,6 +523,29 @@ fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8
     header.set_cksum();
     let padding = content.len().next_multiple_of(512) - content.len();
     [header.as_bytes().as_slice(), content, &vec![0; padding]].concat()
+}
+
+/// A sparse file of one block, which may lie far behind its beginning.
+fn sparse(name: &str, offset: u64, content: &[u8]) -> Vec<u8> {
+    let length = content.len() as u64;
+    let number = |number: u64| [[0x80, 0, 0, 0].as_slice(), &number.to_be_bytes()].concat();
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(length);
+    let sparse = header.as_gnu_mut().unwrap();
+    sparse.sparse[0].offset.copy_from_slice(&number(offset));
+    sparse.sparse[0].numbytes.copy_from_slice(&number(length));
+    sparse.realsize.copy_from_slice(&number(offset + length));
+    header.set_cksum();
+    [header.as_bytes().as_slice(), content].concat()
+}
+
+/// The extensions that go before an entry.
+fn extensions(records: &[&str]) -> Vec<u8> {
+    let content: String = records.iter().map(|record| format!("{} {record}\n", record.len() + 4)).collect();
+    assert!(records.iter().all(|record| (6..96).contains(&record.len())), "the length has two digits");
+    entry(tar::EntryType::XHeader, b"extensions", content.len() as u64, content.as_bytes())
 }
 
 fn regular(name: &str, content: &[u8]) -> Vec<u8> {
@@ -504,6 +574,12 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         entry(tar::EntryType::Fifo, b"pipe", 0, b""),
         entry(tar::EntryType::Char, b"device", 0, b""),
         entry(tar::EntryType::Directory, b"empty/", 0, b""),
+        sparse("zeros", 1 << 62, b""),
+        sparse("holes", 1 << 62, &[1; 3 << 20]),
+        extensions(&["GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=posix"]),
+        regular("GNUSparseFile.1/posix", b"1\n0\n4\ntext"),
+        extensions(&["GNU.sparse.offset=0", "GNU.sparse.numbytes=4"]),
+        regular("posix of old", b"text"),
         regular("a/b", b"x"),
         regular("last", b"last"),
         END.to_vec(),
@@ -536,6 +612,10 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         "hard",
         "pipe",
         "device",
+        "zeros",
+        "holes",
+        "GNUSparseFile.1/posix",
+        "posix of old",
     ];
     assert_eq!((status, left_out.as_slice()), (Some(1), &expected[..]));
     assert_eq!(
@@ -548,6 +628,28 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
     let expected = Files::from([("a".to_owned(), b"text".to_vec()), ("last".to_owned(), b"last".to_vec())]);
     assert_eq!(memories(&place.store()), expected);
     assert!(!place.outside("x").exists());
+}
+
+#[test]
+fn of_very_many_names_that_are_left_out_the_first_are_told() {
+    let place = Place::in_memory();
+    let long = [b'\\'; 200_000];
+    let named = [
+        entry(tar::EntryType::GNULongName, b"././@LongLink", long.len() as u64, &long),
+        regular("short", b"x"),
+        regular("../x", b"x").repeat(1_001),
+        regular("last", b"last"),
+        END.to_vec(),
+    ];
+    let path = place.outside("x.tar");
+    fs::write(&path, named.concat()).unwrap();
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store()]);
+    let told = found["left_out"].as_array().unwrap();
+    assert_eq!((status, told.len(), &found["also_left_out"]), (Some(1), 1_000, &json!(2)));
+    assert!(["path", "reason"].iter().all(|part| told[0][part].as_str().unwrap().chars().count() == 1_025));
+    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store()]);
+    assert!(output.contains("\n2 more left out\n0 files imported, "), "{output}");
+    assert_eq!(memories(&place.store()).into_keys().collect::<Vec<_>>(), ["last"]);
 }
 
 #[test]
@@ -573,6 +675,15 @@ fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
         ("all that can be said", declared(u64::MAX >> 1)),
         ("no archive", b"what is no archive at all".repeat(100)),
         ("compressed", [b"\x1f\x8b\x08\x00".as_slice(), &[7; 2000]].concat()),
+        ("a sparse file of two sizes, and a long name behind it", {
+            let mut header = tar::Header::from_byte_slice(&sparse("sparse", 0, b"")).clone();
+            header.set_size(1 << 62);
+            header.set_cksum();
+            let name = vec![b'n'; 3 << 20];
+            let long = entry(tar::EntryType::GNULongName, b"././@LongLink", name.len() as u64, &name);
+            let size = extensions(&["size=000"]);
+            [size, header.as_bytes().to_vec(), long, regular("b", b"x"), END.to_vec()].concat()
+        }),
         ("a long name without end", {
             let name = vec![b'n'; 3 << 20];
             [
@@ -626,5 +737,39 @@ fn an_export_that_is_killed_leaves_no_file_that_seems_whole() {
             let (_, found) = report(&[&"import", &directory, &"--store", &place.outside(&format!("of{kill}"))]);
             assert_eq!(found["copied"], 40);
         }
+    }
+}
+
+#[test]
+fn an_export_that_a_signal_ends_leaves_nothing_that_is_not_whole() {
+    let place = Place::in_memory();
+    let names: Vec<_> = (0..3_000).map(|number| number.to_string()).collect();
+    let listed: Vec<_> = names.iter().map(|name| (name.as_str(), [b'x'; 500].as_slice())).collect();
+    fill(&place.store(), &listed);
+    for (signal, status, name) in [("-INT", 130, "backup.tar"), ("-TERM", 143, "backup.tar"), ("-INT", 130, "plain")] {
+        // The export may be through before the signal comes, and is then made again.
+        let ended = (0..20).find_map(|attempt| {
+            let beside = place.outside(&format!("{name}{signal}{attempt}"));
+            fs::create_dir(&beside).unwrap();
+            let target = beside.join(name);
+            let mut command = program();
+            command.arg("export").arg("--store").arg(place.store()).arg(&target);
+            let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            let start = Instant::now();
+            while fs::read_dir(&beside).unwrap().count() == 0 {
+                assert!(start.elapsed() < PATIENCE, "it does not begin");
+            }
+            assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().unwrap().success());
+            let ended = wait_for_end(&mut process).code();
+            if ended == Some(0) {
+                return None;
+            }
+            let errors = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+            assert_eq!((ended, errors.as_str()), (Some(status), "memory-tool: interrupted\n"));
+            Some(files(&beside))
+        });
+        let left = ended.expect("the signal never came in time");
+        assert!(left.iter().all(|(name, content)| !name.contains(".memory-tool-export-") && content.len() == 500));
+        assert!(name == "plain" || left.is_empty(), "{signal}");
     }
 }

@@ -1,14 +1,14 @@
 //! [`Archive`]: a tar archive that is written.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use memory_tool_core::MemoryPath;
 use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
-use crate::export::PARTIAL_PREFIX;
+use crate::export::{Finished, PARTIAL_PREFIX};
 use crate::failure::Failure;
 
 const FILE_MODE: u32 = 0o600;
@@ -78,18 +78,20 @@ impl Archive {
         appended.map_err(|source| builder.get_ref().failure(source))
     }
 
-    /// Ends the archive, and gives the file its name.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
-        let Some(mut builder) = self.builder.take() else { return Ok(()) };
+    /// Ends the archive, and gives the file its name. One that is not to replace another is dropped where there is one.
+    pub(super) fn finish(mut self, may_replace: bool) -> Result<Finished, Failure> {
+        let Some(mut builder) = self.builder.take() else { return Ok(Finished::Written) };
         let finished = builder.finish();
         finished.map_err(|source| builder.get_ref().failure(source))?;
         match builder.into_inner().map_err(Failure::Output)? {
-            Output::Standard(mut output) => output.flush().map_err(Failure::Output),
-            Output::File { partial, path, overwrites } => {
-                give_name(partial, &path, overwrites).map_err(|source| Failure::Target { path, source })
-            }
-            Output::Abandoned => Ok(()),
+            Output::Standard(mut output) => output.flush().map_err(Failure::Output)?,
+            Output::File { partial, path, overwrites } => match give_name(partial, &path, overwrites && may_replace) {
+                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(Finished::Kept),
+                named => named.map_err(|source| Failure::Target { path, source })?,
+            },
+            Output::Abandoned => {}
         }
+        Ok(Finished::Written)
     }
 }
 
@@ -174,7 +176,7 @@ mod tests {
         let mut archive = Archive::to(Output::Standard(Box::new(written.clone())));
         archive.add(&"/memories/d/a".parse().unwrap(), b"text").unwrap();
         if is_finished {
-            archive.finish().unwrap();
+            archive.finish(true).unwrap();
         } else {
             drop(archive);
         }

@@ -1,11 +1,12 @@
 //! [`Directory`]: a plain directory that files are written into.
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirBuilder, OpenOptions};
+use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
 use memory_tool_core::MemoryPath;
 
 use crate::export::{Added, PARTIAL_PREFIX};
@@ -17,11 +18,17 @@ use crate::failure::Failure;
 /// 1. Files can be read by their owner alone, and directories entered.
 /// 2. A file has its name only once it is whole.
 /// 3. No link in the directory is followed, and none replaced.
+/// 4. A file that was written is not replaced by the next, where the directory takes two spellings for one name.
 pub(super) struct Directory {
     path: PathBuf,
     root: Dir,
     overwrites: bool,
+    /// The files that this run wrote.
+    written: HashSet<Identity>,
 }
+
+/// What a file is known by, whatever the spelling of its name: its device and its number there.
+type Identity = (u64, u64);
 
 impl Directory {
     /// Opens a directory that is new or empty, unless files in it are to be overwritten.
@@ -32,11 +39,11 @@ impl Directory {
         if !is_empty && !overwrites {
             return Err(Failure::TargetTaken { path: path.to_owned() });
         }
-        Ok(Self { path: path.to_owned(), root, overwrites })
+        Ok(Self { path: path.to_owned(), root, overwrites, written: HashSet::new() })
     }
 
     /// Writes a file. What only this file fails by is told.
-    pub(super) fn add(&self, path: &MemoryPath, content: &[u8]) -> Result<Added, Failure> {
+    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, Failure> {
         match self.write(path, content) {
             Ok(added) => Ok(added),
             Err(source) if is_about_all_files(&source) => Err(Failure::Target { path: self.path.clone(), source }),
@@ -44,7 +51,7 @@ impl Directory {
         }
     }
 
-    fn write(&self, path: &MemoryPath, content: &[u8]) -> io::Result<Added> {
+    fn write(&mut self, path: &MemoryPath, content: &[u8]) -> io::Result<Added> {
         let Some(name) = path.name() else { return Err(ErrorKind::IsADirectory.into()) };
         let mut directory = self.root.try_clone()?;
         let above = path.segments().rev().skip(1).collect::<Vec<_>>();
@@ -60,7 +67,9 @@ impl Directory {
         if written.is_err() {
             let _ = self.root.remove_file(&partial); // the first error is the one to be told
         }
-        written.map(|()| Added::Written)
+        written?;
+        self.written.extend(directory.symlink_metadata(name).ok().as_ref().and_then(identity));
+        Ok(Added::Written)
     }
 
     fn what_is_in_the_way(&self, directory: &Dir, name: &str) -> io::Result<Option<&'static str>> {
@@ -73,10 +82,22 @@ impl Directory {
             () if found.is_symlink() => Some("a link is there"),
             () if found.is_dir() => Some("a directory is there"),
             () if !found.is_file() => Some("something that is no file is there"),
-            () if self.overwrites => None,
+            () if self.overwrites && !identity(&found).is_some_and(|found| self.written.contains(&found)) => None,
             () => Some("a file is there, which may be another by a spelling that the target takes for the same"),
         })
     }
+}
+
+#[cfg(unix)]
+fn identity(found: &Metadata) -> Option<Identity> {
+    use cap_std::fs::MetadataExt as _;
+    Some((found.dev(), found.ino()))
+}
+
+/// Windows tells it of open files alone.
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<Identity> {
+    None
 }
 
 /// Whether the other files would fail just so.
@@ -117,4 +138,21 @@ fn write_new(directory: &Dir, name: &str, content: &[u8]) -> io::Result<()> {
     let mut file = directory.open_with(name, &options)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_run_wrote_is_not_replaced_and_what_was_there_before_is() {
+        let target = tempfile::tempdir().unwrap();
+        std::fs::write(target.path().join("a"), "before").unwrap();
+        let mut directory = Directory::open(target.path(), true).unwrap();
+        let path = "/memories/a".parse().unwrap();
+        assert!(matches!(directory.add(&path, b"first"), Ok(Added::Written)));
+        // As where another spelling comes to the same file.
+        assert!(matches!(directory.add(&path, b"second"), Ok(Added::Refused { .. })));
+        assert_eq!(std::fs::read(target.path().join("a")).unwrap(), b"first");
+    }
 }

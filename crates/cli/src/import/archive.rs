@@ -38,14 +38,27 @@ impl From<io::Error> for Stop {
 
 fn take_entries(archive: &mut tar::Archive<Gauged>, gauge: &Gauge, intake: &mut Intake<'_>) -> Result<(), Stop> {
     let mut entries = archive.entries()?;
+    let mut left = 0;
     loop {
-        gauge.allowance.set(Some(MAX_HEADER_BYTES));
+        gauge.allowance.set(Some(MAX_HEADER_BYTES.saturating_add(left)));
         let Some(entry) = entries.next() else { return Ok(()) };
         let mut entry = entry?;
         gauge.allowance.set(None);
         take_entry(&mut entry, intake)?;
-        io::copy(&mut entry, &mut io::sink())?; // what is left of it is no header
+        left = pass_over(&mut entry)?;
     }
+}
+
+/// Reads what is left of an entry, which is no header. How many bytes of it are still to come before the next one.
+fn pass_over(entry: &mut Entry<'_, Gauged>) -> io::Result<u64> {
+    if !entry.header().entry_type().is_gnu_sparse() {
+        return io::copy(entry, &mut io::sink()).map(|_| 0);
+    }
+    // Of a sparse file, the zeros between its blocks would be read as well: a single header can ask for exabytes of them.
+    if has_extension(entry, |key| key == b"size")? {
+        return Err(io::Error::other("a sparse file in it has two sizes"));
+    }
+    entry.header().entry_size()
 }
 
 fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<(), Stop> {
@@ -54,6 +67,7 @@ fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<
         // Directories are where their files are. Archives from before there was a type for them mark them by a slash.
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(()),
         EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => return Ok(()),
+        EntryType::Regular | EntryType::Continuous if is_sparse(entry)? => Some("it is a sparse file"),
         EntryType::Regular | EntryType::Continuous => None,
         EntryType::Symlink | EntryType::Link => Some("it is a link"),
         EntryType::GNUSparse => Some("it is a sparse file"),
@@ -69,6 +83,17 @@ fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<
         Some(content) if content.len() as u64 == size => intake.put(&path, &content).map_err(Stop::Import),
         _ => Err(Stop::Archive(io::ErrorKind::UnexpectedEof.into())),
     }
+}
+
+/// Whether an entry is a sparse file as POSIX has them: with the type of any other, and a content that lacks the holes.
+fn is_sparse(entry: &mut Entry<'_, Gauged>) -> io::Result<bool> {
+    has_extension(entry, |key| key.starts_with(b"GNU.sparse."))
+}
+
+/// Whether the extensions of an entry say anything by such a key.
+fn has_extension(entry: &mut Entry<'_, Gauged>, is_meant: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+    let extensions = entry.pax_extensions()?;
+    Ok(extensions.is_some_and(|found| found.flatten().any(|extension| is_meant(extension.key_bytes()))))
 }
 
 /// What is known of an archive that is read by somebody else.
