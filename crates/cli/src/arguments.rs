@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::policies::Policies;
 use crate::run::MAX_LINE_BYTES;
 use crate::store_url;
+use crate::transfer::Place;
 
 const STORES_AND_EXIT_STATUSES: &str = "\
 Stores:
@@ -169,6 +170,8 @@ holds besides stays. A text that --screen redacts is compared as DST would keep 
 
 Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
 of DST refuses does not show.
+
+DST, and what is mounted in it to be changed, must have nothing in common with SRC.
 
 Examples:
   memory-tool copy ./memory sqlite:memory.db
@@ -478,11 +481,12 @@ pub(crate) struct CopyArguments {
 }
 
 impl CopyArguments {
-    /// Fails where the copies would be among the files that are copied.
+    /// Fails where the copies could be among the files that are copied.
     pub(crate) fn refuse_itself(&self) -> Result<(), Failure> {
         let Self { source, source_scope, destination, policies, .. } = self;
-        let is_within = source_scope.is_none() || source_scope.as_ref() == policies.scope();
-        if source == destination && is_within { Err(Failure::OneStore) } else { Ok(()) }
+        let Some(source) = Place::of(source, source_scope.as_ref()) else { return Ok(()) };
+        let is_within = policies.changed_places(destination).any(|place| place.overlaps(&source));
+        if is_within { Err(Failure::OneStore) } else { Ok(()) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `copy`, `export` and `import` share: the [`Source`] that is read, and the [`Destination`] that files are put into.
 
+mod place;
 mod rehearsal;
 
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use memory_tool_policies::{ReadOnlyStore, Scope, ScopedStore, Screen as _, Sensi
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
+pub(crate) use crate::transfer::place::Place;
 pub(crate) use crate::transfer::rehearsal::Rehearsal;
 
 use crate::arguments::WritingArgument;

@@ -348,6 +348,52 @@ fn a_source_must_be_there_and_be_another_store() {
 }
 
 #[test]
+fn a_store_is_not_copied_into_itself_however_it_is_named() {
+    let place = Place::in_memory();
+    let store = place.store();
+    fill(&store, &[("a", b"text")]);
+    assert_eq!(run(&[&"copy", &store, &place.sqlite("a"), &"--scope=alice"]).0, Some(0));
+    symlink(&store, place.outside("link")).unwrap();
+    symlink(place.database(), place.outside("link.db")).unwrap();
+    let database = place.database().into_os_string().into_string().unwrap();
+    let copy = |source: &str, destination: &str, options: &[&str]| {
+        let mut command = program();
+        command.current_dir(place.outside("")).args(["copy", source, destination]).args(options);
+        outcome(&mut command)
+    };
+    let absolute = store.to_str().unwrap();
+    let mount = format!("--mount=/memories/m={absolute}");
+    for (source, destination, options) in [
+        ("./store", "store", &["--scope=alice"][..]),
+        ("store", absolute, &["--scope=alice"]),
+        ("store", "file:store", &["--scope=alice"]),
+        ("link", "store", &["--scope=alice"]),
+        ("store", "new/../link", &["--scope=alice"]),
+        ("store", "store", &["--source-scope=alice"]),
+        ("store", "store/memories/new", &[]),
+        ("store/memories/new", "store", &[]),
+        ("store", "sqlite:store/memories/new.db", &[]),
+        ("store", "other", &[&mount]),
+        ("sqlite:memory.db?store=a", &format!("sqlite:{database}?store=a"), &["--scope=bob"]),
+        ("sqlite:memory.db?store=a", "sqlite:link.db?store=a", &["--scope=bob"]),
+    ] {
+        let (status, _, errors) = copy(source, destination, options);
+        assert!(status == Some(2) && errors.contains("into itself"), "{source} {destination} {options:?} {errors}");
+    }
+    assert_eq!(memories(&store).into_keys().collect::<Vec<_>>(), ["a"]);
+    // What has nothing in common is copied.
+    for (source, destination, options) in [
+        ("sqlite:memory.db?store=a", "sqlite:memory.db?store=b", &[][..]),
+        ("sqlite:memory.db?store=a", "sqlite:memory.db?store=a", &["--source-scope=alice", "--scope=bob"]),
+        ("store", "store/beside", &[]),
+        ("store", "other", &["--mount-read-only=/memories/m=store"]),
+    ] {
+        let (status, _, errors) = copy(source, destination, options);
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{source} {destination} {options:?}");
+    }
+}
+
+#[test]
 fn an_export_comes_back_as_it_was() {
     let place = Place::in_memory();
     let all = fill_with_odd_files(&place.store());
