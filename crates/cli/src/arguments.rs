@@ -171,7 +171,8 @@ holds besides stays. A text that --screen redacts is compared as DST would keep 
 Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
 of DST refuses does not show.
 
-DST, and what is mounted in it to be changed, must have nothing in common with SRC.
+DST, and what is mounted in it to be changed, must have nothing in common with SRC. When files were last used, as --expire-after \
+keeps it, stays behind: in DST they begin to count anew.
 
 Examples:
   memory-tool copy ./memory sqlite:memory.db

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use memory_tool_core::{Batch, Expected, FailureKind, MemoryPath, Node, Store, StoreError, StoredFile, Version};
-use memory_tool_policies::{ReadOnlyStore, Scope, ScopedStore, Screen as _, SensitiveData, Verdict};
+use memory_tool_policies::{ACCESS_TIMES_NAME, ReadOnlyStore, Scope, ScopedStore, Screen as _, SensitiveData, Verdict};
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
@@ -68,7 +68,7 @@ impl Source {
         Self { store: Box::new(ReadOnlyStore::new(store)) }
     }
 
-    /// All files, sorted.
+    /// All files that are transferred, sorted.
     pub(crate) async fn list(&self) -> Result<Vec<MemoryPath>, Failure> {
         sorted_paths(&*self.store).await.map_err(Failure::Reading)
     }
@@ -90,8 +90,14 @@ impl Source {
 
 async fn sorted_paths(store: &dyn Store) -> Result<Vec<MemoryPath>, StoreError> {
     let mut paths: Vec<_> = store.list(&MemoryPath::root()).await?.into_iter().map(|entry| entry.path).collect();
+    paths.retain(|path| !is_access_times(path));
     paths.sort_unstable();
     Ok(paths)
+}
+
+/// Whether there is no file of a person at the path: when the files of a memory were last used is true of that memory alone.
+pub(crate) fn is_access_times(path: &MemoryPath) -> bool {
+    path.segments().next().is_some_and(|name| name.eq_ignore_ascii_case(ACCESS_TIMES_NAME))
 }
 
 /// Whether other files of the store can be expected to do better.

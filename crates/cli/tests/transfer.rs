@@ -394,6 +394,28 @@ fn a_store_is_not_copied_into_itself_however_it_is_named() {
 }
 
 #[test]
+fn when_files_were_last_used_stays_behind() {
+    let place = Place::in_memory();
+    let (plain, used) = (place.store(), place.outside("used"));
+    fill(&plain, &[("a", b"text"), ("d/.access-times", b"somebody's file")]);
+    let expire = "--expire-after=1h";
+    assert_eq!(run(&[&"copy", &plain, &used, &expire]).0, Some(0));
+    assert!(memories(&used).contains_key(".access-times"), "so this is a test");
+    let summary = |done: &str| format!("2 files {done}, 0 overwritten, 19 bytes; 0 already there, 0 besides");
+    let to = |name: &str| place.outside(name);
+    assert_eq!(run(&[&"copy", &used, &to("copy")]), done(0, &summary("copied")));
+    assert_eq!(memories(&to("copy")), memories(&plain));
+    assert_eq!(run(&[&"copy", &used, &to("expiring"), &expire]), done(0, &summary("copied")));
+    let archive = place.outside("used.tar");
+    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "2 files exported, 19 bytes"));
+    // Whatever was made without this program holds them.
+    let plain_files = used.join("memories");
+    assert_eq!(run(&[&"import", &plain_files, &"--store", &to("import"), &expire]), done(0, &summary("imported")));
+    let again = "0 files copied, 0 overwritten, 0 bytes; 2 already there, 0 besides";
+    assert_eq!(run(&[&"copy", &plain, &used]), done(0, again));
+}
+
+#[test]
 fn an_export_comes_back_as_it_was() {
     let place = Place::in_memory();
     let all = fill_with_odd_files(&place.store());
