@@ -199,6 +199,8 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
         &["--scope=alice"],
         &["--read-only"],
         &["--max-files=5", "--max-file-bytes=10"],
+        &["--expire-after=1h"],
+        &["--expire-after=1h", "--pin=/memories/s", "--overwrite"],
     ] {
         let copy = |options: &[&str]| {
             let mut command = program();
@@ -212,6 +214,24 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
         fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
         run(&[&"view", &"/memories", &"--store", &destination]);
     }
+}
+
+#[test]
+fn a_dry_run_knows_that_what_is_expired_gives_way() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b/c", b"1"), ("d", b"2"), ("e/f", b"3")]);
+    fill(&destination, &[("a", b"old!"), ("b", b"a file"), ("d/x", b"a directory"), ("g", b"besides")]);
+    let expire = "--expire-after=1s";
+    // So all begin to count; a second and the 24th part of it later, which is a second at the least, they are expired.
+    run(&[&"view", &"/memories", &"--store", &destination, &expire]);
+    std::thread::sleep(Duration::from_millis(3_100));
+    let before = files(&destination);
+    let rehearsed = run(&[&"copy", &source, &destination, &expire, &"--dry-run"]);
+    assert_eq!(files(&destination), before);
+    assert_eq!(rehearsed, done(0, "4 files would be copied, 0 overwritten, 6 bytes; 0 already there, 0 besides"));
+    let copied = run(&[&"copy", &source, &destination, &expire]);
+    assert_eq!(copied.1, rehearsed.1.replace("would be copied", "copied"));
 }
 
 #[test]
