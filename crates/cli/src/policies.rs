@@ -223,12 +223,18 @@ impl Policies {
     }
 
     /// The store that files are put into without the tool, with the policies over it. What is only rehearsed is not recorded.
+    ///
+    /// # Errors
+    /// [`Failure::NothingKept`] where files would be put into what ends with this process, besides those of opening.
     pub(crate) async fn open_for(
         &self,
         url: &StoreUrl,
         encryption: &Encryption,
         access: Access,
     ) -> Result<Box<dyn Store>, Failure> {
+        if self.mount.iter().map(|mount| &mount.url).chain([url]).any(|url| *url == StoreUrl::Memory) {
+            return Err(Failure::NothingKept);
+        }
         let audit = match access {
             Access::Change => self.audit().await?,
             Access::Rehearse => None,

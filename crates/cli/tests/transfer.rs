@@ -414,6 +414,27 @@ fn a_store_is_not_copied_into_itself_however_it_is_named() {
 }
 
 #[test]
+fn nothing_is_put_into_what_ends_with_the_process() {
+    let place = Place::in_memory();
+    let (store, other) = (place.store(), place.outside("other"));
+    fill(&store, &[("m/a", b"text")]);
+    let plain = store.join("memories");
+    for options in [&[][..], &["--dry-run"]] {
+        let mounted = [&["--mount=/memories/m=memory:"], options].concat();
+        for command in [
+            program().arg("copy").arg(&store).arg("memory:").args(options),
+            program().arg("import").arg(&plain).arg("--store=memory:").args(options),
+            program().arg("copy").arg(&store).arg(&other).args(mounted),
+        ] {
+            let (status, output, errors) = outcome(command);
+            assert_eq!((status, output.as_str()), (Some(2), ""), "{command:?}");
+            assert!(errors.contains("memory: keeps nothing"), "{errors}");
+        }
+    }
+    assert!(!other.exists());
+}
+
+#[test]
 fn when_files_were_last_used_stays_behind() {
     let place = Place::in_memory();
     let (plain, used) = (place.store(), place.outside("used"));
