@@ -181,7 +181,7 @@ Examples:
 
 Exit status:
   0  DST holds all files of SRC
-  1  not all: a file stands in the way, is refused or cannot be read, or SRC goes on changing
+  1  not all: a file stands in the way, is refused or cannot be read, or SRC goes on changing or holds no file
   2  no answer: wrong usage, no store SRC, a store that cannot be opened or that fails";
 
 const EXPORTING: &str = "\

@@ -16,7 +16,7 @@ pub(crate) use crate::transfer::rehearsal::Rehearsal;
 
 use crate::arguments::WritingArgument;
 use crate::encryption::Encryption;
-use crate::failure::{Failure, on_one_line, with_causes};
+use crate::failure::{Failure, on_one_line, tell, with_causes};
 use crate::output::count;
 use crate::policies::{Access, Policies};
 use crate::store_url;
@@ -98,6 +98,12 @@ async fn sorted_paths(store: &dyn Store) -> Result<Vec<MemoryPath>, StoreError> 
 /// Whether there is no file of a person at the path: when the files of a memory were last used is true of that memory alone.
 pub(crate) fn is_access_times(path: &MemoryPath) -> bool {
     path.segments().next().is_some_and(|name| name.eq_ignore_ascii_case(ACCESS_TIMES_NAME))
+}
+
+/// Tells the operator that nothing was found: a mistyped name would seem to be that of a memory of which all is done.
+pub(crate) fn tell_of_no_file(url: &StoreUrl, scope: Option<&Scope>) {
+    let scope = scope.map(|scope| format!(" in the scope {scope}")).unwrap_or_default();
+    tell(&on_one_line(&format!("memory-tool: there is no file in {url}{scope}: see whether that is its name")));
 }
 
 /// Whether other files of the store can be expected to do better.

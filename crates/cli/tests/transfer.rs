@@ -360,7 +360,18 @@ fn a_source_must_be_there_and_be_another_store() {
         let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
         assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
     }
+    // What is mistyped within a store that is there is no success either.
+    assert_eq!(run(&[&"copy", &source, &place.sqlite("a")]).0, Some(0));
+    for (source, options) in
+        [(source.into_os_string(), &["--source-scope=none"][..]), (place.sqlite("none").into(), &[])]
+    {
+        let (status, output, errors) =
+            outcome(program().arg("copy").arg(&source).arg(place.outside("empty")).args(options));
+        assert_eq!((status, output.starts_with("0 files copied")), (Some(1), true), "{output}");
+        assert!(errors.contains("there is no file in ") && errors.lines().count() == 1, "{errors}");
+    }
     // A key that is missing is told before anything is made.
+    let source = place.store();
     let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
     assert!(status == Some(2) && errors.contains("cannot use the key"), "{errors}");
     assert!(!destination.exists());
