@@ -163,13 +163,14 @@ Exit status:
   2  no answer: wrong usage, a store that cannot be opened or is not encrypted, or input or output that failed";
 
 const COPYING: &str = "\
-Each file is read from SRC, which is never changed, written into DST where nothing is yet, and read back. What is there already \
+Each file is read from SRC, where no file is changed, written into DST where nothing is yet, and read back. What is there already \
 with the same bytes is left; what is there with others is told and left, too, unless --overwrite is given. So a copy that was \
 interrupted goes on where it was when it is run again. In the end SRC is gone through anew, as long as others change it. What DST \
 holds besides stays. A text that --screen redacts is compared as DST would keep it.
 
 Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
-of DST refuses does not show.
+of DST refuses does not show. To open a store that is there may make what it lacks besides files, such as .memory-tool in a \
+directory, also with --dry-run.
 
 DST, and what is mounted in it to be changed, must have nothing in common with SRC. When files were last used, as --expire-after \
 keeps it, stays behind: in DST they begin to count anew.
