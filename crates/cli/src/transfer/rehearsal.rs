@@ -137,3 +137,54 @@ impl Store for Rehearsal {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use memory_tool_core::InMemoryStore;
+
+    use super::*;
+    use crate::run::start_runtime;
+
+    fn path(name: &str) -> MemoryPath {
+        MemoryPath::parse(&format!("/memories/{name}")).unwrap()
+    }
+
+    fn write(name: &str, content: &str) -> Batch {
+        Batch::new().write(path(name), content.as_bytes().to_vec()).unwrap()
+    }
+
+    async fn content(store: &Rehearsal, name: &str) -> Option<Vec<u8>> {
+        match store.read(&path(name)).await.unwrap() {
+            Node::File(file) => Some(file.content),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_access_times_outlast_a_batch_without_them() {
+        start_runtime().unwrap().block_on(async {
+            let store = Rehearsal::of(Box::new(InMemoryStore::new())).await.unwrap();
+            let times = format!("scope-a/{ACCESS_TIMES_NAME}");
+            store.apply(write("scope-a/a", "one").write(path(&times), b"times".to_vec()).unwrap()).await.unwrap();
+            assert_eq!(content(&store, "scope-a/a").await, Some(b"one".to_vec()));
+            store.apply(write("scope-a/b", "two")).await.unwrap();
+            assert_eq!(content(&store, &times).await, Some(b"times".to_vec()));
+            assert_eq!(content(&store, "scope-a/a").await, Some(Vec::new()), "it is not kept");
+        });
+    }
+
+    #[test]
+    fn what_is_removed_is_not_there_and_comes_back_only_when_it_is_written() {
+        start_runtime().unwrap().block_on(async {
+            let inner = InMemoryStore::new();
+            inner.apply(write("a/b", "old")).await.unwrap();
+            let store = Rehearsal::of(Box::new(inner)).await.unwrap();
+            store.apply(Batch::new().remove(path("a/b")).unwrap()).await.unwrap();
+            assert_eq!(content(&store, "a/b").await, None);
+            assert_eq!(store.read(&path("a")).await.unwrap(), Node::Absent);
+            assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
+            store.apply(write("a", "new")).await.unwrap();
+            assert_eq!(content(&store, "a").await, Some(b"new".to_vec()));
+        });
+    }
+}
