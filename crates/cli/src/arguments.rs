@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::policies::Policies;
 use crate::run::MAX_LINE_BYTES;
 use crate::store_url;
+use crate::transfer::Place;
 
 const STORES_AND_EXIT_STATUSES: &str = "\
 Stores:
@@ -162,13 +163,17 @@ Exit status:
   2  no answer: wrong usage, a store that cannot be opened or is not encrypted, or input or output that failed";
 
 const COPYING: &str = "\
-Each file is read from SRC, which is never changed, written into DST where nothing is yet, and read back. What is there already \
+Each file is read from SRC, where no file is changed, written into DST where nothing is yet, and read back. What is there already \
 with the same bytes is left; what is there with others is told and left, too, unless --overwrite is given. So a copy that was \
 interrupted goes on where it was when it is run again. In the end SRC is gone through anew, as long as others change it. What DST \
 holds besides stays. A text that --screen redacts is compared as DST would keep it.
 
 Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
-of DST refuses does not show.
+of DST refuses does not show. To open a store that is there may make what it lacks besides files, such as .memory-tool in a \
+directory, also with --dry-run.
+
+DST, and what is mounted in it to be changed, must have nothing in common with SRC. When files were last used, as --expire-after \
+keeps it, stays behind: in DST they begin to count anew.
 
 Examples:
   memory-tool copy ./memory sqlite:memory.db
@@ -177,7 +182,7 @@ Examples:
 
 Exit status:
   0  DST holds all files of SRC
-  1  not all: a file stands in the way, is refused or cannot be read, or SRC goes on changing
+  1  not all: a file stands in the way, is refused or cannot be read, or SRC goes on changing or holds no file
   2  no answer: wrong usage, no store SRC, a store that cannot be opened or that fails";
 
 const EXPORTING: &str = "\
@@ -480,11 +485,12 @@ pub(crate) struct CopyArguments {
 }
 
 impl CopyArguments {
-    /// Fails where the copies would be among the files that are copied.
+    /// Fails where the copies could be among the files that are copied.
     pub(crate) fn refuse_itself(&self) -> Result<(), Failure> {
         let Self { source, source_scope, destination, policies, .. } = self;
-        let is_within = source_scope.is_none() || source_scope.as_ref() == policies.scope();
-        if source == destination && is_within { Err(Failure::OneStore) } else { Ok(()) }
+        let Some(source) = Place::of(source, source_scope.as_ref()) else { return Ok(()) };
+        let is_within = policies.changed_places(destination).any(|place| place.overlaps(&source));
+        if is_within { Err(Failure::OneStore) } else { Ok(()) }
     }
 }
 

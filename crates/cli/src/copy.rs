@@ -11,7 +11,7 @@ use crate::failure::{Failure, on_one_line};
 use crate::output::{to_json, write_line};
 use crate::progress_line::{ProgressLine, bar};
 use crate::run::start_runtime;
-use crate::transfer::{Completeness, Destination, Listed, Source, Told, Written};
+use crate::transfer::{Completeness, Destination, Listed, Source, Told, Written, tell_of_no_file};
 
 /// How often the source is gone through while others change it.
 const ROUNDS: usize = 5;
@@ -20,6 +20,9 @@ const ROUNDS: usize = 5;
 pub(crate) fn run(arguments: &CopyArguments) -> Result<Completeness, Failure> {
     arguments.refuse_itself()?;
     let copied = start_runtime()?.block_on(copy(arguments))?;
+    if copied.nothing_found {
+        tell_of_no_file(&arguments.source, arguments.source_scope.as_ref());
+    }
     let text = if arguments.json { to_json(&copied)? } else { copied.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: what was copied is copied.
     write_line(&mut io::stdout().lock(), text)?;
@@ -68,8 +71,9 @@ impl Copying {
         let gone = self.destination.there().filter(|path| !listed.contains(path)).map(ToString::to_string).collect();
         let told = |(path, reason): (MemoryPath, String)| Told { path: path.to_string(), reason };
         let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path)).map(told).collect();
+        let nothing_found = listed.is_empty() && self.seen.is_empty();
         let written = self.destination.report(|path| listed.contains(path)).await?;
-        Ok(Copied { written, unreadable, gone, goes_on_changing })
+        Ok(Copied { written, unreadable, gone, goes_on_changing, nothing_found })
     }
 
     /// Copies what has changed since it was seen; whether there was any such file.
@@ -117,11 +121,15 @@ struct Copied {
     /// Files that were removed from the source after they were copied.
     gone: Vec<String>,
     goes_on_changing: bool,
+    /// The source holds no file. That is told on the standard error.
+    #[serde(skip)]
+    nothing_found: bool,
 }
 
 impl Copied {
     fn is_complete(&self) -> bool {
-        self.written.is_complete() && self.unreadable.is_empty() && self.gone.is_empty() && !self.goes_on_changing
+        let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.goes_on_changing;
+        self.written.is_complete() && is_whole && !self.nothing_found
     }
 
     fn to_text(&self) -> String {

@@ -84,8 +84,8 @@ pub(crate) enum Failure {
     /// What keeps nothing was to be looked after.
     #[error("memory: keeps nothing that could be looked after: it is a new memory in this process, and gone with it")]
     NothingKept,
-    /// The store that is to be copied and the one that it is to be copied into are one, and the latter is no other part of it.
-    #[error("cannot copy a store into itself: SRC and DST are one store")]
+    /// What is copied could be among the files that are to be copied.
+    #[error("cannot copy a store into itself: what is written to DST could be among the files of SRC")]
     OneStore,
     /// A store that files are taken from could not be read.
     #[error("cannot read the store that files are taken from. What is done is done: run it again to go on from there")]

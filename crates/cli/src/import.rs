@@ -18,7 +18,7 @@ use crate::failure::{Failure, on_one_line};
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
-use crate::transfer::{Completeness, Destination, Told, Written};
+use crate::transfer::{Completeness, Destination, Told, Written, is_access_times};
 
 /// How many names that are left out are told. The others are counted: an archive may have more of them than this process can keep.
 const MOST_TOLD: usize = 1_000;
@@ -90,6 +90,7 @@ impl Origin {
 /// 1. A name is that of a file beneath `/memories`, by the rules of the contract; one `./` before it means nothing.
 /// 2. Of two files of one name, the first is taken.
 /// 3. A file with more bytes than are allowed is never kept in this process.
+/// 4. The access times of another memory are passed over.
 struct Intake<'a> {
     runtime: &'a Runtime,
     destination: Destination,
@@ -113,6 +114,9 @@ impl Intake<'_> {
                 return None;
             }
         };
+        if is_access_times(&path) {
+            return None; // an export of before left them, or a copy of the disk
+        }
         if size > self.skip_above {
             self.leave_out(name, &self.too_large());
             return None;

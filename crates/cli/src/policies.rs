@@ -17,7 +17,7 @@ use crate::arguments::Age;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::store_url;
-use crate::transfer::Rehearsal;
+use crate::transfer::{Place, Rehearsal};
 
 /// What is told of the store in the log.
 const STORE_IN_LOG: &str = "memory";
@@ -223,12 +223,18 @@ impl Policies {
     }
 
     /// The store that files are put into without the tool, with the policies over it. What is only rehearsed is not recorded.
+    ///
+    /// # Errors
+    /// [`Failure::NothingKept`] where files would be put into what ends with this process, besides those of opening.
     pub(crate) async fn open_for(
         &self,
         url: &StoreUrl,
         encryption: &Encryption,
         access: Access,
     ) -> Result<Box<dyn Store>, Failure> {
+        if self.mount.iter().map(|mount| &mount.url).chain([url]).any(|url| *url == StoreUrl::Memory) {
+            return Err(Failure::NothingKept);
+        }
         let audit = match access {
             Access::Change => self.audit().await?,
             Access::Rehearse => None,
@@ -293,9 +299,10 @@ impl Policies {
         Ok(Box::new(builder.build().map_err(Failure::Mount)?))
     }
 
-    /// The part of the store that is worked in.
-    pub(crate) fn scope(&self) -> Option<&Scope> {
-        self.scope.as_ref()
+    /// Where files lie that are changed when this store is: in it, and in those that are mounted.
+    pub(crate) fn changed_places(&self, url: &StoreUrl) -> impl Iterator<Item = Place> {
+        let mounted = self.mount.iter().filter_map(|mount| Place::of(&mount.url, None));
+        Place::of(url, self.scope.as_ref()).into_iter().chain(mounted)
     }
 
     /// What keeps sensitive data out, if anything does.

@@ -1,20 +1,22 @@
 //! What `copy`, `export` and `import` share: the [`Source`] that is read, and the [`Destination`] that files are put into.
 
+mod place;
 mod rehearsal;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use memory_tool_core::{Batch, Expected, FailureKind, MemoryPath, Node, Store, StoreError, StoredFile, Version};
-use memory_tool_policies::{ReadOnlyStore, Scope, ScopedStore, Screen as _, SensitiveData, Verdict};
+use memory_tool_policies::{ACCESS_TIMES_NAME, ReadOnlyStore, Scope, ScopedStore, Screen as _, SensitiveData, Verdict};
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
+pub(crate) use crate::transfer::place::Place;
 pub(crate) use crate::transfer::rehearsal::Rehearsal;
 
 use crate::arguments::WritingArgument;
 use crate::encryption::Encryption;
-use crate::failure::{Failure, on_one_line, with_causes};
+use crate::failure::{Failure, on_one_line, tell, with_causes};
 use crate::output::count;
 use crate::policies::{Access, Policies};
 use crate::store_url;
@@ -66,7 +68,7 @@ impl Source {
         Self { store: Box::new(ReadOnlyStore::new(store)) }
     }
 
-    /// All files, sorted.
+    /// All files that are transferred, sorted.
     pub(crate) async fn list(&self) -> Result<Vec<MemoryPath>, Failure> {
         sorted_paths(&*self.store).await.map_err(Failure::Reading)
     }
@@ -88,8 +90,20 @@ impl Source {
 
 async fn sorted_paths(store: &dyn Store) -> Result<Vec<MemoryPath>, StoreError> {
     let mut paths: Vec<_> = store.list(&MemoryPath::root()).await?.into_iter().map(|entry| entry.path).collect();
+    paths.retain(|path| !is_access_times(path));
     paths.sort_unstable();
     Ok(paths)
+}
+
+/// Whether there is no file of a person at the path: when the files of a memory were last used is true of that memory alone.
+pub(crate) fn is_access_times(path: &MemoryPath) -> bool {
+    path.segments().next().is_some_and(|name| name.eq_ignore_ascii_case(ACCESS_TIMES_NAME))
+}
+
+/// Tells the operator that nothing was found: a mistyped name would seem to be that of a memory of which all is done.
+pub(crate) fn tell_of_no_file(url: &StoreUrl, scope: Option<&Scope>) {
+    let scope = scope.map(|scope| format!(" in the scope {scope}")).unwrap_or_default();
+    tell(&on_one_line(&format!("memory-tool: there is no file in {url}{scope}: see whether that is its name")));
 }
 
 /// Whether other files of the store can be expected to do better.

@@ -199,6 +199,8 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
         &["--scope=alice"],
         &["--read-only"],
         &["--max-files=5", "--max-file-bytes=10"],
+        &["--expire-after=1h"],
+        &["--expire-after=1h", "--pin=/memories/s", "--overwrite"],
     ] {
         let copy = |options: &[&str]| {
             let mut command = program();
@@ -212,6 +214,24 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
         fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
         run(&[&"view", &"/memories", &"--store", &destination]);
     }
+}
+
+#[test]
+fn a_dry_run_knows_that_what_is_expired_gives_way() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b/c", b"1"), ("d", b"2"), ("e/f", b"3")]);
+    fill(&destination, &[("a", b"old!"), ("b", b"a file"), ("d/x", b"a directory"), ("g", b"besides")]);
+    let expire = "--expire-after=1s";
+    // So all begin to count; a second and the 24th part of it later, which is a second at the least, they are expired.
+    run(&[&"view", &"/memories", &"--store", &destination, &expire]);
+    std::thread::sleep(Duration::from_millis(3_100));
+    let before = files(&destination);
+    let rehearsed = run(&[&"copy", &source, &destination, &expire, &"--dry-run"]);
+    assert_eq!(files(&destination), before);
+    assert_eq!(rehearsed, done(0, "4 files would be copied, 0 overwritten, 6 bytes; 0 already there, 0 besides"));
+    let copied = run(&[&"copy", &source, &destination, &expire]);
+    assert_eq!(copied.1, rehearsed.1.replace("would be copied", "copied"));
 }
 
 #[test]
@@ -352,11 +372,111 @@ fn a_source_must_be_there_and_be_another_store() {
         let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
         assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
     }
+    // What is mistyped within a store that is there is no success either.
+    assert_eq!(run(&[&"copy", &source, &place.sqlite("a")]).0, Some(0));
+    for (source, options) in
+        [(source.into_os_string(), &["--source-scope=none"][..]), (place.sqlite("none").into(), &[])]
+    {
+        let (status, output, errors) =
+            outcome(program().arg("copy").arg(&source).arg(place.outside("empty")).args(options));
+        assert_eq!((status, output.starts_with("0 files copied")), (Some(1), true), "{output}");
+        assert!(errors.contains("there is no file in ") && errors.lines().count() == 1, "{errors}");
+    }
     // A key that is missing is told before anything is made.
+    let source = place.store();
     let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
     assert!(status == Some(2) && errors.contains("cannot use the key"), "{errors}");
     assert!(!destination.exists());
     assert_eq!(memories(&source).len(), 1);
+}
+
+#[test]
+fn a_store_is_not_copied_into_itself_however_it_is_named() {
+    let place = Place::in_memory();
+    let store = place.store();
+    fill(&store, &[("a", b"text")]);
+    assert_eq!(run(&[&"copy", &store, &place.sqlite("a"), &"--scope=alice"]).0, Some(0));
+    symlink(&store, place.outside("link")).unwrap();
+    symlink(place.database(), place.outside("link.db")).unwrap();
+    let database = place.database().into_os_string().into_string().unwrap();
+    let copy = |source: &str, destination: &str, options: &[&str]| {
+        let mut command = program();
+        command.current_dir(place.outside("")).args(["copy", source, destination]).args(options);
+        outcome(&mut command)
+    };
+    let absolute = store.to_str().unwrap();
+    let mount = format!("--mount=/memories/m={absolute}");
+    for (source, destination, options) in [
+        ("./store", "store", &["--scope=alice"][..]),
+        ("store", absolute, &["--scope=alice"]),
+        ("store", "file:store", &["--scope=alice"]),
+        ("link", "store", &["--scope=alice"]),
+        ("store", "new/../link", &["--scope=alice"]),
+        ("store", "store", &["--source-scope=alice"]),
+        ("store", "store/memories/new", &[]),
+        ("store/memories/new", "store", &[]),
+        ("store", "sqlite:store/memories/new.db", &[]),
+        ("store", "other", &[&mount]),
+        ("sqlite:memory.db?store=a", &format!("sqlite:{database}?store=a"), &["--scope=bob"]),
+        ("sqlite:memory.db?store=a", "sqlite:link.db?store=a", &["--scope=bob"]),
+    ] {
+        let (status, _, errors) = copy(source, destination, options);
+        assert!(status == Some(2) && errors.contains("into itself"), "{source} {destination} {options:?} {errors}");
+    }
+    assert_eq!(memories(&store).into_keys().collect::<Vec<_>>(), ["a"]);
+    // What has nothing in common is copied.
+    for (source, destination, options) in [
+        ("sqlite:memory.db?store=a", "sqlite:memory.db?store=b", &[][..]),
+        ("sqlite:memory.db?store=a", "sqlite:memory.db?store=a", &["--source-scope=alice", "--scope=bob"]),
+        ("store", "store/beside", &[]),
+        ("store", "other", &["--mount-read-only=/memories/m=store"]),
+    ] {
+        let (status, _, errors) = copy(source, destination, options);
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{source} {destination} {options:?}");
+    }
+}
+
+#[test]
+fn nothing_is_put_into_what_ends_with_the_process() {
+    let place = Place::in_memory();
+    let (store, other) = (place.store(), place.outside("other"));
+    fill(&store, &[("m/a", b"text")]);
+    let plain = store.join("memories");
+    for options in [&[][..], &["--dry-run"]] {
+        let mounted = [&["--mount=/memories/m=memory:"], options].concat();
+        for command in [
+            program().arg("copy").arg(&store).arg("memory:").args(options),
+            program().arg("import").arg(&plain).arg("--store=memory:").args(options),
+            program().arg("copy").arg(&store).arg(&other).args(mounted),
+        ] {
+            let (status, output, errors) = outcome(command);
+            assert_eq!((status, output.as_str()), (Some(2), ""), "{command:?}");
+            assert!(errors.contains("memory: keeps nothing"), "{errors}");
+        }
+    }
+    assert!(!other.exists());
+}
+
+#[test]
+fn when_files_were_last_used_stays_behind() {
+    let place = Place::in_memory();
+    let (plain, used) = (place.store(), place.outside("used"));
+    fill(&plain, &[("a", b"text"), ("d/.access-times", b"somebody's file")]);
+    let expire = "--expire-after=1h";
+    assert_eq!(run(&[&"copy", &plain, &used, &expire]).0, Some(0));
+    assert!(memories(&used).contains_key(".access-times"), "so this is a test");
+    let summary = |done: &str| format!("2 files {done}, 0 overwritten, 19 bytes; 0 already there, 0 besides");
+    let to = |name: &str| place.outside(name);
+    assert_eq!(run(&[&"copy", &used, &to("copy")]), done(0, &summary("copied")));
+    assert_eq!(memories(&to("copy")), memories(&plain));
+    assert_eq!(run(&[&"copy", &used, &to("expiring"), &expire]), done(0, &summary("copied")));
+    let archive = place.outside("used.tar");
+    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "2 files exported, 19 bytes"));
+    // Whatever was made without this program holds them.
+    let plain_files = used.join("memories");
+    assert_eq!(run(&[&"import", &plain_files, &"--store", &to("import"), &expire]), done(0, &summary("imported")));
+    let again = "0 files copied, 0 overwritten, 0 bytes; 2 already there, 0 besides";
+    assert_eq!(run(&[&"copy", &plain, &used]), done(0, again));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use audit::{
 pub use conformance::PolicyCase;
 #[cfg(feature = "background")]
 pub use expiry::SweepTask;
-pub use expiry::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, Swept};
+pub use expiry::{ACCESS_TIMES_NAME, ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, Swept};
 pub use limits::{
     DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, Limits,
 };

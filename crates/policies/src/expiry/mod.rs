@@ -14,3 +14,4 @@ pub use background::SweepTask;
 pub use rules::ExpiryError;
 pub use store::{ExpiringStore, ExpiringStoreBuilder};
 pub use sweep::{ExpiredFile, Swept};
+pub use table::ACCESS_TIMES_NAME;

@@ -6,12 +6,15 @@ use memory_tool_core::{Batch, Change, Expected, FailureKind, MemoryPath, Node, S
 
 use super::access_times::AccessTimes;
 
-const RESERVED_NAME: &str = ".access-times";
+/// The name of the file, right beneath `/memories`, in which an [`ExpiringStore`](crate::ExpiringStore) keeps when files were last
+/// used. The store hides it, in upper and lower case; whoever copies a memory without that store finds it there, and leaves it
+/// out.
+pub const ACCESS_TIMES_NAME: &str = ".access-times";
 
 /// Where the access times are kept. Nobody else reaches it through the store.
 #[expect(clippy::expect_used, reason = "the name is a part of the program, and every test reads it")]
 static RESERVED: LazyLock<MemoryPath> =
-    LazyLock::new(|| MemoryPath::root().child(RESERVED_NAME).expect("the name keeps to the rules"));
+    LazyLock::new(|| MemoryPath::root().child(ACCESS_TIMES_NAME).expect("the name keeps to the rules"));
 
 /// Whether `path` belongs to the access times. Some disks take names for one another that differ in case.
 pub(super) fn is_reserved(path: &MemoryPath) -> bool {
