@@ -646,6 +646,23 @@ fn a_response_that_pauses_is_sent_back_to_go_on() {
 }
 
 #[test]
+fn a_turn_that_does_not_end_is_ended() {
+    let views = (0..100).map(|round| Answer::stream("tool_use", &[view(&format!("toolu_{round}"), "/memories")]));
+    let pauses = (0..100).map(|round| Answer::stream("pause_turn", &[text(&format!("{round} "))]));
+    for (endless, results) in [(views.collect::<Vec<_>>(), 1), (pauses.collect(), 0)] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start(endless.into_iter().chain([done("Fine")]));
+        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        assert_eq!(status, Some(0), "{errors}");
+        assert!(output.ends_with("Fine\n"), "{output}");
+        let told = "[chat] Claude is not done after 100 responses; your next message lets it go on\n";
+        assert!(errors.ends_with(told) && errors.matches("[chat]").count() == 1, "{errors}");
+        let last = unmarked_last(&api.finish()[100]);
+        assert_eq!((last.len(), &last[results]), (results + 1, &text("Second")));
+    }
+}
+
+#[test]
 fn a_response_without_content_leaves_no_empty_message() {
     let place = Place::in_memory();
     let api = MessagesApi::start([Answer::stream("end_turn", &[]), done("Two")]);

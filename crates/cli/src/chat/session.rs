@@ -13,6 +13,9 @@ use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 
+/// How many responses a turn may take: a model that never comes to an end would spend without one.
+const MAX_ROUNDS: u32 = 100;
+
 /// A conversation with Claude, and what its turns work with.
 pub(crate) struct Session {
     pub(crate) api: Api,
@@ -53,11 +56,12 @@ impl Session {
     /// 3. However the turn ends, each call in the conversation is followed by its result. What Claude did not answer is taken out
     ///    of the conversation, back to the last results.
     /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
+    /// 5. A turn ends after [`MAX_ROUNDS`] responses. What came of them stays said.
     pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
         let mut settled = before;
         self.conversation.say(text);
-        loop {
+        for _ in 0..MAX_ROUNDS {
             let response = tokio::select! {
                 biased;
                 status = interruption.status() => {
@@ -78,6 +82,9 @@ impl Session {
                 Next::End(end) => return Ok(end),
             }
         }
+        let told = format!("[chat] Claude is not done after {MAX_ROUNDS} responses; your next message lets it go on");
+        self.screen.tell(&told).await?;
+        Ok(TurnEnd::Done)
     }
 
     /// Sends the conversation until there is a whole response, or there is to be none.
