@@ -124,7 +124,8 @@ async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interru
         Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
             session.screen.end_line().await?;
             failure::tell_operator(&error);
-            session.screen.tell("[chat] what Claude had not answered is not part of the conversation").await?;
+            let told = "[chat] what Claude had not answered is not part of the conversation; /clear empties it where the rest is refused, too";
+            session.screen.tell(told).await?;
             Ok(TurnEnd::Done)
         }
         ended => {

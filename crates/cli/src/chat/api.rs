@@ -39,7 +39,12 @@ impl Api {
     /// The API that `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` name.
     pub(crate) fn from_environment(settings: &Settings) -> Result<Self, ChatError> {
         let key = variable("ANTHROPIC_API_KEY").ok_or(ChatError::NoKey)?;
-        let url = messages_url(&variable("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()))?;
+        Self::new(key, &variable("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()), settings)
+    }
+
+    /// The API at an address.
+    pub(crate) fn new(key: String, address: &str, settings: &Settings) -> Result<Self, ChatError> {
+        let url = messages_url(address)?;
         let headers = headers(&key, settings)?;
         choose_cryptography();
         let client = Client::builder()

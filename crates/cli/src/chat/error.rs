@@ -90,6 +90,15 @@ impl RequestError {
         }
     }
 
+    /// Whether the API takes what was said to be wrong or too much: said again, it is refused again.
+    pub(crate) fn is_of_the_content(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => matches!(status, 400 | 413 | 422),
+            Self::BrokenOff { kind, .. } => matches!(kind.as_str(), "invalid_request_error" | "request_too_large"),
+            _ => false,
+        }
+    }
+
     /// How long the API asks to wait before the next attempt.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {

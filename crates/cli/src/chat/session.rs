@@ -16,6 +16,9 @@ use crate::interruption::Interruption;
 /// How many responses a turn may take: a model that never comes to an end would spend without one.
 const MAX_ROUNDS: u32 = 100;
 
+/// What is told in the place of a result that the API refused.
+const WITHDRAWN: &str = "The command was run, but its result could not be sent: the API refused it.";
+
 /// A conversation with Claude, and what its turns work with.
 pub(crate) struct Session {
     pub(crate) api: Api,
@@ -56,7 +59,8 @@ impl Session {
     /// 3. However the turn ends, each call in the conversation is followed by its result. What Claude did not answer is taken out
     ///    of the conversation, back to the last results.
     /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
-    /// 5. A turn ends after [`MAX_ROUNDS`] responses. What came of them stays said.
+    /// 5. Results that Claude did not answer since the API refused what held them are withdrawn, or all that follows would be refused.
+    /// 6. A turn ends after [`MAX_ROUNDS`] responses. What came of them stays said.
     pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
         let mut settled = before;
@@ -69,7 +73,15 @@ impl Session {
                     self.screen.tell("[chat] interrupted: what Claude had not answered is not part of the conversation").await?;
                     return Ok(TurnEnd::Interrupted { status });
                 }
-                response = self.respond() => response.inspect_err(|_| self.conversation.put_back(settled))?,
+                response = self.respond() => response,
+            };
+            let response = match response {
+                Ok(response) => response,
+                Err(failure) => {
+                    self.conversation.put_back(settled);
+                    self.withdraw_refused_results(&failure).await?;
+                    return Err(failure);
+                }
             };
             self.usage += response.usage;
             if response.stop_reason == "refusal" {
@@ -85,6 +97,17 @@ impl Session {
         let told = format!("[chat] Claude is not done after {MAX_ROUNDS} responses; your next message lets it go on");
         self.screen.tell(&told).await?;
         Ok(TurnEnd::Done)
+    }
+
+    /// Takes what the API may have refused out of the results that wait for an answer.
+    async fn withdraw_refused_results(&mut self, failure: &Failure) -> Result<(), Failure> {
+        let Failure::Chat(ChatError::Request(error)) = failure else { return Ok(()) };
+        if error.is_of_the_content() && self.conversation.withdraw_results(WITHDRAWN) > 0 {
+            self.screen
+                .tell("[chat] the results of Claude's last commands cannot be sent, and Claude is told so")
+                .await?;
+        }
+        Ok(())
     }
 
     /// Sends the conversation until there is a whole response, or there is to be none.
@@ -242,7 +265,72 @@ fn error_of(result: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use memory_tool_core::{Engine, InMemoryStore};
+    use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, call, text};
+
     use super::*;
+
+    fn session(server: &MessagesApi) -> Session {
+        let settings = Settings {
+            model: "claude-test".to_owned(),
+            max_tokens: 100,
+            system: None,
+            stream: true,
+            edits_context: true,
+            compacts: false,
+        };
+        let tool: Box<dyn MemoryTool> = Box::new(Engine::new(InMemoryStore::new()));
+        Session {
+            api: Api::new("key".to_owned(), server.url(), &settings).unwrap(),
+            settings,
+            max_retries: 0,
+            conversation: Conversation::default(),
+            runner: ToolRunner::new(tool),
+            screen: Screen::of_this_process(),
+            requests: 0,
+            usage: Usage::default(),
+        }
+    }
+
+    fn done() -> Answer {
+        Answer::stream("end_turn", &[text("Fine\n")])
+    }
+
+    fn calling() -> Answer {
+        Answer::stream("tool_use", &[call("toolu_1", json!({"command": "view", "path": "/memories"}))])
+    }
+
+    /// What the results of a command say in the request after the one that this answers.
+    async fn result_after(refusal: Answer) -> Value {
+        let server = MessagesApi::start([calling(), refusal, done()]);
+        let mut session = session(&server);
+        let mut interruption = Interruption::listen().unwrap();
+        session.take_turn("First", &mut interruption).await.unwrap_err();
+        assert_eq!(session.take_turn("Second", &mut interruption).await.unwrap(), TurnEnd::Done);
+        let last = server.finish()[2].last().to_vec();
+        assert_eq!((last.len(), &last[1]["text"]), (2, &json!("Second")));
+        last[0].clone()
+    }
+
+    #[tokio::test]
+    async fn a_result_that_is_refused_does_not_stay_in_the_way() {
+        let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no image"}});
+        for refusal in [
+            Answer::error(400, "invalid_request_error", "no image"),
+            Answer::error(413, "request_too_large", "too large"),
+            done().until("message_stop", End::Regular).and(error),
+        ] {
+            assert_eq!(result_after(refusal).await, super::refusal(&json!({"id": "toolu_1"}), WITHDRAWN));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_result_stays_where_something_else_is_refused() {
+        for status in [401, 403, 404, 503] {
+            let result = result_after(Answer::error(status, "error", "no")).await;
+            assert_eq!(result.get("is_error"), None, "{status}");
+        }
+    }
 
     #[test]
     fn a_line_tells_the_paths_and_the_error_but_no_contents() {
