@@ -122,16 +122,12 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
 async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
     match session.take_turn(text, interruption).await {
         Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
-            session.screen.end_line().await?;
             failure::tell_operator(&error);
             let told = "[chat] what Claude had not answered is not part of the conversation; /clear empties it where the rest is refused, too";
             session.screen.tell(told).await?;
             Ok(TurnEnd::Done)
         }
-        ended => {
-            session.screen.end_line().await?;
-            ended
-        }
+        ended => ended,
     }
 }
 

@@ -486,6 +486,31 @@ fn sigterm_ends_the_program_amid_a_response() {
     api.finish();
 }
 
+#[test]
+fn signals_end_the_program_also_where_nobody_takes_its_output() {
+    for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start([done(&"x".repeat(1 << 20))]); // more than a pipe holds
+        let mut process = command(&place, api.url(), &[]).spawn().unwrap();
+        let mut output = process.stdout.take().unwrap();
+        let mut chat = Chat {
+            input: process.stdin.take(),
+            output: Transcript::of(std::io::empty()),
+            errors: Transcript::of(process.stderr.take().unwrap()),
+            process,
+        };
+        chat.say("First");
+        output.read_exact(&mut [0]).unwrap();
+        chat.signal(signal);
+        chat.errors.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation\n");
+        if signal == "-INT" {
+            chat.signal(signal);
+        }
+        assert_eq!(chat.end().0, Some(expected));
+        api.finish();
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {

@@ -70,7 +70,8 @@ impl Session {
                 biased;
                 status = interruption.status() => {
                     self.conversation.put_back(settled);
-                    self.screen.tell("[chat] interrupted: what Claude had not answered is not part of the conversation").await?;
+                    let told = "[chat] interrupted: what Claude had not answered is not part of the conversation";
+                    self.screen.tell_interruption(told).await?;
                     return Ok(TurnEnd::Interrupted { status });
                 }
                 response = self.respond() => response,
@@ -127,7 +128,14 @@ impl Session {
         }
     }
 
+    /// Sends a request, and shows the response on lines of its own.
     async fn attempt(&mut self, body: &str) -> Result<Response, Failure> {
+        let response = self.show_response(body).await;
+        self.screen.end_line().await?;
+        response
+    }
+
+    async fn show_response(&mut self, body: &str) -> Result<Response, Failure> {
         let mut answer = self.api.send(body.into()).await.map_err(failed)?;
         loop {
             match answer.next().await.map_err(failed)? {
@@ -147,7 +155,6 @@ impl Session {
             _ => false,
         };
         self.conversation.answer(content);
-        self.screen.end_line().await?;
         let interrupted = match stop_reason.as_str() {
             "tool_use" => self.run(&calls, interruption).await?,
             _ => {
