@@ -113,7 +113,20 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
                 TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(Ended::Interrupted { status }),
                 TurnEnd::Interrupted { .. } | TurnEnd::Done => {}
             },
-            Some(input) => obey(session, input).await?,
+            Some(input) => {
+                // All else is over at once: who interrupts it means the program.
+                let takes_long = input == Input::Memory;
+                tokio::select! {
+                    biased;
+                    status = interruption.status() => {
+                        session.screen.tell_interruption("[chat] interrupted").await?;
+                        if status != CTRL_C || !takes_long {
+                            return Ok(Ended::Interrupted { status });
+                        }
+                    }
+                    done = obey(session, input) => done?,
+                }
+            }
         }
     }
 }
@@ -131,7 +144,7 @@ async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interru
     }
 }
 
-/// Does what the user asks the program for.
+/// Does what the user asks the program for. It changes no memory: dropped, it leaves nothing half done.
 async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
         Input::Memory => show_memory(session).await,

@@ -544,6 +544,32 @@ fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
     assert_eq!((&results[1]["is_error"], &results[2]), (&json!(true), &text("Third")));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_look_at_the_memory() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([]);
+    for (signal, expected) in [("-INT", 0), ("-TERM", 143)] {
+        let mut chat = Chat::start(&place, &api, &[]);
+        chat.say("/memory");
+        chat.output.wait_for("\t/memories\n");
+        let lock = File::options().write(true).open(place.store().join(".memory-tool/lock")).unwrap();
+        lock.lock().unwrap();
+        chat.say("/memory");
+        wait_until_it_waits_for_the_lock(&chat, &place);
+        chat.signal(signal);
+        chat.errors.wait_for("[chat] interrupted\n");
+        if signal == "-INT" {
+            chat.say("/usage");
+            chat.output.wait_for("0 requests");
+            chat.input = None;
+        }
+        let (status, _, errors) = chat.end();
+        assert_eq!((status, errors.as_str()), (Some(expected), "[chat] interrupted\n"));
+        drop(lock);
+    }
+}
+
 /// A command that waits has the file of the lock, or of the queue before it, open.
 #[cfg(target_os = "linux")]
 fn wait_until_it_waits_for_the_lock(chat: &Chat, place: &Place) {
