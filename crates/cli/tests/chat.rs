@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -72,8 +73,12 @@ impl Transcript {
 
 /// The program with a key and a server, and nothing else of the environment that it would heed.
 fn command(place: &Place, url: &str, options: &[&str]) -> Command {
+    command_for(place.store().as_os_str(), url, options)
+}
+
+fn command_for(store: &OsStr, url: &str, options: &[&str]) -> Command {
     let mut command = program();
-    command.arg("chat").arg("--store").arg(place.store()).args(options);
+    command.arg("chat").arg("--store").arg(store).args(options);
     command.env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", url).env_remove("ANTHROPIC_MODEL");
     command.env("NO_PROXY", "*").env("no_proxy", "*");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -568,6 +573,33 @@ fn ctrl_c_ends_a_look_at_the_memory() {
         assert_eq!((status, errors.as_str()), (Some(expected), "[chat] interrupted\n"));
         drop(lock);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_is_heeded_between_two_commands() {
+    // The line about the first holds more than a pipe does: the program waits until its errors are read. The memory answers at once.
+    let first = view("toolu_0", &format!("/memories/{}", "x".repeat(1 << 17)));
+    let others = (1..300).map(|number| create(&format!("toolu_{number}"), &format!("/memories/{number}"), ""));
+    let calls: Vec<_> = std::iter::once(first).chain(others).collect();
+    let api = MessagesApi::start([Answer::stream("tool_use", &calls), done("Fine")]);
+    let mut process = command_for("memory:".as_ref(), api.url(), &[]).spawn().unwrap();
+    let mut errors = process.stderr.take().unwrap();
+    writeln!(process.stdin.as_mut().unwrap(), "First").unwrap();
+    errors.read_exact(&mut [0]).unwrap();
+    let mut chat = Chat {
+        input: process.stdin.take(),
+        output: Transcript::of(process.stdout.take().unwrap()),
+        errors: Transcript::default(),
+        process,
+    };
+    chat.signal("-INT");
+    chat.errors = Transcript::of(errors);
+    chat.errors.wait_for("[chat] interrupted: the memory commands that are not begun are not run\n");
+    chat.say("Second");
+    assert_eq!(chat.finish().0, Some(0));
+    let results = unmarked_last(&api.finish()[1]);
+    assert_eq!(results[299]["content"], "Not run: the user interrupted.");
 }
 
 /// A command that waits has the file of the lock, or of the queue before it, open.

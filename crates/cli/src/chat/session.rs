@@ -1,5 +1,6 @@
 //! [`Session`]: the conversation with all that it takes, turn by turn.
 
+use futures::FutureExt as _;
 use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
@@ -181,6 +182,12 @@ impl Session {
         let mut interrupted = None;
         let mut results = Vec::with_capacity(calls.len());
         for call in calls {
+            if interrupted.is_none() {
+                interrupted = interruption.status().now_or_never();
+                if interrupted.is_some() {
+                    failure::tell("[chat] interrupted: the memory commands that are not begun are not run");
+                }
+            }
             if interrupted.is_some() {
                 results.push(refusal(call, "Not run: the user interrupted."));
                 continue;
