@@ -356,6 +356,23 @@ fn an_error_that_lasts_is_told_at_once_and_without_the_key() {
 }
 
 #[test]
+fn what_a_server_says_is_cut_once_the_key_is_out_of_it() {
+    let place = Place::in_memory();
+    let long = format!("{}{KEY}{}", "x".repeat(990), "y".repeat(1000));
+    let told = format!("the API answered with 403: {}[the key]y…\n", "x".repeat(990));
+    let whole = Answer::Whole { status: 403, headers: Vec::new(), body: long.clone() };
+    let error = Answer::error(403, "a", &long["a: ".len()..]);
+    let told_of_error = told.replacen("xxx", "a: ", 1);
+    for (answer, told) in [(whole, told), (error, told_of_error)] {
+        let api = MessagesApi::start([answer]);
+        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!(status, Some(2));
+        assert!(errors.ends_with(&told) && !errors.contains("sk-ant"), "{errors}");
+        api.finish();
+    }
+}
+
+#[test]
 fn what_is_no_response_is_told() {
     let place = Place::in_memory();
     let body = Answer::Whole { status: 200, headers: Vec::new(), body: "{}".to_owned() };

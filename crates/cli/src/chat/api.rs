@@ -24,8 +24,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const STREAM_SILENCE: Duration = Duration::from_mins(2);
 /// How long a server that answers at once may be silent: it is until the response is whole.
 const WHOLE_SILENCE: Duration = Duration::from_mins(15);
-/// How much is shown of an answer that is not one of the API's.
-const SHOWN_CHARACTERS: usize = 200;
+/// How much is shown of a text of the server's.
+const SHOWN_CHARACTERS: usize = 1000;
 
 /// A client of the Messages API. The key goes to its server alone, and is shown nowhere.
 pub(crate) struct Api {
@@ -86,11 +86,11 @@ impl Api {
         let request_id = response.headers().get("request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
         // The status says enough where the rest does not come.
         let body = response.bytes().await.unwrap_or_default();
-        let mut told = told(&body);
+        let mut told = self.shown(&told(&body));
         if let Some(id) = request_id {
-            told = format!("{told} (request {id})");
+            told = format!("{told} (request {})", self.shown(&id));
         }
-        RequestError::Refused { status, told: self.without_key(&told), retry_after: seconds.map(Duration::from_secs) }
+        RequestError::Refused { status, told, retry_after: seconds.map(Duration::from_secs) }
     }
 
     fn unreachable(&self, error: reqwest::Error) -> RequestError {
@@ -105,9 +105,9 @@ impl Api {
         RequestError::Malformed { host: self.host(), why }
     }
 
-    /// A text of the server's, which may tell the key back.
-    fn without_key(&self, text: &str) -> String {
-        text.replace(&self.key, "[the key]")
+    /// What is shown of a text of the server's, which may tell the key back: the key goes first, as a part of it is too much, too.
+    fn shown(&self, text: &str) -> String {
+        shortened(&text.replace(&self.key, "[the key]"))
     }
 
     fn host(&self) -> String {
@@ -151,12 +151,20 @@ fn choose_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default(); // fails where there is one already
 }
 
-/// What the body of an error says: its type and message, or its beginning where it is not the API's.
+/// The beginning of a text of the server's, which may be of any length.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What the body of an error says: its type and message, or all of it where it is not the API's.
 fn told(body: &[u8]) -> String {
     let error = serde_json::from_slice::<Value>(body).unwrap_or_default()["error"].take();
     match (error["type"].as_str(), error["message"].as_str()) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
-        _ => String::from_utf8_lossy(body).trim().chars().take(SHOWN_CHARACTERS).collect(),
+        _ => String::from_utf8_lossy(body).trim().to_owned(),
     }
 }
 
@@ -200,7 +208,7 @@ impl Answer<'_> {
                 Applied::Text(text) => return Ok(Step::Text(text)),
                 Applied::Whole(response) => return Ok(Step::Whole(response)),
                 Applied::Error { kind, told } => {
-                    let told = self.api.without_key(&format!("{kind}: {told}"));
+                    let told = self.api.shown(&format!("{kind}: {told}"));
                     return Err(RequestError::BrokenOff { kind, told });
                 }
                 Applied::Nothing => {}

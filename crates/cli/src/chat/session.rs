@@ -4,7 +4,7 @@ use futures::FutureExt as _;
 use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
-use crate::chat::api::{Api, Step};
+use crate::chat::api::{Api, Step, shortened};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::Response;
@@ -208,7 +208,7 @@ impl Session {
         interruption: &mut Interruption,
     ) -> (Value, String) {
         if call["name"] != TOOL_NAME {
-            let name = call["name"].as_str().unwrap_or_default();
+            let name = shortened(call["name"].as_str().unwrap_or_default());
             let why = format!("There is no tool `{name}`. The only one is `{TOOL_NAME}`.");
             return (refusal(call, &why), format!("[chat] Claude called the tool {name}, which there is not"));
         }
@@ -234,7 +234,7 @@ impl Session {
     }
 
     async fn tell_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
-        let why = explanation.map(|explanation| format!(" ({explanation})")).unwrap_or_default();
+        let why = explanation.map(|explanation| format!(" ({})", shortened(explanation))).unwrap_or_default();
         let kept = "your message is taken out of the conversation; the memory stays as it is";
         self.screen.tell(&format!("[chat] Claude declines to go on{why}: {kept}")).await
     }
@@ -252,7 +252,7 @@ fn told(stop_reason: &str) -> Option<String> {
         "model_context_window_exceeded" => {
             "the conversation has filled the model's context window; /clear empties it, and the memory stays".to_owned()
         }
-        other => format!("Claude stopped: {other}"),
+        other => format!("Claude stopped: {}", shortened(other)),
     })
 }
 
