@@ -1,6 +1,7 @@
 //! `memory-tool chat`: a conversation with Claude, which keeps what it remembers in the store.
 
 mod api;
+mod body;
 mod conversation;
 mod error;
 mod input;

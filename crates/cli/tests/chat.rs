@@ -390,6 +390,28 @@ fn what_is_no_response_is_told() {
 }
 
 #[test]
+fn a_response_without_end_is_not_read_to_its_end() {
+    let place = Place::in_memory();
+    let text = |length| text(&"x".repeat(length));
+    let novelty = json!({"type": "novelty", "data": "x".repeat(65 << 20)});
+    for answer in
+        [Answer::message("end_turn", &[text(65 << 20)]), done("").until("message_stop", End::Silence).and(novelty)]
+    {
+        let api = MessagesApi::start([answer]);
+        let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        let told = "does not answer as the Messages API does: the response is longer than 64 MiB\n";
+        assert!(errors.ends_with(told), "{errors}");
+        api.finish();
+    }
+    let refusal = Answer::Whole { status: 400, headers: Vec::new(), body: "x".repeat(65 << 20) };
+    let api = MessagesApi::start([refusal]);
+    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!((status, errors.len()), (Some(2), "memory-tool: the API answered with 400: …\n".len() + 1000));
+    api.finish();
+}
+
+#[test]
 fn the_key_goes_to_no_other_server() {
     let place = Place::in_memory();
     let elsewhere = MessagesApi::start([]);

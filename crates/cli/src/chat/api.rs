@@ -4,13 +4,14 @@ use std::env;
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{Stream, StreamExt as _};
 use memory_tool_core::{BETA_HEADER, BoxError, COMPACTION_BETA_HEADER};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Url};
 use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
 
+use crate::chat::body::{BodyError, beginning, bounded, whole};
 use crate::chat::conversation::Settings;
 use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::{Applied, Assembly, Response};
@@ -24,6 +25,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const STREAM_SILENCE: Duration = Duration::from_mins(2);
 /// How long a server that answers at once may be silent: it is until the response is whole.
 const WHOLE_SILENCE: Duration = Duration::from_mins(15);
+/// How many bytes a response may have, also one that is streamed.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
+const TOO_LONG: &str = "the response is longer than 64 MiB";
+/// How many bytes are read of an error.
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 /// How much is shown of a text of the server's.
 const SHOWN_CHARACTERS: usize = 1000;
 
@@ -68,11 +74,11 @@ impl Api {
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let parts = bounded(response.bytes_stream(), MAX_RESPONSE_BYTES);
         let source = if is_stream {
-            let bytes = response.bytes_stream().map_err(reqwest::Error::without_url);
-            Source::Events(Box::pin(SseByteStream::new(bytes)), Assembly::default())
+            Source::Events(Box::pin(SseByteStream::new(parts)), Assembly::default())
         } else {
-            let body = response.bytes().await.map_err(|error| self.broken(error.without_url()))?;
+            let body = whole(parts).await.map_err(|error| self.unread(error))?;
             let message = serde_json::from_slice(&body).ok().and_then(Response::from_json);
             Source::Message(message.ok_or_else(|| self.malformed("the body is no message"))?, false)
         };
@@ -85,7 +91,7 @@ impl Api {
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let request_id = response.headers().get("request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
         // The status says enough where the rest does not come.
-        let body = response.bytes().await.unwrap_or_default();
+        let body = beginning(response.bytes_stream(), MAX_REFUSAL_BYTES).await;
         let mut told = self.shown(&told(&body));
         if let Some(id) = request_id {
             told = format!("{told} (request {})", self.shown(&id));
@@ -95,6 +101,23 @@ impl Api {
 
     fn unreachable(&self, error: reqwest::Error) -> RequestError {
         RequestError::Unreachable { host: self.host(), source: error.without_url() }
+    }
+
+    fn unread(&self, error: BodyError<reqwest::Error>) -> RequestError {
+        match error {
+            BodyError::Broken(error) => self.broken(error.without_url()),
+            BodyError::TooLong => self.malformed(TOO_LONG),
+        }
+    }
+
+    fn undone(&self, error: sse_stream::Error) -> RequestError {
+        match error {
+            sse_stream::Error::Body(error) => match error.downcast::<BodyError<reqwest::Error>>() {
+                Ok(error) => self.unread(*error),
+                Err(error) => self.broken(error),
+            },
+            error => self.broken(error),
+        }
     }
 
     fn broken(&self, error: impl Into<BoxError>) -> RequestError {
@@ -201,7 +224,7 @@ impl Answer<'_> {
             }
         };
         while let Some(event) = events.next().await {
-            let event = event.map_err(|error| self.api.broken(error))?;
+            let event = event.map_err(|error| self.api.undone(error))?;
             let Some(data) = event.data else { continue };
             let event: Value = serde_json::from_str(&data).map_err(|_| self.api.malformed("an event is no JSON"))?;
             match assembly.apply(&event).map_err(|why| self.api.malformed(why))? {
