@@ -264,7 +264,7 @@ fn calls_of_one_response_are_answered_in_order_in_one_message() {
 fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
     let place = Place::in_memory();
     let api = MessagesApi::start([
-        Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "1"),
+        Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "0.6"),
         Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0"),
         done("Hi"),
     ]);
@@ -272,7 +272,7 @@ fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
     assert_eq!((status, output.as_str()), (Some(0), "Hi\n"), "{errors}");
     assert_eq!(
         errors,
-        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 1.0 s\n\
+        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 0.6 s\n\
          [chat] the API answered with 529: overloaded_error: Overloaded; asking again in 0.0 s\n"
     );
     let requests = api.finish();
@@ -324,6 +324,8 @@ fn attempts_end() {
     ]);
     let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
     assert_eq!(status, Some(2), "what asks for an hour is not waited for: {errors}");
+    let told = "the API asks to wait for 3600.0 s, and no more than 300 s are waited in all: the API answered with 429: a: b\n";
+    assert!(errors.ends_with(told), "{errors}");
     api.finish();
 }
 

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::{Stream, StreamExt as _};
 use memory_tool_core::{BETA_HEADER, BoxError, COMPACTION_BETA_HEADER};
@@ -88,7 +88,8 @@ impl Api {
     /// What a response with the status of an error says.
     async fn refusal(&self, response: reqwest::Response) -> RequestError {
         let status = response.status().as_u16();
-        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| retry_after_in(value.to_str().ok()?.trim(), SystemTime::now()));
         let request_id = response.headers().get("request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
         // The status says enough where the rest does not come.
         let body = beginning(response.bytes_stream(), MAX_REFUSAL_BYTES).await;
@@ -96,7 +97,7 @@ impl Api {
         if let Some(id) = request_id {
             told = format!("{told} (request {})", self.shown(&id));
         }
-        RequestError::Refused { status, told, retry_after: seconds.map(Duration::from_secs) }
+        RequestError::Refused { status, told, retry_after }
     }
 
     fn unreachable(&self, error: reqwest::Error) -> RequestError {
@@ -174,6 +175,15 @@ fn choose_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default(); // fails where there is one already
 }
 
+/// The wait that a `Retry-After` asks for: in seconds, of which the API may give a fraction, or up to a time.
+fn retry_after_in(value: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(time) = httpdate::parse_http_date(value) {
+        return Some(time.duration_since(now).unwrap_or_default()); // none where the time is over
+    }
+    let seconds = value.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
 /// The beginning of a text of the server's, which may be of any length.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARACTERS) {
@@ -238,5 +248,30 @@ impl Answer<'_> {
             }
         }
         Err(RequestError::Cut { host: self.api.host() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_asked_for_in_seconds_or_up_to_a_time() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // the time in the examples of HTTP
+        for (value, millis) in [
+            ("0", Some(0)),
+            ("2", Some(2000)),
+            ("0.25", Some(250)),
+            ("Sun, 06 Nov 1994 08:49:40 GMT", Some(3000)),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
+            ("-1", None),
+            ("inf", None),
+            ("NaN", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(retry_after_in(value, now), millis.map(Duration::from_millis), "{value:?}");
+        }
+        assert_eq!(retry_after_in("1e30", now), Some(Duration::MAX));
     }
 }

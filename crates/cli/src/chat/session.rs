@@ -8,7 +8,7 @@ use crate::chat::api::{Api, Step, shortened};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::Response;
-use crate::chat::retries::{Retries, chance};
+use crate::chat::retries::{LONGEST_IN_ALL, Retries, chance};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
@@ -122,7 +122,7 @@ impl Session {
                 Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => error,
                 done => return done,
             };
-            let Some(wait) = retries.next_wait(error.retry_after(), chance()) else { return Err(failed(error)) };
+            let Some(wait) = retries.next_wait(error.retry_after(), chance()) else { return Err(given_up(error)) };
             let told = failure::with_causes(&error);
             self.screen.tell(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
             tokio::time::sleep(wait).await;
@@ -242,6 +242,14 @@ impl Session {
 
 fn failed(error: RequestError) -> Failure {
     Failure::Chat(ChatError::Request(error))
+}
+
+/// The error after the last attempt.
+fn given_up(error: RequestError) -> Failure {
+    match error.retry_after() {
+        Some(asked) if asked > LONGEST_IN_ALL => Failure::Chat(ChatError::LongWait { asked, source: error }),
+        _ => failed(error),
+    }
 }
 
 /// What to tell of a response that ended for this reason.
