@@ -208,6 +208,11 @@ pub(crate) fn on_one_line(text: &str) -> String {
     escape(text, char::is_control)
 }
 
+/// The text with its control characters escaped but line feeds and tabs: it must not be able to command a terminal.
+pub(crate) fn without_commands(text: &str) -> String {
+    escape(text, |character| character.is_control() && !matches!(character, '\n' | '\t'))
+}
+
 /// The text with these characters escaped.
 pub(crate) fn escape(text: &str, is_meant: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -232,6 +237,14 @@ mod tests {
         struct Told(&'static str, #[source] Option<Box<Told>>);
         let error = Told("a", Some(Box::new(Told("b: c", Some(Box::new(Told("c", None)))))));
         assert_eq!(with_causes(&error), "a: b: c");
+    }
+
+    #[test]
+    fn a_terminal_is_not_commanded() {
+        assert_eq!(
+            without_commands("a\tb\r\n\u{1b}]52;c;eA==\u{7}\u{9d}é\u{7f}"),
+            "a\tb\\r\n\\u{1b}]52;c;eA==\\u{7}\\u{9d}é\\u{7f}"
+        );
     }
 
     #[test]

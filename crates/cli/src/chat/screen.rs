@@ -55,8 +55,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
             return Ok(());
         }
         self.is_line_begun = !part.ends_with('\n');
-        self.write(&failure::escape(part, |character| character.is_control() && !matches!(character, '\n' | '\t')))
-            .await
+        self.write(&failure::without_commands(part)).await
     }
 
     /// Shows a text on lines of its own.
