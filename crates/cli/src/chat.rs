@@ -1,6 +1,7 @@
 //! `memory-tool chat`: a conversation with Claude, which keeps what it remembers in the store.
 
 mod api;
+mod body;
 mod conversation;
 mod error;
 mod input;
@@ -113,7 +114,20 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
                 TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(Ended::Interrupted { status }),
                 TurnEnd::Interrupted { .. } | TurnEnd::Done => {}
             },
-            Some(input) => obey(session, input).await?,
+            Some(input) => {
+                // All else is over at once: who interrupts it means the program.
+                let takes_long = input == Input::Memory;
+                tokio::select! {
+                    biased;
+                    status = interruption.status() => {
+                        session.screen.tell_interruption("[chat] interrupted").await?;
+                        if status != CTRL_C || !takes_long {
+                            return Ok(Ended::Interrupted { status });
+                        }
+                    }
+                    done = obey(session, input) => done?,
+                }
+            }
         }
     }
 }
@@ -122,19 +136,16 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
 async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
     match session.take_turn(text, interruption).await {
         Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
-            session.screen.end_line().await?;
             failure::tell_operator(&error);
-            session.screen.tell("[chat] what Claude had not answered is not part of the conversation").await?;
+            let told = "[chat] what Claude had not answered is not part of the conversation; /clear empties it where the rest is refused, too";
+            session.screen.tell(told).await?;
             Ok(TurnEnd::Done)
         }
-        ended => {
-            session.screen.end_line().await?;
-            ended
-        }
+        ended => ended,
     }
 }
 
-/// Does what the user asks the program for.
+/// Does what the user asks the program for. It changes no memory: dropped, it leaves nothing half done.
 async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
         Input::Memory => show_memory(session).await,

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use memory_tool_core::{Error, Reply, ToolResult};
@@ -110,11 +110,14 @@ fn utf8(content: Vec<u8>) -> io::Result<String> {
 
 /// Writes a reply for who asked, and for the operator what the reply does not tell.
 fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failure> {
+    let to_terminal = io::stdout().is_terminal();
     match outcome {
-        _ if json => write_reply(to_json(&ToolResult::new(None, outcome))?)?,
-        Ok(reply) => write_reply(reply.to_string().into_bytes())?,
+        _ if json => write_reply(json_for(to_terminal, to_json(&ToolResult::new(None, outcome))?))?,
+        Ok(reply) => write_reply(text_for(to_terminal, reply.to_string()).into_bytes())?,
         // The operator and the reader are one: where there are causes, the line below tells them with the error.
-        Err(error) if error.source().is_none() => failure::tell(&error.to_string()),
+        Err(error) if error.source().is_none() => {
+            failure::tell(&text_for(io::stderr().is_terminal(), error.to_string()));
+        }
         Err(_) => {}
     }
     if let Err(error) = outcome {
@@ -123,7 +126,50 @@ fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failu
     Ok(())
 }
 
+/// A text as it is, or so that it cannot command the terminal that it goes to: whoever wrote the memory may have meant it to.
+fn text_for(to_terminal: bool, text: String) -> String {
+    if to_terminal { failure::without_commands(&text) } else { text }
+}
+
+/// The same for JSON, which means the same in either form. It escapes most control characters already.
+fn json_for(to_terminal: bool, json: Vec<u8>) -> Vec<u8> {
+    if !to_terminal {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for character in String::from_utf8_lossy(&json).chars() {
+        if character.is_control() {
+            escaped += &format!("\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.into_bytes()
+}
+
 fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
     // Whether anybody still read it changes nothing: the command is done.
     write_line(&mut io::stdout().lock(), reply).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TITLE: &str = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}";
+
+    #[test]
+    fn a_terminal_is_not_commanded_by_a_text() {
+        assert_eq!(text_for(true, TITLE.to_owned()), "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}");
+        assert_eq!(text_for(false, TITLE.to_owned()), TITLE);
+    }
+
+    #[test]
+    fn a_terminal_is_not_commanded_by_json_which_means_the_same() {
+        let json = to_json(&json!({"content": TITLE})).unwrap();
+        assert_eq!(json_for(false, json.clone()), json);
+        let escaped = String::from_utf8(json_for(true, json)).unwrap();
+        assert!(!escaped.contains(char::is_control), "{escaped}");
+        assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap()["content"], TITLE);
+    }
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use memory_tool_core::{BoxError, StoreError};
+use memory_tool_core::{BoxError, StoreError, is_unprintable};
 use memory_tool_encrypted::{KeyError, KeySourceError};
 use memory_tool_object_store::UrlError;
 use memory_tool_policies::{AuditError, ExpiryError, MountError};
@@ -208,9 +208,14 @@ pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
     }
 }
 
-/// The text with its control characters escaped: a name on the disk could forge lines of a log.
+/// The text with its unprintable characters escaped: a name on the disk could forge lines of a log, or show as another.
 pub(crate) fn on_one_line(text: &str) -> String {
-    escape(text, char::is_control)
+    escape(text, is_unprintable)
+}
+
+/// The text with its control characters escaped but line feeds and tabs: it must not be able to command a terminal.
+pub(crate) fn without_commands(text: &str) -> String {
+    escape(text, |character| character.is_control() && !matches!(character, '\n' | '\t'))
 }
 
 /// The text with these characters escaped.
@@ -240,7 +245,20 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_is_not_commanded() {
+        assert_eq!(
+            without_commands("a\tb\r\n\u{1b}]52;c;eA==\u{7}\u{9d}é\u{7f}"),
+            "a\tb\\r\n\\u{1b}]52;c;eA==\\u{7}\\u{9d}é\\u{7f}"
+        );
+    }
+
+    #[test]
     fn a_line_feed_cannot_forge_a_line() {
         assert_eq!(on_one_line("a\nb\u{1b}[2Jc\u{9b}é"), "a\\nb\\u{1b}[2Jc\\u{9b}é");
+    }
+
+    #[test]
+    fn a_name_cannot_show_as_another() {
+        assert_eq!(on_one_line("a\u{202e}txt\u{200b}\u{2028}é"), "a\\u{202e}txt\\u{200b}\\u{2028}é");
     }
 }

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -72,8 +73,12 @@ impl Transcript {
 
 /// The program with a key and a server, and nothing else of the environment that it would heed.
 fn command(place: &Place, url: &str, options: &[&str]) -> Command {
+    command_for(place.store().as_os_str(), url, options)
+}
+
+fn command_for(store: &OsStr, url: &str, options: &[&str]) -> Command {
     let mut command = program();
-    command.arg("chat").arg("--store").arg(place.store()).args(options);
+    command.arg("chat").arg("--store").arg(store).args(options);
     command.env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", url).env_remove("ANTHROPIC_MODEL");
     command.env("NO_PROXY", "*").env("no_proxy", "*");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -259,7 +264,7 @@ fn calls_of_one_response_are_answered_in_order_in_one_message() {
 fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
     let place = Place::in_memory();
     let api = MessagesApi::start([
-        Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "1"),
+        Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "0.6"),
         Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0"),
         done("Hi"),
     ]);
@@ -267,7 +272,7 @@ fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
     assert_eq!((status, output.as_str()), (Some(0), "Hi\n"), "{errors}");
     assert_eq!(
         errors,
-        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 1.0 s\n\
+        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 0.6 s\n\
          [chat] the API answered with 529: overloaded_error: Overloaded; asking again in 0.0 s\n"
     );
     let requests = api.finish();
@@ -319,6 +324,8 @@ fn attempts_end() {
     ]);
     let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
     assert_eq!(status, Some(2), "what asks for an hour is not waited for: {errors}");
+    let told = "the API asks to wait for 3600.0 s, and no more than 300 s are waited in all: the API answered with 429: a: b\n";
+    assert!(errors.ends_with(told), "{errors}");
     api.finish();
 }
 
@@ -351,6 +358,23 @@ fn an_error_that_lasts_is_told_at_once_and_without_the_key() {
 }
 
 #[test]
+fn what_a_server_says_is_cut_once_the_key_is_out_of_it() {
+    let place = Place::in_memory();
+    let long = format!("{}{KEY}{}", "x".repeat(990), "y".repeat(1000));
+    let told = format!("the API answered with 403: {}[the key]y…\n", "x".repeat(990));
+    let whole = Answer::Whole { status: 403, headers: Vec::new(), body: long.clone() };
+    let error = Answer::error(403, "a", &long["a: ".len()..]);
+    let told_of_error = told.replacen("xxx", "a: ", 1);
+    for (answer, told) in [(whole, told), (error, told_of_error)] {
+        let api = MessagesApi::start([answer]);
+        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!(status, Some(2));
+        assert!(errors.ends_with(&told) && !errors.contains("sk-ant"), "{errors}");
+        api.finish();
+    }
+}
+
+#[test]
 fn what_is_no_response_is_told() {
     let place = Place::in_memory();
     let body = Answer::Whole { status: 200, headers: Vec::new(), body: "{}".to_owned() };
@@ -365,6 +389,28 @@ fn what_is_no_response_is_told() {
         );
         api.finish();
     }
+}
+
+#[test]
+fn a_response_without_end_is_not_read_to_its_end() {
+    let place = Place::in_memory();
+    let text = |length| text(&"x".repeat(length));
+    let novelty = json!({"type": "novelty", "data": "x".repeat(65 << 20)});
+    for answer in
+        [Answer::message("end_turn", &[text(65 << 20)]), done("").until("message_stop", End::Silence).and(novelty)]
+    {
+        let api = MessagesApi::start([answer]);
+        let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        let told = "does not answer as the Messages API does: the response is longer than 64 MiB\n";
+        assert!(errors.ends_with(told), "{errors}");
+        api.finish();
+    }
+    let refusal = Answer::Whole { status: 400, headers: Vec::new(), body: "x".repeat(65 << 20) };
+    let api = MessagesApi::start([refusal]);
+    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!((status, errors.len()), (Some(2), "memory-tool: the API answered with 400: …\n".len() + 1000));
+    api.finish();
 }
 
 #[test]
@@ -486,6 +532,31 @@ fn sigterm_ends_the_program_amid_a_response() {
     api.finish();
 }
 
+#[test]
+fn signals_end_the_program_also_where_nobody_takes_its_output() {
+    for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start([done(&"x".repeat(1 << 20))]); // more than a pipe holds
+        let mut process = command(&place, api.url(), &[]).spawn().unwrap();
+        let mut output = process.stdout.take().unwrap();
+        let mut chat = Chat {
+            input: process.stdin.take(),
+            output: Transcript::of(std::io::empty()),
+            errors: Transcript::of(process.stderr.take().unwrap()),
+            process,
+        };
+        chat.say("First");
+        output.read_exact(&mut [0]).unwrap();
+        chat.signal(signal);
+        chat.errors.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation\n");
+        if signal == "-INT" {
+            chat.signal(signal);
+        }
+        assert_eq!(chat.end().0, Some(expected));
+        api.finish();
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
@@ -517,6 +588,59 @@ fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
     assert_eq!(results[0]["content"], "File created successfully at: /memories/a");
     assert_eq!(results[1]["content"], "Not run: the user interrupted.");
     assert_eq!((&results[1]["is_error"], &results[2]), (&json!(true), &text("Third")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_look_at_the_memory() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([]);
+    for (signal, expected) in [("-INT", 0), ("-TERM", 143)] {
+        let mut chat = Chat::start(&place, &api, &[]);
+        chat.say("/memory");
+        chat.output.wait_for("\t/memories\n");
+        let lock = File::options().write(true).open(place.store().join(".memory-tool/lock")).unwrap();
+        lock.lock().unwrap();
+        chat.say("/memory");
+        wait_until_it_waits_for_the_lock(&chat, &place);
+        chat.signal(signal);
+        chat.errors.wait_for("[chat] interrupted\n");
+        if signal == "-INT" {
+            chat.say("/usage");
+            chat.output.wait_for("0 requests");
+            chat.input = None;
+        }
+        let (status, _, errors) = chat.end();
+        assert_eq!((status, errors.as_str()), (Some(expected), "[chat] interrupted\n"));
+        drop(lock);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_is_heeded_between_two_commands() {
+    // The line about the first holds more than a pipe does: the program waits until its errors are read. The memory answers at once.
+    let first = view("toolu_0", &format!("/memories/{}", "x".repeat(1 << 17)));
+    let others = (1..300).map(|number| create(&format!("toolu_{number}"), &format!("/memories/{number}"), ""));
+    let calls: Vec<_> = std::iter::once(first).chain(others).collect();
+    let api = MessagesApi::start([Answer::stream("tool_use", &calls), done("Fine")]);
+    let mut process = command_for("memory:".as_ref(), api.url(), &[]).spawn().unwrap();
+    let mut errors = process.stderr.take().unwrap();
+    writeln!(process.stdin.as_mut().unwrap(), "First").unwrap();
+    errors.read_exact(&mut [0]).unwrap();
+    let mut chat = Chat {
+        input: process.stdin.take(),
+        output: Transcript::of(process.stdout.take().unwrap()),
+        errors: Transcript::default(),
+        process,
+    };
+    chat.signal("-INT");
+    chat.errors = Transcript::of(errors);
+    chat.errors.wait_for("[chat] interrupted: the memory commands that are not begun are not run\n");
+    chat.say("Second");
+    assert_eq!(chat.finish().0, Some(0));
+    let results = unmarked_last(&api.finish()[1]);
+    assert_eq!(results[299]["content"], "Not run: the user interrupted.");
 }
 
 /// A command that waits has the file of the lock, or of the queue before it, open.
@@ -642,6 +766,23 @@ fn a_response_that_pauses_is_sent_back_to_go_on() {
         let requests = api.finish();
         assert_eq!(requests[1].messages()[1], json!({"role": "assistant", "content": content}));
         assert_eq!(requests[2].messages()[1]["content"], json!([content[0], content[1], text("two")]));
+    }
+}
+
+#[test]
+fn a_turn_that_does_not_end_is_ended() {
+    let views = (0..100).map(|round| Answer::stream("tool_use", &[view(&format!("toolu_{round}"), "/memories")]));
+    let pauses = (0..100).map(|round| Answer::stream("pause_turn", &[text(&format!("{round} "))]));
+    for (endless, results) in [(views.collect::<Vec<_>>(), 1), (pauses.collect(), 0)] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start(endless.into_iter().chain([done("Fine")]));
+        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        assert_eq!(status, Some(0), "{errors}");
+        assert!(output.ends_with("Fine\n"), "{output}");
+        let told = "[chat] Claude is not done after 100 responses; your next message lets it go on\n";
+        assert!(errors.ends_with(told) && errors.matches("[chat]").count() == 1, "{errors}");
+        let last = unmarked_last(&api.finish()[100]);
+        assert_eq!((last.len(), &last[results]), (results + 1, &text("Second")));
     }
 }
 

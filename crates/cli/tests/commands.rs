@@ -59,6 +59,17 @@ fn refused(message: &str) -> Ran {
 }
 
 #[test]
+fn a_pipe_gets_every_byte_as_it_is() {
+    let place = Place::new();
+    place.put("a", "\u{1b}]0;title\u{7}\u{9b}2J\r\n");
+    let Ran(status, output, errors) = place.run(&["view", "/memories/a"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert!(output.contains("\t\u{1b}]0;title\u{7}\u{9b}2J\r\n"), "{output:?}");
+    let Ran(_, output, _) = place.run(&["view", "/memories/a", "--json"]);
+    assert!(output.contains("\\u001b]0;title\\u0007\u{9b}2J\\r"), "{output:?}");
+}
+
+#[test]
 fn view_shows_a_directory_or_a_file() {
     let place = Place::new();
     const HEADER: &str =

@@ -27,8 +27,10 @@ pub(crate) fn escape_unprintable(text: &str) -> String {
     escaped
 }
 
-/// Control and format characters, and the two separators that break a line: each could forge or hide a line of a reply.
-pub(crate) fn is_unprintable(character: char) -> bool {
+/// Whether it is a control or format character, or one of the two separators that break a line: each could forge or hide a line of
+/// a reply or a log, so no path has any (`[P2]`).
+#[must_use]
+pub fn is_unprintable(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }

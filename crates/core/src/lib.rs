@@ -27,6 +27,7 @@ pub use command::{
 };
 pub use context_editing::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, Measure};
 pub use definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
+pub use echo::is_unprintable;
 pub use engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
 pub use error::{BoxError, Error, FailureKind, InputError, StoreError};
 pub use hook::{BatchHook, HookedStore, NoHook};

@@ -2,15 +2,16 @@
 
 use std::env;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{Stream, StreamExt as _};
 use memory_tool_core::{BETA_HEADER, BoxError, COMPACTION_BETA_HEADER};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Url};
 use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
 
+use crate::chat::body::{BodyError, beginning, bounded, whole};
 use crate::chat::conversation::Settings;
 use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::{Applied, Assembly, Response};
@@ -24,8 +25,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const STREAM_SILENCE: Duration = Duration::from_mins(2);
 /// How long a server that answers at once may be silent: it is until the response is whole.
 const WHOLE_SILENCE: Duration = Duration::from_mins(15);
-/// How much is shown of an answer that is not one of the API's.
-const SHOWN_CHARACTERS: usize = 200;
+/// How many bytes a response may have, also one that is streamed.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
+const TOO_LONG: &str = "the response is longer than 64 MiB";
+/// How many bytes are read of an error.
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+/// How much is shown of a text of the server's.
+const SHOWN_CHARACTERS: usize = 1000;
 
 /// A client of the Messages API. The key goes to its server alone, and is shown nowhere.
 pub(crate) struct Api {
@@ -39,7 +45,12 @@ impl Api {
     /// The API that `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` name.
     pub(crate) fn from_environment(settings: &Settings) -> Result<Self, ChatError> {
         let key = variable("ANTHROPIC_API_KEY").ok_or(ChatError::NoKey)?;
-        let url = messages_url(&variable("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()))?;
+        Self::new(key, &variable("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()), settings)
+    }
+
+    /// The API at an address.
+    pub(crate) fn new(key: String, address: &str, settings: &Settings) -> Result<Self, ChatError> {
+        let url = messages_url(address)?;
         let headers = headers(&key, settings)?;
         choose_cryptography();
         let client = Client::builder()
@@ -63,11 +74,11 @@ impl Api {
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let parts = bounded(response.bytes_stream(), MAX_RESPONSE_BYTES);
         let source = if is_stream {
-            let bytes = response.bytes_stream().map_err(reqwest::Error::without_url);
-            Source::Events(Box::pin(SseByteStream::new(bytes)), Assembly::default())
+            Source::Events(Box::pin(SseByteStream::new(parts)), Assembly::default())
         } else {
-            let body = response.bytes().await.map_err(|error| self.broken(error.without_url()))?;
+            let body = whole(parts).await.map_err(|error| self.unread(error))?;
             let message = serde_json::from_slice(&body).ok().and_then(Response::from_json);
             Source::Message(message.ok_or_else(|| self.malformed("the body is no message"))?, false)
         };
@@ -77,19 +88,37 @@ impl Api {
     /// What a response with the status of an error says.
     async fn refusal(&self, response: reqwest::Response) -> RequestError {
         let status = response.status().as_u16();
-        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| retry_after_in(value.to_str().ok()?.trim(), SystemTime::now()));
         let request_id = response.headers().get("request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
         // The status says enough where the rest does not come.
-        let body = response.bytes().await.unwrap_or_default();
-        let mut told = told(&body);
+        let body = beginning(response.bytes_stream(), MAX_REFUSAL_BYTES).await;
+        let mut told = self.shown(&told(&body));
         if let Some(id) = request_id {
-            told = format!("{told} (request {id})");
+            told = format!("{told} (request {})", self.shown(&id));
         }
-        RequestError::Refused { status, told: self.without_key(&told), retry_after: seconds.map(Duration::from_secs) }
+        RequestError::Refused { status, told, retry_after }
     }
 
     fn unreachable(&self, error: reqwest::Error) -> RequestError {
         RequestError::Unreachable { host: self.host(), source: error.without_url() }
+    }
+
+    fn unread(&self, error: BodyError<reqwest::Error>) -> RequestError {
+        match error {
+            BodyError::Broken(error) => self.broken(error.without_url()),
+            BodyError::TooLong => self.malformed(TOO_LONG),
+        }
+    }
+
+    fn undone(&self, error: sse_stream::Error) -> RequestError {
+        match error {
+            sse_stream::Error::Body(error) => match error.downcast::<BodyError<reqwest::Error>>() {
+                Ok(error) => self.unread(*error),
+                Err(error) => self.broken(error),
+            },
+            error => self.broken(error),
+        }
     }
 
     fn broken(&self, error: impl Into<BoxError>) -> RequestError {
@@ -100,9 +129,9 @@ impl Api {
         RequestError::Malformed { host: self.host(), why }
     }
 
-    /// A text of the server's, which may tell the key back.
-    fn without_key(&self, text: &str) -> String {
-        text.replace(&self.key, "[the key]")
+    /// What is shown of a text of the server's, which may tell the key back: the key goes first, as a part of it is too much, too.
+    fn shown(&self, text: &str) -> String {
+        shortened(&text.replace(&self.key, "[the key]"))
     }
 
     fn host(&self) -> String {
@@ -146,12 +175,29 @@ fn choose_cryptography() {
     let _ = rustls::crypto::ring::default_provider().install_default(); // fails where there is one already
 }
 
-/// What the body of an error says: its type and message, or its beginning where it is not the API's.
+/// The wait that a `Retry-After` asks for: in seconds, of which the API may give a fraction, or up to a time.
+fn retry_after_in(value: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(time) = httpdate::parse_http_date(value) {
+        return Some(time.duration_since(now).unwrap_or_default()); // none where the time is over
+    }
+    let seconds = value.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// The beginning of a text of the server's, which may be of any length.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What the body of an error says: its type and message, or all of it where it is not the API's.
 fn told(body: &[u8]) -> String {
     let error = serde_json::from_slice::<Value>(body).unwrap_or_default()["error"].take();
     match (error["type"].as_str(), error["message"].as_str()) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
-        _ => String::from_utf8_lossy(body).trim().chars().take(SHOWN_CHARACTERS).collect(),
+        _ => String::from_utf8_lossy(body).trim().to_owned(),
     }
 }
 
@@ -188,19 +234,44 @@ impl Answer<'_> {
             }
         };
         while let Some(event) = events.next().await {
-            let event = event.map_err(|error| self.api.broken(error))?;
+            let event = event.map_err(|error| self.api.undone(error))?;
             let Some(data) = event.data else { continue };
             let event: Value = serde_json::from_str(&data).map_err(|_| self.api.malformed("an event is no JSON"))?;
             match assembly.apply(&event).map_err(|why| self.api.malformed(why))? {
                 Applied::Text(text) => return Ok(Step::Text(text)),
                 Applied::Whole(response) => return Ok(Step::Whole(response)),
                 Applied::Error { kind, told } => {
-                    let told = self.api.without_key(&format!("{kind}: {told}"));
+                    let told = self.api.shown(&format!("{kind}: {told}"));
                     return Err(RequestError::BrokenOff { kind, told });
                 }
                 Applied::Nothing => {}
             }
         }
         Err(RequestError::Cut { host: self.api.host() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_asked_for_in_seconds_or_up_to_a_time() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // the time in the examples of HTTP
+        for (value, millis) in [
+            ("0", Some(0)),
+            ("2", Some(2000)),
+            ("0.25", Some(250)),
+            ("Sun, 06 Nov 1994 08:49:40 GMT", Some(3000)),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
+            ("-1", None),
+            ("inf", None),
+            ("NaN", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(retry_after_in(value, now), millis.map(Duration::from_millis), "{value:?}");
+        }
+        assert_eq!(retry_after_in("1e30", now), Some(Duration::MAX));
     }
 }

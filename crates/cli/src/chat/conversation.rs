@@ -94,6 +94,18 @@ impl Conversation {
         }
     }
 
+    /// Puts an error in the place of each result that Claude has not answered yet and that is none; gives how many there were.
+    pub(crate) fn withdraw_results(&mut self, why: &str) -> usize {
+        let unanswered = self.messages.last_mut().filter(|last| last.role == Role::User);
+        let blocks = unanswered.into_iter().flat_map(|message| &mut message.content);
+        let results = blocks.filter(|block| block["type"] == "tool_result" && block["is_error"] != true);
+        let withdrawn = results.map(|result| {
+            result["content"] = json!(why);
+            result["is_error"] = json!(true);
+        });
+        withdrawn.count()
+    }
+
     /// Forgets all that was said.
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
@@ -221,6 +233,21 @@ mod tests {
                 {"role": "assistant", "content": [text("c"), text("d")]},
             ])
         );
+    }
+
+    #[test]
+    fn results_are_withdrawn_until_they_are_answered() {
+        let mut conversation = Conversation::default();
+        let failed = |id, why| json!({"type": "tool_result", "tool_use_id": id, "content": why, "is_error": true});
+        conversation.say("a");
+        conversation.answer(vec![text("b")]);
+        conversation.give_results(vec![result("1"), failed("2", "no")]);
+        conversation.say("c");
+        assert_eq!(conversation.withdraw_results("gone"), 1);
+        assert_eq!(conversation.messages[2].content, [failed("1", "gone"), failed("2", "no"), text("c")]);
+        conversation.give_results(vec![result("3")]);
+        conversation.answer(vec![text("d")]);
+        assert_eq!(conversation.withdraw_results("gone"), 0);
     }
 
     #[test]

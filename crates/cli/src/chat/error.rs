@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use memory_tool_core::BoxError;
 
+use crate::chat::retries::LONGEST_IN_ALL;
+
 /// Why the conversation cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatError {
@@ -22,6 +24,18 @@ pub(crate) enum ChatError {
     /// A request has no response.
     #[error(transparent)]
     Request(RequestError),
+    /// The API asks for a wait before the next attempt that is too long to wait for.
+    #[error(
+        "the API asks to wait for {:.1} s, and no more than {} s are waited in all",
+        asked.as_secs_f64(),
+        LONGEST_IN_ALL.as_secs()
+    )]
+    LongWait {
+        /// How long it asks to wait.
+        asked: Duration,
+        /// What it refused the request with.
+        source: RequestError,
+    },
 }
 
 /// Why a request has no whole response. Nothing of it was run.
@@ -87,6 +101,15 @@ impl RequestError {
                 matches!(kind.as_str(), "api_error" | "overloaded_error" | "rate_limit_error" | "timeout_error")
             }
             Self::Malformed { .. } => false,
+        }
+    }
+
+    /// Whether the API takes what was said to be wrong or too much: said again, it is refused again.
+    pub(crate) fn is_of_the_content(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => matches!(status, 400 | 413 | 422),
+            Self::BrokenOff { kind, .. } => matches!(kind.as_str(), "invalid_request_error" | "request_too_large"),
+            _ => false,
         }
     }
 

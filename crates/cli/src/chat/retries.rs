@@ -7,7 +7,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The longest that a wait lasts, unless the API asks for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The longest that all waits for one response last together.
-const LONGEST_IN_ALL: Duration = Duration::from_mins(5);
+pub(crate) const LONGEST_IN_ALL: Duration = Duration::from_mins(5);
 
 /// The attempts that are left for one request.
 #[derive(Debug)]

@@ -1,10 +1,15 @@
 //! [`Screen`]: what the person reads.
 
 use std::io::{self, IsTerminal as _};
+use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stdout};
+use tokio::time::timeout;
 
 use crate::failure::{self, Failure};
+
+/// How long an interruption waits for a reader who takes nothing.
+const LONGEST_STALL: Duration = Duration::from_millis(500);
 
 /// The standard output, where Claude's words go, and the standard error, where those of the program do.
 #[derive(Debug)]
@@ -50,8 +55,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
             return Ok(());
         }
         self.is_line_begun = !part.ends_with('\n');
-        self.write(&failure::escape(part, |character| character.is_control() && !matches!(character, '\n' | '\t')))
-            .await
+        self.write(&failure::without_commands(part)).await
     }
 
     /// Shows a text on lines of its own.
@@ -64,6 +68,13 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
     /// Tells something of the program's own on a line of the standard error.
     pub(crate) async fn tell(&mut self, line: &str) -> Result<(), Failure> {
         self.end_line().await?;
+        failure::tell(&failure::on_one_line(line));
+        Ok(())
+    }
+
+    /// The same on an interruption, which nobody may hold up: a line that its reader does not take stays as it is.
+    pub(crate) async fn tell_interruption(&mut self, line: &str) -> Result<(), Failure> {
+        timeout(LONGEST_STALL, self.end_line()).await.unwrap_or(Ok(()))?;
         failure::tell(&failure::on_one_line(line));
         Ok(())
     }

@@ -1,17 +1,24 @@
 //! [`Session`]: the conversation with all that it takes, turn by turn.
 
+use futures::FutureExt as _;
 use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
-use crate::chat::api::{Api, Step};
+use crate::chat::api::{Api, Step, shortened};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::Response;
-use crate::chat::retries::{Retries, chance};
+use crate::chat::retries::{LONGEST_IN_ALL, Retries, chance};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
+
+/// How many responses a turn may take: a model that never comes to an end would spend without one.
+const MAX_ROUNDS: u32 = 100;
+
+/// What is told in the place of a result that the API refused.
+const WITHDRAWN: &str = "The command was run, but its result could not be sent: the API refused it.";
 
 /// A conversation with Claude, and what its turns work with.
 pub(crate) struct Session {
@@ -53,19 +60,30 @@ impl Session {
     /// 3. However the turn ends, each call in the conversation is followed by its result. What Claude did not answer is taken out
     ///    of the conversation, back to the last results.
     /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
+    /// 5. Results that Claude did not answer since the API refused what held them are withdrawn, or all that follows would be refused.
+    /// 6. A turn ends after [`MAX_ROUNDS`] responses. What came of them stays said.
     pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
         let mut settled = before;
         self.conversation.say(text);
-        loop {
+        for _ in 0..MAX_ROUNDS {
             let response = tokio::select! {
                 biased;
                 status = interruption.status() => {
                     self.conversation.put_back(settled);
-                    self.screen.tell("[chat] interrupted: what Claude had not answered is not part of the conversation").await?;
+                    let told = "[chat] interrupted: what Claude had not answered is not part of the conversation";
+                    self.screen.tell_interruption(told).await?;
                     return Ok(TurnEnd::Interrupted { status });
                 }
-                response = self.respond() => response.inspect_err(|_| self.conversation.put_back(settled))?,
+                response = self.respond() => response,
+            };
+            let response = match response {
+                Ok(response) => response,
+                Err(failure) => {
+                    self.conversation.put_back(settled);
+                    self.withdraw_refused_results(&failure).await?;
+                    return Err(failure);
+                }
             };
             self.usage += response.usage;
             if response.stop_reason == "refusal" {
@@ -78,6 +96,20 @@ impl Session {
                 Next::End(end) => return Ok(end),
             }
         }
+        let told = format!("[chat] Claude is not done after {MAX_ROUNDS} responses; your next message lets it go on");
+        self.screen.tell(&told).await?;
+        Ok(TurnEnd::Done)
+    }
+
+    /// Takes what the API may have refused out of the results that wait for an answer.
+    async fn withdraw_refused_results(&mut self, failure: &Failure) -> Result<(), Failure> {
+        let Failure::Chat(ChatError::Request(error)) = failure else { return Ok(()) };
+        if error.is_of_the_content() && self.conversation.withdraw_results(WITHDRAWN) > 0 {
+            self.screen
+                .tell("[chat] the results of Claude's last commands cannot be sent, and Claude is told so")
+                .await?;
+        }
+        Ok(())
     }
 
     /// Sends the conversation until there is a whole response, or there is to be none.
@@ -90,14 +122,21 @@ impl Session {
                 Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => error,
                 done => return done,
             };
-            let Some(wait) = retries.next_wait(error.retry_after(), chance()) else { return Err(failed(error)) };
+            let Some(wait) = retries.next_wait(error.retry_after(), chance()) else { return Err(given_up(error)) };
             let told = failure::with_causes(&error);
             self.screen.tell(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
             tokio::time::sleep(wait).await;
         }
     }
 
+    /// Sends a request, and shows the response on lines of its own.
     async fn attempt(&mut self, body: &str) -> Result<Response, Failure> {
+        let response = self.show_response(body).await;
+        self.screen.end_line().await?;
+        response
+    }
+
+    async fn show_response(&mut self, body: &str) -> Result<Response, Failure> {
         let mut answer = self.api.send(body.into()).await.map_err(failed)?;
         loop {
             match answer.next().await.map_err(failed)? {
@@ -117,7 +156,6 @@ impl Session {
             _ => false,
         };
         self.conversation.answer(content);
-        self.screen.end_line().await?;
         let interrupted = match stop_reason.as_str() {
             "tool_use" => self.run(&calls, interruption).await?,
             _ => {
@@ -144,6 +182,12 @@ impl Session {
         let mut interrupted = None;
         let mut results = Vec::with_capacity(calls.len());
         for call in calls {
+            if interrupted.is_none() {
+                interrupted = interruption.status().now_or_never();
+                if interrupted.is_some() {
+                    failure::tell("[chat] interrupted: the memory commands that are not begun are not run");
+                }
+            }
             if interrupted.is_some() {
                 results.push(refusal(call, "Not run: the user interrupted."));
                 continue;
@@ -164,7 +208,7 @@ impl Session {
         interruption: &mut Interruption,
     ) -> (Value, String) {
         if call["name"] != TOOL_NAME {
-            let name = call["name"].as_str().unwrap_or_default();
+            let name = shortened(call["name"].as_str().unwrap_or_default());
             let why = format!("There is no tool `{name}`. The only one is `{TOOL_NAME}`.");
             return (refusal(call, &why), format!("[chat] Claude called the tool {name}, which there is not"));
         }
@@ -190,7 +234,7 @@ impl Session {
     }
 
     async fn tell_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
-        let why = explanation.map(|explanation| format!(" ({explanation})")).unwrap_or_default();
+        let why = explanation.map(|explanation| format!(" ({})", shortened(explanation))).unwrap_or_default();
         let kept = "your message is taken out of the conversation; the memory stays as it is";
         self.screen.tell(&format!("[chat] Claude declines to go on{why}: {kept}")).await
     }
@@ -198,6 +242,14 @@ impl Session {
 
 fn failed(error: RequestError) -> Failure {
     Failure::Chat(ChatError::Request(error))
+}
+
+/// The error after the last attempt.
+fn given_up(error: RequestError) -> Failure {
+    match error.retry_after() {
+        Some(asked) if asked > LONGEST_IN_ALL => Failure::Chat(ChatError::LongWait { asked, source: error }),
+        _ => failed(error),
+    }
 }
 
 /// What to tell of a response that ended for this reason.
@@ -208,7 +260,7 @@ fn told(stop_reason: &str) -> Option<String> {
         "model_context_window_exceeded" => {
             "the conversation has filled the model's context window; /clear empties it, and the memory stays".to_owned()
         }
-        other => format!("Claude stopped: {other}"),
+        other => format!("Claude stopped: {}", shortened(other)),
     })
 }
 
@@ -235,7 +287,72 @@ fn error_of(result: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use memory_tool_core::{Engine, InMemoryStore};
+    use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, call, text};
+
     use super::*;
+
+    fn session(server: &MessagesApi) -> Session {
+        let settings = Settings {
+            model: "claude-test".to_owned(),
+            max_tokens: 100,
+            system: None,
+            stream: true,
+            edits_context: true,
+            compacts: false,
+        };
+        let tool: Box<dyn MemoryTool> = Box::new(Engine::new(InMemoryStore::new()));
+        Session {
+            api: Api::new("key".to_owned(), server.url(), &settings).unwrap(),
+            settings,
+            max_retries: 0,
+            conversation: Conversation::default(),
+            runner: ToolRunner::new(tool),
+            screen: Screen::of_this_process(),
+            requests: 0,
+            usage: Usage::default(),
+        }
+    }
+
+    fn done() -> Answer {
+        Answer::stream("end_turn", &[text("Fine\n")])
+    }
+
+    fn calling() -> Answer {
+        Answer::stream("tool_use", &[call("toolu_1", json!({"command": "view", "path": "/memories"}))])
+    }
+
+    /// What the results of a command say in the request after the one that this answers.
+    async fn result_after(refusal: Answer) -> Value {
+        let server = MessagesApi::start([calling(), refusal, done()]);
+        let mut session = session(&server);
+        let mut interruption = Interruption::listen().unwrap();
+        session.take_turn("First", &mut interruption).await.unwrap_err();
+        assert_eq!(session.take_turn("Second", &mut interruption).await.unwrap(), TurnEnd::Done);
+        let last = server.finish()[2].last().to_vec();
+        assert_eq!((last.len(), &last[1]["text"]), (2, &json!("Second")));
+        last[0].clone()
+    }
+
+    #[tokio::test]
+    async fn a_result_that_is_refused_does_not_stay_in_the_way() {
+        let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no image"}});
+        for refusal in [
+            Answer::error(400, "invalid_request_error", "no image"),
+            Answer::error(413, "request_too_large", "too large"),
+            done().until("message_stop", End::Regular).and(error),
+        ] {
+            assert_eq!(result_after(refusal).await, super::refusal(&json!({"id": "toolu_1"}), WITHDRAWN));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_result_stays_where_something_else_is_refused() {
+        for status in [401, 403, 404, 503] {
+            let result = result_after(Answer::error(status, "error", "no")).await;
+            assert_eq!(result.get("is_error"), None, "{status}");
+        }
+    }
 
     #[test]
     fn a_line_tells_the_paths_and_the_error_but_no_contents() {
