@@ -321,6 +321,10 @@ pub(crate) struct ChatArguments {
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) max_retries: u32,
 
+    /// Let Claude answer a message in N responses at most, each but the last with commands
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) max_responses: NonZeroU32,
+
     // The last, as the headings of what it holds are those of all that comes after it.
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,

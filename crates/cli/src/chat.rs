@@ -73,6 +73,7 @@ async fn begin(arguments: &ChatArguments) -> Result<Session, Failure> {
         api,
         settings,
         max_retries: arguments.max_retries,
+        max_responses: arguments.max_responses,
         conversation: Conversation::default(),
         runner: ToolRunner::new(tool),
         screen: Screen::of_this_process(),

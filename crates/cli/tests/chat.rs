@@ -772,16 +772,18 @@ fn a_response_that_pauses_is_sent_back_to_go_on() {
 #[test]
 fn a_turn_that_does_not_end_is_ended() {
     let views = (0..100).map(|round| Answer::stream("tool_use", &[view(&format!("toolu_{round}"), "/memories")]));
-    let pauses = (0..100).map(|round| Answer::stream("pause_turn", &[text(&format!("{round} "))]));
-    for (endless, results) in [(views.collect::<Vec<_>>(), 1), (pauses.collect(), 0)] {
+    let pauses = (0..3).map(|round| Answer::stream("pause_turn", &[text(&format!("{round} "))]));
+    let three: &[&str] = &["--max-responses", "3"];
+    for (endless, options, results) in [(views.collect::<Vec<_>>(), &[][..], 1), (pauses.collect(), three, 0)] {
+        let responses = endless.len();
         let place = Place::in_memory();
         let api = MessagesApi::start(endless.into_iter().chain([done("Fine")]));
-        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        let (status, output, errors) = converse(&place, &api, options, &["First", "Second"]);
         assert_eq!(status, Some(0), "{errors}");
         assert!(output.ends_with("Fine\n"), "{output}");
-        let told = "[chat] Claude is not done after 100 responses; your next message lets it go on\n";
-        assert!(errors.ends_with(told) && errors.matches("[chat]").count() == 1, "{errors}");
-        let last = unmarked_last(&api.finish()[100]);
+        let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on\n");
+        assert!(errors.ends_with(&told) && errors.matches("[chat]").count() == 1, "{errors}");
+        let last = unmarked_last(&api.finish()[responses]);
         assert_eq!((last.len(), &last[results]), (results + 1, &text("Second")));
     }
 }

@@ -1,5 +1,7 @@
 //! [`Session`]: the conversation with all that it takes, turn by turn.
 
+use std::num::NonZeroU32;
+
 use futures::FutureExt as _;
 use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
@@ -14,9 +16,6 @@ use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 
-/// How many responses a turn may take: a model that never comes to an end would spend without one.
-const MAX_ROUNDS: u32 = 100;
-
 /// What is told in the place of a result that the API refused.
 const WITHDRAWN: &str = "The command was run, but its result could not be sent: the API refused it.";
 
@@ -25,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) api: Api,
     pub(crate) settings: Settings,
     pub(crate) max_retries: u32,
+    /// How many responses a turn may take: a model that never comes to an end would spend without one.
+    pub(crate) max_responses: NonZeroU32,
     pub(crate) conversation: Conversation,
     pub(crate) runner: ToolRunner<Box<dyn MemoryTool>>,
     pub(crate) screen: Screen,
@@ -61,12 +62,12 @@ impl Session {
     ///    of the conversation, back to the last results.
     /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
     /// 5. Results that Claude did not answer since the API refused what held them are withdrawn, or all that follows would be refused.
-    /// 6. A turn ends after [`MAX_ROUNDS`] responses. What came of them stays said.
+    /// 6. A turn ends after [`max_responses`](Self::max_responses). What came of them stays said.
     pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
         let mut settled = before;
         self.conversation.say(text);
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..self.max_responses.get() {
             let response = tokio::select! {
                 biased;
                 status = interruption.status() => {
@@ -96,7 +97,8 @@ impl Session {
                 Next::End(end) => return Ok(end),
             }
         }
-        let told = format!("[chat] Claude is not done after {MAX_ROUNDS} responses; your next message lets it go on");
+        let responses = self.max_responses;
+        let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on");
         self.screen.tell(&told).await?;
         Ok(TurnEnd::Done)
     }
@@ -306,6 +308,7 @@ mod tests {
             api: Api::new("key".to_owned(), server.url(), &settings).unwrap(),
             settings,
             max_retries: 0,
+            max_responses: NonZeroU32::MAX,
             conversation: Conversation::default(),
             runner: ToolRunner::new(tool),
             screen: Screen::of_this_process(),
