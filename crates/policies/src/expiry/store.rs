@@ -75,8 +75,9 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// # Clocks
 /// Times are those of the machines that use the memory, in whole seconds. A clock that is behind by some time makes the files that
 /// it records expire that much earlier, one that is ahead makes others' files do so: keep clocks right to within a part of the
-/// idle time. A file with a recorded time that is yet to come does not expire before it is past for the idle time. A clock that shows
-/// a time before 2025 was never set: with it nothing expires, and nothing is recorded.
+/// idle time. A file with a recorded time that is yet to come does not expire before it is past for the idle time. After a clock
+/// was put back, who had the memory open before may show a file that was removed and made anew for longer than others do. A clock
+/// that shows a time before 2025 was never set: with it nothing expires, and nothing is recorded.
 ///
 /// # Together with others
 /// - All that open a memory set the same idle time, resolution and pins. Who opens it without this policy sees all files and the
