@@ -152,10 +152,10 @@ impl Conversation {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn settings() -> Settings {
+    pub(crate) fn settings() -> Settings {
         Settings {
             model: "claude-test".to_owned(),
             max_tokens: 100,

@@ -293,16 +293,10 @@ mod tests {
     use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, call, text};
 
     use super::*;
+    use crate::chat::conversation::tests::settings;
 
     fn session(server: &MessagesApi) -> Session {
-        let settings = Settings {
-            model: "claude-test".to_owned(),
-            max_tokens: 100,
-            system: None,
-            stream: true,
-            edits_context: true,
-            compacts: false,
-        };
+        let settings = settings();
         let tool: Box<dyn MemoryTool> = Box::new(Engine::new(InMemoryStore::new()));
         Session {
             api: Api::new("key".to_owned(), server.url(), &settings).unwrap(),
