@@ -15,9 +15,6 @@ use serde_json::{Value, json};
 /// How often Claude may go on after commands before somebody should have a look.
 const MAX_REQUESTS: usize = 30;
 
-/// A response comes whole, so it may take its time.
-const TIMEOUT: Duration = Duration::from_secs(600);
-
 /// A client of the Messages API.
 struct Api {
     client: Client,
@@ -31,8 +28,8 @@ impl Api {
         let variable = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
         let base = variable("ANTHROPIC_BASE_URL", "https://api.anthropic.com");
         let _ = rustls::crypto::ring::default_provider().install_default(); // not with the feature `rustls` of `reqwest`
-        // A redirect would carry the key elsewhere.
-        let client = Client::builder().redirect(redirect::Policy::none()).timeout(TIMEOUT);
+        // A redirect would carry the key elsewhere. A response comes whole, so it may take its time.
+        let client = Client::builder().redirect(redirect::Policy::none()).timeout(Duration::from_secs(600));
         Ok(Self {
             client: client.build()?,
             url: format!("{}/v1/messages", base.trim_end_matches('/')),
@@ -40,7 +37,6 @@ impl Api {
             model: variable("ANTHROPIC_MODEL", "claude-opus-5-5"),
         })
     }
-
     async fn send(&self, tools: &Value, messages: &[Value]) -> Result<Value, BoxError> {
         let body = json!({"model": self.model, "max_tokens": 8192, "tools": tools, "messages": messages});
         let request =

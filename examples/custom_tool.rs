@@ -13,7 +13,6 @@ use serde_json::json;
 /// A tool that answers in German. What `view` shows stays as it is, so that line numbers mean the same in any language.
 #[derive(Debug)]
 struct German<T>(T);
-
 /// Each outcome comes with its parts. `call` and `execute` come with the trait, and end in these methods.
 fn in_german(outcome: Result<Reply, Error>) -> Result<Reply, Error> {
     let reply = match outcome.map_err(error_in_german)? {
@@ -27,7 +26,6 @@ fn in_german(outcome: Result<Reply, Error>) -> Result<Reply, Error> {
     };
     Ok(Reply::Text(reply))
 }
-
 /// Errors that are not listed keep their words, and failures of the storage their causes, which are for the operator.
 fn error_in_german(error: Error) -> Error {
     match error {
@@ -75,9 +73,7 @@ async fn main() {
         json!({"command": "delete", "path": "/memories/kaffee.md"}),
         json!({"command": "view", "path": "/memories/../etc/passwd"}),
     ] {
-        match tool.call(input).await {
-            Ok(reply) => println!("{reply}"),
-            Err(error) => println!("{error}"),
-        }
+        let answer = tool.call(input).await;
+        println!("{}", answer.map_or_else(|error| error.to_string(), |reply| reply.to_string()));
     }
 }
