@@ -28,17 +28,21 @@ pub enum ExpiryError {
     Resolution,
 }
 
-/// Tells the time.
+/// Tells the time: [`SystemTime`], which can be set, or [`Instant`](std::time::Instant), which only goes forward.
 #[derive(Clone)]
-pub(super) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
+pub(super) struct Clock<T>(Arc<dyn Fn() -> T + Send + Sync>);
 
-impl Clock {
-    pub(super) fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+impl<T> Clock<T> {
+    pub(super) fn new(now: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
+    }
+
+    pub(super) fn now(&self) -> T {
+        (self.0)()
     }
 }
 
-impl fmt::Debug for Clock {
+impl<T> fmt::Debug for Clock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
     }
@@ -70,7 +74,7 @@ pub(super) struct Rules {
     idle_seconds: u64,
     resolution_seconds: u64,
     pins: Vec<MemoryPath>,
-    clock: Clock,
+    clock: Clock<SystemTime>,
 }
 
 impl Rules {
@@ -78,7 +82,7 @@ impl Rules {
         idle_time: Duration,
         resolution: Option<Duration>,
         pins: Vec<MemoryPath>,
-        clock: Clock,
+        clock: Clock<SystemTime>,
     ) -> Result<Self, ExpiryError> {
         let idle_seconds = whole_seconds(idle_time);
         if idle_seconds == 0 {
@@ -96,8 +100,12 @@ impl Rules {
 
     /// The time in whole seconds since 1970.
     pub(super) fn now(&self) -> u64 {
-        let now = (self.clock.0)().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if now < EARLIEST { UNKNOWN } else { now }
+    }
+
+    pub(super) fn resolution(&self) -> Duration {
+        Duration::from_secs(self.resolution_seconds)
     }
 
     pub(super) fn is_pinned(&self, path: &MemoryPath) -> bool {

@@ -1,7 +1,7 @@
 //! [`ExpiringStore`]: a store of files that expire when nobody uses them.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -66,18 +66,19 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///    [`tracing`] tells of it, and the next read tries again. As long as it goes on, reading does not keep a file.
 ///
 /// # Costs
-/// This process remembers the times that it saw. A view, and an edit that requires a version as those of the
-/// [`Engine`](memory_tool_core::Engine) do, cost the inner store nothing more while the recorded time is younger than the
-/// resolution. The first use of a file after that writes the access times, so there is at most one such write for each file and
-/// resolution, and reads them first where they have changed. To create, rename or delete a file changes them in the same batch. Each
-/// write writes all of them: the path and 14 bytes or so for each file.
+/// Each process remembers the access times, and reads them again after the resolution. Apart from that a view, and an edit that
+/// requires a version as those of the [`Engine`](memory_tool_core::Engine) do, cost the inner store nothing more while the recorded
+/// time is younger than the resolution. The first use of a file after that writes the access times, so there is at most one such
+/// write for each file and resolution, and reads them first where they have changed. To create, rename or delete a file changes
+/// them in the same batch. Each write writes all of them: the path and 14 bytes or so for each file.
 ///
 /// # Clocks
-/// Times are those of the machines that use the memory, in whole seconds. A clock that is behind by some time makes the files that
-/// it records expire that much earlier, one that is ahead makes others' files do so: keep clocks right to within a part of the
-/// idle time. A file with a recorded time that is yet to come does not expire before it is past for the idle time. After a clock
-/// was put back, who had the memory open before may show a file that was removed and made anew for longer than others do. A clock
-/// that shows a time before 2025 was never set: with it nothing expires, and nothing is recorded.
+/// Times are those of the machines that use the memory, in whole seconds. A file's age is the time now minus the latest time at which
+/// it was used, so a clock that goes back makes files younger and never older: no file expires early, each lives longer by at most the
+/// amount that the clock went back, and an expired file that was not removed yet is visible again. A clock that is behind by some
+/// time while files are used makes them expire that much earlier by a clock that is right, and one that is ahead makes other files
+/// do so: keep clocks right to within a part of the idle time. A clock that shows a time before 2025 was never set: with it
+/// nothing expires, and nothing is recorded.
 ///
 /// # Together with others
 /// - All that open a memory set the same idle time, resolution and pins. Who opens it without this policy sees all files and the
@@ -101,6 +102,7 @@ impl<S: Store> ExpiringStore<S> {
             resolution: None,
             pins: Vec::new(),
             clock: Clock::new(SystemTime::now),
+            steady_clock: Clock::new(Instant::now),
         }
     }
 
@@ -411,7 +413,8 @@ pub struct ExpiringStoreBuilder<S> {
     idle_time: Duration,
     resolution: Option<Duration>,
     pins: Vec<MemoryPath>,
-    clock: Clock,
+    clock: Clock<SystemTime>,
+    steady_clock: Clock<Instant>,
 }
 
 impl<S: Store> ExpiringStoreBuilder<S> {
@@ -437,12 +440,20 @@ impl<S: Store> ExpiringStoreBuilder<S> {
         self
     }
 
+    /// For tests, which let time pass without waiting: the clock that nobody can set. Default: [`Instant::now`].
+    #[doc(hidden)]
+    pub fn steady_clock(mut self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        self.steady_clock = Clock::new(now);
+        self
+    }
+
     /// The store. Nothing is read or written yet.
     ///
     /// # Errors
     /// [`ExpiryError`] where the idle time or the resolution makes no sense.
     pub fn build(self) -> Result<ExpiringStore<S>, ExpiryError> {
         let rules = Rules::new(self.idle_time, self.resolution, self.pins, self.clock)?;
-        Ok(ExpiringStore { table: Table::new(self.inner), rules })
+        let table = Table::new(self.inner, self.steady_clock, rules.resolution());
+        Ok(ExpiringStore { table, rules })
     }
 }

@@ -92,7 +92,7 @@ impl<S: Store> ExpiringStore<S> {
 
     /// What is recorded, by what state of the table, and the files that are there after that.
     async fn survey(&self) -> Result<(AccessTimes, Expected, Vec<FileEntry>), StoreError> {
-        let Known { times, basis } = self.table.load().await?;
+        let Known { times, basis, .. } = self.table.load().await?;
         let required = match basis {
             Basis::Stored(required) => required,
             Basis::Unreadable(reason) => return Err(unreadable(reason)),

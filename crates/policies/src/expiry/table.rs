@@ -1,10 +1,12 @@
 //! [`Table`]: the access times where they are stored, and what this process knows of them.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use memory_tool_core::{Batch, Change, Expected, FailureKind, MemoryPath, Node, Store, StoreError, StoredFile};
 
 use super::access_times::AccessTimes;
+use super::rules::Clock;
 
 /// The name of the file, right beneath `/memories`, in which an [`ExpiringStore`](crate::ExpiringStore) keeps when files were last
 /// used. The store hides it, in upper and lower case; whoever copies a memory without that store finds it there, and leaves it
@@ -54,12 +56,15 @@ pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> 
 
 /// What is known of the access times.
 ///
-/// A recorded time never becomes earlier, it is only removed with its file. So a file that is not expired by what was known
-/// once is not expired by what is stored now. For everything else it must be known to be what is stored.
+/// A recorded time becomes earlier only if the clock went back and the file was removed and created again. So a file that is not
+/// expired by what was stored within the last resolution is not expired now: in the worst case it was created since then. For
+/// everything else this must be what is stored.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) times: Arc<AccessTimes>,
     pub(super) basis: Basis,
+    /// When the times were stored, or earlier.
+    as_of: Instant,
 }
 
 /// What is known of the file that the times are stored in.
@@ -79,21 +84,28 @@ pub(super) enum Basis {
 #[derive(Debug)]
 pub(super) struct Table<S> {
     inner: S,
+    /// Not the clock of the access times: that one may go back.
+    clock: Clock<Instant>,
+    trusted_for: Duration,
     known: Mutex<Known>,
 }
 
 impl<S: Store> Table<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self { inner, known: Mutex::new(Known { times: Arc::default(), basis: Basis::Outdated }) }
+    /// The access times in `inner`. What this process knows of them is trusted for that long.
+    pub(super) fn new(inner: S, clock: Clock<Instant>, trusted_for: Duration) -> Self {
+        let known = Mutex::new(Known::nothing(clock.now()));
+        Self { inner, clock, trusted_for, known }
     }
 
     pub(super) fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// What this process knows, without looking.
+    /// What this process knows without a read: nothing, if its last one is too long ago.
     pub(super) fn known(&self) -> Known {
-        self.lock().clone()
+        let (known, now) = (self.lock().clone(), self.clock.now());
+        let is_trusted = now.saturating_duration_since(known.as_of) < self.trusted_for;
+        if is_trusted { known } else { Known::nothing(now) }
     }
 
     /// What was stored when this process last looked, or now where it has changed since as far as this process knows.
@@ -107,9 +119,10 @@ impl<S: Store> Table<S> {
     /// # Errors
     /// [`StoreError::Failure`] where the inner store fails, but for damage, which is [`Basis::Unreadable`].
     pub(super) async fn load(&self) -> Result<Known, StoreError> {
+        let as_of = self.clock.now();
         let read = match self.inner.read(&RESERVED).await {
-            Ok(Node::Absent) => Ok(Known { times: Arc::default(), basis: Basis::Stored(Expected::Absent) }),
-            Ok(Node::File(file)) => self.parse(file),
+            Ok(Node::Absent) => Ok(Known { times: Arc::default(), basis: Basis::Stored(Expected::Absent), as_of }),
+            Ok(Node::File(file)) => self.parse(file, as_of),
             Ok(Node::Directory) | Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => {
                 Err("another thing stands in the place of the access times")
             }
@@ -118,30 +131,30 @@ impl<S: Store> Table<S> {
             }
             Err(error) => return Err(error),
         };
-        let known = read.unwrap_or_else(|reason| self.unreadable(reason));
+        let known = read.unwrap_or_else(|reason| self.unreadable(reason, as_of));
         *self.lock() = known.clone();
         Ok(known)
     }
 
-    fn parse(&self, file: StoredFile) -> Result<Known, &'static str> {
+    fn parse(&self, file: StoredFile, as_of: Instant) -> Result<Known, &'static str> {
         let basis = Basis::Stored(Expected::Version(file.version));
-        let known = self.known();
+        let known = self.lock().clone();
         let is_known = match &known.basis {
             Basis::Written(bytes) => **bytes == *file.content,
             known => *known == basis,
         };
         if is_known {
-            return Ok(Known { times: known.times, basis });
+            return Ok(Known { times: known.times, basis, as_of });
         }
-        Ok(Known { times: Arc::new(AccessTimes::from_bytes(&file.content)?), basis })
+        Ok(Known { times: Arc::new(AccessTimes::from_bytes(&file.content)?), basis, as_of })
     }
 
-    fn unreadable(&self, reason: &'static str) -> Known {
+    fn unreadable(&self, reason: &'static str, as_of: Instant) -> Known {
         let basis = Basis::Unreadable(reason);
-        if self.known().basis != basis {
+        if self.lock().basis != basis {
             tracing::warn!(reason, "no file of the memory expires, and no access is recorded");
         }
-        Known { times: Arc::default(), basis }
+        Known { times: Arc::default(), basis, as_of }
     }
 
     /// Applies `batch`, and stores `times` with it where there are any, if that is stored which `required` says. Gives whether
@@ -157,7 +170,8 @@ impl<S: Store> Table<S> {
     ) -> Result<bool, StoreError> {
         let empties = batch.changes().iter().any(|change| matches!(change, Change::Remove { path } if path.is_root()));
         let times = times.or_else(|| empties.then(AccessTimes::default));
-        let after = times.map(Known::after_storing).transpose()?;
+        let as_of = self.clock.now();
+        let after = times.map(|times| Known::after_storing(times, as_of)).transpose()?;
         let batch = requiring(required, batch);
         let batch = match after.as_ref().map(|known| &known.basis) {
             Some(Basis::Written(bytes)) => batch.write(RESERVED.clone(), bytes.to_vec())?,
@@ -196,15 +210,19 @@ impl<S: Store> Table<S> {
 }
 
 impl Known {
+    fn nothing(as_of: Instant) -> Self {
+        Self { times: Arc::default(), basis: Basis::Outdated, as_of }
+    }
+
     /// What is known once `times` are stored.
-    fn after_storing(times: AccessTimes) -> Result<Self, StoreError> {
+    fn after_storing(times: AccessTimes, as_of: Instant) -> Result<Self, StoreError> {
         let basis = if times.is_empty() {
             Basis::Stored(Expected::Absent)
         } else {
             let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
             Basis::Written(times.to_bytes().map_err(failure)?.into())
         };
-        Ok(Self { times: Arc::new(times), basis })
+        Ok(Self { times: Arc::new(times), basis, as_of })
     }
 }
 

@@ -50,6 +50,8 @@ over_each_store!(
     the_reserved_path_is_nobodys,
     damaged_times_expire_nothing,
     a_file_at_a_time_to_come_does_not_expire,
+    a_clock_that_goes_back_keeps_files_for_longer_by_as_much,
+    what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again,
     a_clock_that_was_never_set_changes_nothing,
 );
 
@@ -364,6 +366,41 @@ async fn a_file_at_a_time_to_come_does_not_expire(inner: Inner) {
     }
     clock.advance(SURELY_EXPIRED);
     assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
+}
+
+async fn a_clock_that_goes_back_keeps_files_for_longer_by_as_much(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    create(&tool, "/memories/a").await;
+    clock.set(START - 500);
+    clock.advance(500 + IDLE);
+    assert_eq!(listed(tool.store()).await, ["/memories/a"]);
+    clock.advance(RESOLUTION);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+    clock.set(clock.seconds() - RESOLUTION);
+    for tool in [&tool, &clock.open(inner)] {
+        assert_eq!(listed(tool.store()).await, ["/memories/a"], "no sweep has removed it");
+    }
+    clock.advance(RESOLUTION);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
+    clock.set(START);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+}
+
+async fn what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again(inner: Inner) {
+    let clock = TestClock::new();
+    let [reader, writer] = [clock.open(Arc::clone(&inner)), clock.open(Arc::clone(&inner))];
+    create(&reader, "/memories/a").await;
+    remove(writer.store(), "/memories/a").await.unwrap();
+    clock.set(START - 500);
+    create(&writer, "/memories/a").await;
+    clock.advance(500 + RESOLUTION / 2);
+    assert!(call(&reader, view("/memories/a")).await.ends_with("text of /memories/a"));
+    clock.advance(IDLE);
+    for tool in [&reader, &writer] {
+        assert_eq!(listed(tool.store()).await, ["/memories/a"]);
+        assert_eq!(tool.store().sweep().await.unwrap().kept, 1);
+    }
 }
 
 async fn a_clock_that_was_never_set_changes_nothing(inner: Inner) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -26,30 +26,42 @@ pub(crate) const ACCESS_TIMES: &str = "/memories/.access-times";
 
 /// A clock that all stores of a test share.
 #[derive(Clone, Debug)]
-pub(crate) struct TestClock(Arc<AtomicU64>);
+pub(crate) struct TestClock {
+    seconds: Arc<AtomicU64>,
+    passed: Arc<AtomicU64>,
+    began: Instant,
+}
 
 impl TestClock {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(START)))
+        Self { seconds: Arc::new(AtomicU64::new(START)), passed: Arc::default(), began: Instant::now() }
     }
 
     pub(crate) fn seconds(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.seconds.load(Ordering::Relaxed)
     }
 
+    /// Somebody sets the clock. No time passes.
     pub(crate) fn set(&self, seconds: u64) {
-        self.0.store(seconds, Ordering::Relaxed);
+        self.seconds.store(seconds, Ordering::Relaxed);
     }
 
+    /// Time passes.
     pub(crate) fn advance(&self, seconds: u64) {
-        self.set(self.seconds() + seconds);
+        self.seconds.fetch_add(seconds, Ordering::Relaxed);
+        self.passed.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    fn instant(&self) -> Instant {
+        self.began + Duration::from_secs(self.passed.load(Ordering::Relaxed))
     }
 
     pub(crate) fn builder<S: Store>(&self, inner: S) -> ExpiringStoreBuilder<S> {
-        let clock = self.clone();
+        let (clock, steady_clock) = (self.clone(), self.clone());
         ExpiringStore::builder(inner, Duration::from_secs(IDLE))
             .resolution(Duration::from_secs(RESOLUTION))
             .clock(move || time(clock.seconds()))
+            .steady_clock(move || steady_clock.instant())
     }
 
     /// The tool of another process or session over the same memory.

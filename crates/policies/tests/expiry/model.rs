@@ -1,5 +1,5 @@
 //! Any sequence of commands, batches, sweeps and changes of the clock, by sessions that come and go, compared with a model: an
-//! in-memory store, and when each of its files was last used.
+//! in-memory store, and the latest time at which each of its files was used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use memory_tool_core::{Batch, Command, Engine, InMemoryStore, MemoryPath, Node, 
 use memory_tool_policies::ExpiringStore;
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde_json::json;
 
-use crate::harness::{ACCESS_TIMES, IDLE, RESOLUTION, TestClock};
+use crate::harness::{ACCESS_TIMES, IDLE, RESOLUTION, TestClock, view};
 use crate::support::{self, Part, Step, block_on, contents, legal_parts, path, steps};
 
 const NAMES: &[&str] = &["a", "b", "pinned"];
@@ -41,6 +42,8 @@ struct Model {
     tool: Engine<InMemoryStore>,
     /// The latest time that the clock showed at a use.
     used: BTreeMap<MemoryPath, u64>,
+    /// The files that are expired, with their contents: they are there again where the clock goes back before they are removed.
+    expired: BTreeMap<MemoryPath, (u64, Vec<u8>)>,
     /// Files of a directory that was pinned and is so no longer: no time is recorded of them until they are seen.
     unseen: BTreeSet<MemoryPath>,
 }
@@ -49,34 +52,72 @@ fn is_pinned(path: &MemoryPath) -> bool {
     path.as_str().starts_with(PINNED)
 }
 
+/// Whether a file that was last used then is shown now. Between the idle time and the end of the resolution either may be.
+fn judge(path: &MemoryPath, used: u64, is_shown: bool, now: u64) -> Result<(), TestCaseError> {
+    let age = now.saturating_sub(used);
+    if is_pinned(path) || age <= IDLE {
+        prop_assert!(is_shown, "{path} is gone {age} seconds after its last use");
+    } else if age >= IDLE + RESOLUTION {
+        prop_assert!(!is_shown, "{path} is there {age} seconds after its last use");
+    }
+    Ok(())
+}
+
 impl Model {
+    fn new() -> Self {
+        Self {
+            tool: Engine::new(InMemoryStore::new()),
+            used: BTreeMap::new(),
+            expired: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+        }
+    }
+
     fn use_file(&mut self, path: MemoryPath, now: u64) {
         let used = self.used.entry(path).or_default();
         *used = now.max(*used);
     }
 
-    async fn is_file(&self, path: &MemoryPath) -> bool {
-        matches!(self.tool.store().read(path).await.unwrap(), Node::File(_))
+    async fn content(&self, path: &MemoryPath) -> Option<Vec<u8>> {
+        match self.tool.store().read(path).await.unwrap() {
+            Node::File(file) => Some(file.content),
+            _ => None,
+        }
     }
 
-    /// Removes what is expired. What may be so by now or a little later, is as it is `shown`.
-    async fn expire(&mut self, shown: &[MemoryPath], now: u64) -> Result<(), TestCaseError> {
+    async fn apply(&self, batch: Batch) {
+        self.tool.store().apply(batch).await.unwrap();
+    }
+
+    /// Takes out what is expired, and puts back what is so no longer. What may be either is as it is `shown`. The `stored` files are
+    /// the shown ones, and expired ones that are not removed yet.
+    async fn expire(&mut self, shown: &[MemoryPath], stored: &[MemoryPath], now: u64) -> Result<(), TestCaseError> {
         for path in std::mem::take(&mut self.unseen) {
             if !is_pinned(&path) && self.used.contains_key(&path) {
                 self.used.insert(path, now);
             }
         }
         for (path, used) in self.used.clone() {
-            let age = now.saturating_sub(used);
             let is_shown = shown.contains(&path);
-            if is_pinned(&path) || age <= IDLE {
-                prop_assert!(is_shown, "{path} is gone {age} seconds after its last use");
-            } else if age >= IDLE + RESOLUTION {
-                prop_assert!(!is_shown, "{path} is there {age} seconds after its last use");
-            }
+            judge(&path, used, is_shown, now)?;
             if !is_shown {
                 self.used.remove(&path);
-                self.tool.store().apply(Batch::new().remove(path).unwrap()).await.unwrap();
+                let content = self.content(&path).await.unwrap();
+                self.apply(Batch::new().remove(path.clone()).unwrap()).await;
+                self.expired.insert(path, (used, content));
+            }
+        }
+        for (path, (used, content)) in std::mem::take(&mut self.expired) {
+            if !stored.contains(&path) {
+                continue;
+            }
+            let is_shown = shown.contains(&path);
+            judge(&path, used, is_shown, now)?;
+            if is_shown {
+                self.apply(Batch::new().write(path.clone(), content).unwrap()).await;
+                self.used.insert(path, used);
+            } else {
+                self.expired.insert(path, (used, content));
             }
         }
         prop_assert_eq!(self.used.len(), shown.len());
@@ -113,7 +154,7 @@ impl Model {
             }
         }
         for path in named {
-            if before.contains(&path) || self.is_file(&path).await {
+            if before.contains(&path) || self.content(&path).await.is_some() {
                 self.use_file(path, now);
             }
         }
@@ -132,12 +173,19 @@ impl Model {
         }
         let files: Vec<_> = paths(self.tool.store()).await;
         self.used.retain(|path, _| files.contains(path));
+        self.expired.retain(|path, _| !files.contains(path));
     }
 }
 
 async fn paths(store: &dyn Store) -> Vec<MemoryPath> {
     let mut paths: Vec<_> = store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect();
     paths.sort();
+    paths
+}
+
+async fn stored_paths(inner: &dyn Store) -> Vec<MemoryPath> {
+    let mut paths = paths(inner).await;
+    paths.retain(|file| *file != path(ACCESS_TIMES));
     paths
 }
 
@@ -148,45 +196,61 @@ async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
         Engine::new(clock.builder(Arc::clone(&inner)).pin(path(PINNED)).build().unwrap())
     };
     let mut sessions = [open(), open()];
-    let mut model = Model { tool: Engine::new(InMemoryStore::new()), used: BTreeMap::new(), unseen: BTreeSet::new() };
+    let mut model = Model::new();
     for (session, event) in events {
         let now = clock.seconds();
         match event {
             Event::Advance(seconds) => clock.advance(*seconds),
-            Event::SetBack(seconds) => {
-                // Else what is expired and not removed would come back.
-                model.expire(&paths(sessions[*session].store()).await, now).await?;
-                sessions[*session].store().sweep().await.unwrap();
-                clock.set(now - seconds);
-                // Whoever saw the later times goes by them, also where a path is removed and made anew with an earlier one.
-                sessions = [open(), open()];
-            }
+            Event::SetBack(seconds) => clock.set(now - seconds),
             Event::Restart => sessions[*session] = open(),
             Event::Sweep => {
                 let shown = paths(sessions[*session].store()).await;
-                model.expire(&shown, now).await?;
+                model.expire(&shown, &stored_paths(&inner).await, now).await?;
                 let expired = sessions[*session].store().expired().await.unwrap();
                 let swept = sessions[1 - *session].store().sweep().await.unwrap();
                 prop_assert_eq!(swept.kept, shown.len());
                 prop_assert_eq!(swept.removed, expired.into_iter().map(|file| file.path).collect::<Vec<_>>());
-                let mut left = paths(&*inner).await;
-                left.retain(|file| *file != path(ACCESS_TIMES));
-                prop_assert_eq!(left, shown, "what is left is what is shown");
+                prop_assert_eq!(stored_paths(&inner).await, shown, "what is left is what is shown");
             }
             Event::Step(step) => {
                 let tool = &sessions[*session];
                 let shown = paths(tool.store()).await;
                 prop_assert_eq!(&paths(sessions[1 - *session].store()).await, &shown);
-                model.expire(&shown, now).await?;
+                model.expire(&shown, &stored_paths(&inner).await, now).await?;
                 let answer = support::run(tool, step).await;
                 prop_assert_eq!(&answer, &support::run(&model.tool, step).await, "{:?}", step);
                 model.note(step, &answer, &shown, now).await;
             }
         }
     }
-    model.expire(&paths(sessions[0].store()).await, clock.seconds()).await?;
+    let shown = paths(sessions[0].store()).await;
+    model.expire(&shown, &stored_paths(&inner).await, clock.seconds()).await?;
     prop_assert_eq!(contents(sessions[0].store()).await, contents(model.tool.store()).await);
     Ok(())
+}
+
+/// A session that knows the time of the first file must not take it for that of the second one.
+#[test]
+fn a_file_that_is_made_again_after_the_clock_went_back_begins_to_count_then() {
+    let command = |input| Event::Step(Step::Command(input));
+    let batch = |part| Event::Step(Step::Batch(vec![part]));
+    let events = || {
+        [
+            command(json!({"command": "create", "path": "/memories/a", "file_text": ""})),
+            Event::SetBack(1),
+            batch(Part::Remove(path("/memories"))),
+            batch(Part::Write(path("/memories/a"), Vec::new())),
+            Event::Advance(IDLE + RESOLUTION),
+            command(view("/memories")),
+        ]
+    };
+    for remover in 0..2 {
+        for writer in 0..2 {
+            let sessions = [0, 0, remover, writer, 0, 0];
+            let events: Vec<_> = sessions.into_iter().zip(events()).collect();
+            block_on(compare(&events)).unwrap_or_else(|error| panic!("{remover} removes, {writer} writes: {error}"));
+        }
+    }
 }
 
 proptest! {
