@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, Store, StoreError};
-use memory_tool_local::LocalStore;
+use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, OpenMode, Store, StoreError};
+use memory_tool_local::{LocalStore, LocalStoreBuilder};
 use serde_json::json;
 
 fn main() -> ExitCode {
@@ -28,6 +28,8 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
         trial("a_read_only_disk_can_be_read", a_read_only_disk_can_be_read),
+        trial("plain_files_on_a_read_only_disk_can_be_read", plain_files_on_a_read_only_disk_can_be_read),
+        trial("a_store_of_another_user_is_opened_for_reading_only", a_store_of_another_user_is_opened_for_reading_only),
         trial("memories_that_are_a_mount_of_their_own_are_refused", memories_that_are_a_mount_of_their_own_are_refused),
         trial("a_mount_among_the_files_stops_nothing_else", a_mount_among_the_files_stops_nothing_else),
         trial("clearing_a_full_disk_clears_it", clearing_a_full_disk_clears_it),
@@ -78,8 +80,12 @@ fn call(tool: &impl MemoryTool, input: serde_json::Value) -> String {
 }
 
 fn open(base: &Path) -> Result<Engine<LocalStore>, String> {
+    open_as(LocalStore::builder(base))
+}
+
+fn open_as(options: LocalStoreBuilder) -> Result<Engine<LocalStore>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = runtime.block_on(LocalStore::open(base));
+    let store = runtime.block_on(options.open());
     store.map(Engine::new).map_err(|error| std::error::Error::source(&error).unwrap().to_string())
 }
 
@@ -126,6 +132,49 @@ fn a_read_only_disk_can_be_read() {
     }
     let error = open(&mount.directory.path().join("new")).unwrap_err();
     assert!(error.contains("Read-only"), "{error}");
+}
+
+/// A directory that was copied by hand, without `.memory-tool`, which nobody can make there.
+fn plain_files_on_a_read_only_disk_can_be_read() {
+    let mount = Mount::new("size=256k").unwrap();
+    std::fs::create_dir_all(mount.base().join("memories")).unwrap();
+    std::fs::write(mount.base().join("memories/a.txt"), "a").unwrap();
+    mount.remount("ro");
+    assert!(open(&mount.base()).unwrap_err().contains("Read-only"));
+    let tool = open_as(LocalStore::builder(mount.base()).mode(OpenMode::ReadOnly)).unwrap();
+    let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
+    assert!(view.ends_with("     1\ta"), "{view}");
+    let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
+    assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
+}
+
+fn chown(owner: &str, path: &Path) {
+    assert!(Command::new("chown").arg(owner).arg(path).status().unwrap().success());
+}
+
+fn a_store_of_another_user_is_opened_for_reading_only() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
+    assert!(call(&tool, create).starts_with("File created"));
+    let view = json!({"command": "view", "path": "/memories/a.txt"});
+    for name in [".memory-tool", ".memory-tool/staging"] {
+        let directory = mount.base().join(name);
+        chown("12345", &directory);
+        let error = open(&mount.base()).unwrap_err();
+        assert!(error.contains("belongs to user 12345, and this process runs as user 0"), "{error}");
+        assert!(error.contains("`chown -R 0` the directory"), "{error}");
+        let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
+        assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
+        let before = support::tree(&mount.base());
+        let reader = open_as(LocalStore::builder(mount.base()).mode(OpenMode::ReadOnly)).unwrap();
+        assert!(call(&reader, view.clone()).ends_with("     1\ta"));
+        assert_eq!(support::tree(&mount.base()), before);
+        let trusting = open_as(LocalStore::builder(mount.base()).trust_other_users()).unwrap();
+        assert!(call(&trusting, view.clone()).ends_with("     1\ta"));
+        chown("0", &directory);
+    }
+    assert!(open(&mount.base()).is_ok());
 }
 
 fn memories_that_are_a_mount_of_their_own_are_refused() {

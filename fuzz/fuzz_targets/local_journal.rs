@@ -1,0 +1,52 @@
+//! Whatever lies where the journal of a local store should be is refused, or is completed without touching anything outside it.
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use memory_tool_core::{MemoryPath, Store};
+use memory_tool_local::{LocalStore, fuzzing};
+
+fuzz_target!(|journal: &[u8]| {
+    if fuzzing::parse_journal(journal) {
+        complete(journal);
+    }
+});
+
+/// Opens a store with this journal. Links lead out of its own directories, as somebody may have put them there.
+fn complete(journal: &[u8]) {
+    let place = tempfile::tempdir().unwrap();
+    let (outside, private) = (place.path().join("outside"), place.path().join("base/.memory-tool"));
+    for directory in ["outside", "base/memories/d", "base/.memory-tool/staging", "base/.memory-tool/conflicts"] {
+        fs::create_dir_all(place.path().join(directory)).unwrap();
+    }
+    fs::write(outside.join("secret"), "secret").unwrap();
+    for file in ["base/memories/a", "base/memories/d/b", "base/.memory-tool/staging/0123456789abcdef"] {
+        fs::write(place.path().join(file), "theirs").unwrap();
+    }
+    for (target, link) in [
+        ("../../../outside", private.join("staging/d")),
+        ("../../../outside", private.join("conflicts/d")),
+        ("../../outside", place.path().join("base/memories/link")),
+    ] {
+        std::os::unix::fs::symlink(target, link).unwrap();
+    }
+    fs::write(private.join("journal"), journal).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let store = LocalStore::open(place.path().join("base")).await.unwrap();
+        let _ = store.list(&MemoryPath::root()).await;
+    });
+    assert_eq!(names(&outside), ["secret"]);
+    assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret");
+    assert_eq!(names(place.path()), ["base", "outside"]);
+    assert_eq!(names(&place.path().join("base")), [".memory-tool", "memories"]);
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
