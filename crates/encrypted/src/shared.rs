@@ -71,7 +71,7 @@ pub(crate) struct Known {
     pub(crate) latest: Option<Arc<Snapshot>>,
     /// The store, once it exists: there will be no other in its place.
     pub(crate) store: Option<Id>,
-    /// The revision of the index that it cannot be behind, unless somebody put an older one back.
+    /// The highest revision of the index that was seen. Where it is lower, somebody put an older one back.
     pub(crate) revision: u64,
 }
 
@@ -121,8 +121,11 @@ impl Shared {
     pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
         let mut known = self.lock();
         known.store = snapshot.index.exists().then_some(snapshot.index.store).or(known.store);
-        known.revision = snapshot.index.revision;
-        known.latest = Some(snapshot);
+        // Another task may have seen a newer one in between.
+        if snapshot.index.revision >= known.revision {
+            known.revision = snapshot.index.revision;
+            known.latest = Some(snapshot);
+        }
     }
 
     /// Notes that this store wrote the index.
