@@ -9,6 +9,7 @@ use xaes_256_gcm::aead::{AeadInOut, KeyInit};
 use xaes_256_gcm::{Nonce as XaesNonce, Tag, Xaes256Gcm};
 
 use crate::keys::DataKey;
+use crate::scrub::scrubbed;
 
 /// The number of bytes of a nonce.
 pub(crate) const NONCE_BYTES: usize = 24;
@@ -28,7 +29,10 @@ impl Nonce {
 }
 
 /// A key, ready to encrypt and decrypt. It is zeroized when it is dropped.
-pub(crate) struct Cipher(Xaes256Gcm);
+///
+/// It holds the round keys of AES-256, the first two of which are the key itself. They lie in one place on the heap: moving a cipher
+/// copies nothing of them.
+pub(crate) struct Cipher(Box<Xaes256Gcm>);
 
 impl fmt::Debug for Cipher {
     /// Without the key.
@@ -49,13 +53,13 @@ pub(crate) struct Unauthentic;
 
 impl Cipher {
     pub(crate) fn new(key: &DataKey) -> Self {
-        Self(Xaes256Gcm::new(key.as_bytes().into()))
+        scrubbed(|| Self(Box::new(Xaes256Gcm::new(key.as_bytes().into()))))
     }
 
     /// Encrypts what follows the first `head` bytes of `buffer` in place, and appends the tag. The head is authenticated with it.
     pub(crate) fn seal(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Result<(), TooLong> {
         let (associated, message) = buffer.split_at_mut(head);
-        let sealing = self.0.encrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into());
+        let sealing = scrubbed(|| self.0.encrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into()));
         buffer.extend_from_slice(&sealing.map_err(|_| TooLong)?);
         Ok(())
     }
@@ -67,7 +71,8 @@ impl Cipher {
         let (sealed, tag) = buffer.split_at_mut(end);
         let (associated, message) = sealed.split_at_mut(head);
         let tag = Tag::try_from(&*tag).map_err(|_| Unauthentic)?;
-        let opening = self.0.decrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into(), &tag);
+        let opening =
+            scrubbed(|| self.0.decrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into(), &tag));
         opening.map_err(|_| Unauthentic)?;
         buffer.truncate(end);
         Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use memory_tool_core::{Store, StoreError};
+use memory_tool_core::{OpenMode, Store, StoreError};
 
 use crate::failure::{EncryptionError, Failure};
 use crate::keychain::Keychain;
@@ -21,6 +21,7 @@ pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct EncryptedStoreBuilder {
     inner: Box<dyn Store>,
     keys: KeyRing,
+    mode: OpenMode,
     naming: Naming,
     padding: Padding,
     busy_timeout: Duration,
@@ -28,7 +29,26 @@ pub struct EncryptedStoreBuilder {
 
 impl EncryptedStoreBuilder {
     pub(crate) fn new(inner: Box<dyn Store>, keys: KeyRing) -> Self {
-        Self { inner, keys, naming: Naming::default(), padding: Padding::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT }
+        Self {
+            inner,
+            keys,
+            mode: OpenMode::default(),
+            naming: Naming::default(),
+            padding: Padding::default(),
+            busy_timeout: DEFAULT_BUSY_TIMEOUT,
+        }
+    }
+
+    /// What opening may do to the store beneath. Default: [`OpenMode::Create`].
+    ///
+    /// # Behavior
+    /// 1. [`OpenMode::Existing`] and [`OpenMode::ReadOnly`] fail as [`OpenError::NotFound`] where there is no encrypted memory. The
+    ///    keys are checked at the opening, because there is an index to check them against.
+    /// 2. [`OpenMode::ReadOnly`] writes nothing: a damaged copy of the index is not repaired, and no data key is added. It is about
+    ///    this store; open the store beneath in the same mode.
+    pub fn mode(mut self, mode: OpenMode) -> Self {
+        self.mode = mode;
+        self
     }
 
     /// What the memory is called, such as the tenant whose it is. Default: it has no name.
@@ -65,14 +85,17 @@ impl EncryptedStoreBuilder {
         self
     }
 
-    /// Opens the store. It comes into being with the first write: until then nothing says whether a key is the right one.
+    /// Opens the store. With [`OpenMode::Create`] the first write creates it: until then nothing says whether a key is the right one.
     ///
     /// # Errors
     /// [`OpenError`] with the cause as its source.
     pub async fn open(self) -> Result<EncryptedStore, OpenError> {
-        let Self { inner, keys, naming, padding, busy_timeout } = self;
-        let shared = Shared::new(inner, Keychain::new(keys), naming, padding, busy_timeout);
-        shared.snapshot().await?;
+        let Self { inner, keys, mode, naming, padding, busy_timeout } = self;
+        let shared = Shared::new(inner, Keychain::new(keys), mode, naming, padding, busy_timeout);
+        let snapshot = shared.snapshot().await?;
+        if mode != OpenMode::Create && !snapshot.index.exists() {
+            return Err(OpenError::NotFound);
+        }
         Ok(EncryptedStore::of(shared))
     }
 }
@@ -80,8 +103,12 @@ impl EncryptedStoreBuilder {
 impl fmt::Debug for EncryptedStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = f.debug_struct("EncryptedStoreBuilder");
-        options.field("inner", &self.inner).field("keys", &self.keys).field("naming", &self.naming);
-        options.field("padding", &self.padding).field("busy_timeout", &self.busy_timeout).finish()
+        options.field("inner", &self.inner).field("keys", &self.keys).field("mode", &self.mode);
+        options
+            .field("naming", &self.naming)
+            .field("padding", &self.padding)
+            .field("busy_timeout", &self.busy_timeout)
+            .finish()
     }
 }
 
@@ -89,12 +116,22 @@ impl fmt::Debug for EncryptedStoreBuilder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// There is no encrypted memory, and the [mode](EncryptedStoreBuilder::mode) does not create one.
+    #[error("there is no encrypted memory here")]
+    NotFound,
     /// What is stored is not an encrypted memory that the key ring opens.
     #[error("cannot open the encrypted memory store")]
     Encryption(#[source] EncryptionError),
     /// The store beneath failed, or the system did.
     #[error("cannot read the store beneath the encryption")]
     Store(#[source] StoreError),
+}
+
+impl OpenError {
+    /// Whether there was nothing to open, and the [mode](EncryptedStoreBuilder::mode) does not create it.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound)
+    }
 }
 
 impl From<Failure> for OpenError {

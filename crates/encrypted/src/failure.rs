@@ -65,6 +65,17 @@ pub enum EncryptionError {
     /// Both copies of the index are gone, and so are all names.
     #[error("both copies of the index are gone")]
     IndexGone,
+    /// Both copies of the index are older than what this store has seen: somebody put an earlier state in the place of this one.
+    #[error(
+        "the index is older than before: it has revision {found}, and had {seen}. An earlier state was put in its place; if you \
+         restored a backup, restart this program"
+    )]
+    OlderIndex {
+        /// The highest revision that this store has seen.
+        seen: u64,
+        /// The revision that is there.
+        found: u64,
+    },
     /// The index, or one of its copies, is that of another store.
     #[error("another memory was put in the place of this one")]
     OtherStore,
@@ -194,6 +205,7 @@ impl EncryptionError {
             | Self::Unreadable { .. }
             | Self::NotEncrypted { .. }
             | Self::IndexGone
+            | Self::OlderIndex { .. }
             | Self::OtherStore
             | Self::OtherName { .. } => FailureKind::Damaged,
             Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,

@@ -19,6 +19,7 @@ mod patience;
 mod plaintext;
 mod plan;
 mod rekey;
+mod scrub;
 mod shared;
 mod snapshot;
 mod store;

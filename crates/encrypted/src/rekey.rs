@@ -67,6 +67,7 @@ struct OpenedFile {
 
 impl Shared {
     pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
+        self.refuse_read_only()?;
         let patience = Patience::of(self.busy_timeout);
         let rekeying = Rekeying { shared: self, fresh_key: None, patience, rewritten: 0, damaged: BTreeSet::new() };
         rekeying.run(progress).await

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile};
+use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Node, OpenMode, Store, StoreError, StoredFile};
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{OVERHEAD_BYTES, Place, parse};
@@ -25,6 +25,7 @@ use crate::snapshot::Snapshot;
 pub(crate) struct Shared {
     pub(crate) inner: Box<dyn Store>,
     pub(crate) keychain: Keychain,
+    mode: OpenMode,
     pub(crate) naming: Naming,
     pub(crate) padding: Padding,
     pub(crate) busy_timeout: Duration,
@@ -70,7 +71,7 @@ pub(crate) struct Known {
     pub(crate) latest: Option<Arc<Snapshot>>,
     /// The store, once it exists: there will be no other in its place.
     pub(crate) store: Option<Id>,
-    /// The revision of the index that it cannot be behind, unless somebody put an older one back.
+    /// The highest revision of the index that was seen. Where it is lower, somebody put an older one back.
     pub(crate) revision: u64,
 }
 
@@ -78,8 +79,12 @@ impl fmt::Debug for Shared {
     /// Without the index, which holds the names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shared = f.debug_struct("Shared");
-        shared.field("inner", &self.inner).field("keychain", &self.keychain).field("naming", &self.naming);
-        shared.field("padding", &self.padding).field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
+        shared.field("inner", &self.inner).field("keychain", &self.keychain).field("mode", &self.mode);
+        shared
+            .field("naming", &self.naming)
+            .field("padding", &self.padding)
+            .field("busy_timeout", &self.busy_timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,11 +92,21 @@ impl Shared {
     pub(crate) fn new(
         inner: Box<dyn Store>,
         keychain: Keychain,
+        mode: OpenMode,
         naming: Naming,
         padding: Padding,
         busy_timeout: Duration,
     ) -> Self {
-        Self { inner, keychain, naming, padding, busy_timeout, known: Mutex::default(), damaged: Mutex::default() }
+        let (known, damaged) = (Mutex::default(), Mutex::default());
+        Self { inner, keychain, mode, naming, padding, busy_timeout, known, damaged }
+    }
+
+    /// Refuses to change what was opened for reading.
+    pub(crate) fn refuse_read_only(&self) -> Result<(), Failure> {
+        match self.mode {
+            OpenMode::ReadOnly => Err(Failure::new(FailureKind::AccessDenied, "the store was opened read-only")),
+            _ => Ok(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -106,8 +121,11 @@ impl Shared {
     pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
         let mut known = self.lock();
         known.store = snapshot.index.exists().then_some(snapshot.index.store).or(known.store);
-        known.revision = snapshot.index.revision;
-        known.latest = Some(snapshot);
+        // Another task may have seen a newer one in between.
+        if snapshot.index.revision >= known.revision {
+            known.revision = snapshot.index.revision;
+            known.latest = Some(snapshot);
+        }
     }
 
     /// Notes that this store wrote the index.

@@ -78,7 +78,8 @@ impl Shared {
         let known = self.known();
         loop {
             let first = self.fetch(Place::Index(IndexCopy::First)).await?;
-            let of_existing = known.latest.as_ref().filter(|latest| latest.index.exists());
+            let of_existing =
+                known.latest.as_ref().filter(|latest| latest.index.exists() && latest.index.revision >= known.revision);
             if let Some(latest) = of_existing.filter(|latest| latest.first == Found::of(&first)) {
                 match &latest.second {
                     None => return Ok(Arc::clone(latest)),
@@ -119,6 +120,7 @@ impl Shared {
             self.expect_nothing(known.store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
         } else {
             choose(known.store, opened_first, opened_second)
+                .and_then(|(index, copy)| Ok((known.refuse_older(index)?, copy)))
         };
         if let Ok((index, IndexCopy::First)) = chosen {
             return Ok(Some(Snapshot { index, first: first_found, second: None }));
@@ -170,6 +172,14 @@ impl Shared {
             return Err(EncryptionError::IndexGone.into());
         }
         if files.is_empty() { Ok(()) } else { Err(EncryptionError::NotEncrypted { files: files.len() }.into()) }
+    }
+}
+
+impl Known {
+    /// Refuses an index that is older than what was seen.
+    fn refuse_older(&self, index: Index) -> Result<Index, EncryptionError> {
+        let (seen, found) = (self.revision, index.revision);
+        if found < seen { Err(EncryptionError::OlderIndex { seen, found }) } else { Ok(index) }
     }
 }
 

@@ -32,6 +32,9 @@ impl Shared {
     /// Applies the batch as a whole, or not at all.
     pub(crate) async fn apply(&self, batch: Batch) -> Result<(), Failure> {
         let request = Request::new(batch);
+        if !request.changes_nothing() {
+            self.refuse_read_only()?;
+        }
         let mut patience = Patience::of(self.busy_timeout);
         let mut fresh_key = None;
         let mut missing = BTreeSet::new();

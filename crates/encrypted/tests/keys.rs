@@ -15,6 +15,7 @@ use memory_tool_encrypted::{
     DataKey, EncryptedStore, EncryptionError, KeyError, KeyId, KeyProvider, KeyRing, KeySourceError, OpenError,
     Passphrase, RawKey,
 };
+use serde_json::Value;
 use support::{cause, content, contents, key, open, path, write};
 
 /// A key behind a service that counts its calls, and is out of order at times.
@@ -152,10 +153,82 @@ async fn keys_and_passphrases_come_from_files() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, KeyRing::new(Passphrase::from_file(&file).await.unwrap())).await, "/memories/a", "x").await;
     open(&inner, KeyRing::new(Passphrase::new("correct horse").unwrap())).await;
-    write_secret(&file, b"\n");
-    assert!(matches!(Passphrase::from_file(&file).await, Err(KeySourceError::EmptyPassphrase)));
     let missing = directory.path().join("missing");
     assert!(matches!(RawKey::from_file(missing).await, Err(KeySourceError::File { .. })));
+}
+
+/// A passphrase that was given as a key, with and without a line break, and a key that was cut off.
+#[tokio::test]
+async fn a_key_file_of_32_printable_characters_is_refused_with_the_way_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("secret");
+    for text in [
+        "correct horse battery staple 123",
+        "correct horse battery staple 12\n",
+        "größere Schlüssel sind besser",
+        &"07".repeat(16),
+    ] {
+        assert_eq!(text.len(), 32);
+        write_secret(&file, text.as_bytes());
+        let error = RawKey::from_file(&file).await.unwrap_err();
+        assert!(matches!(error, KeySourceError::TextOf32Bytes), "{error:?}");
+        for way_out in ["--passphrase-file", "64 hexadecimal digits"] {
+            assert!(error.to_string().contains(way_out), "{error}");
+        }
+        Passphrase::from_file(&file).await.unwrap();
+    }
+    for key in [[0; 32], [0x1b; 32], [0x80; 32]] {
+        write_secret(&file, &key);
+        RawKey::from_file(&file).await.unwrap();
+    }
+}
+
+/// A keyboard makes one character of `é`, another two: both open what either encrypted.
+#[tokio::test]
+async fn passphrases_are_normalized() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("secret");
+    let (composed, decomposed) = ("caf\u{e9} au lait", "cafe\u{301} au lait");
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, KeyRing::new(Passphrase::new(decomposed).unwrap())).await, "/memories/a", "x").await;
+    open(&inner, KeyRing::new(Passphrase::new(composed).unwrap())).await;
+    write_secret(&file, format!("{decomposed}\n").as_bytes());
+    open(&inner, KeyRing::new(Passphrase::from_file(&file).await.unwrap())).await;
+    for other in ["cafe au lait", "Caf\u{e9} au lait", "caf\u{e9} au lait "] {
+        let keys = KeyRing::new(Passphrase::new(other).unwrap());
+        EncryptedStore::open(Arc::clone(&inner), keys).await.unwrap_err();
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hexadecimal: &Value) -> Vec<u8> {
+    let digits = hexadecimal.as_str().unwrap().as_bytes().chunks(2);
+    digits.map(|digits| u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap()).collect()
+}
+
+/// What `docs/encryption.md` says of key files and passphrase files, by the vectors that `check.py` reads as well.
+#[tokio::test]
+async fn files_of_keys_and_passphrases_are_read_as_the_vectors_say() {
+    let vectors: Value = serde_json::from_str(include_str!("vectors/keys.json")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("secret");
+    for vector in vectors["key_files"].as_array().unwrap() {
+        write_secret(&file, &bytes(&vector["file"]));
+        let key = RawKey::from_file(&file).await.ok().map(|key| key.to_hex().to_string());
+        assert_eq!(key.as_deref(), vector["key"].as_str(), "{vector}");
+    }
+    for vector in vectors["passphrase_files"].as_array().unwrap() {
+        write_secret(&file, &bytes(&vector["file"]));
+        let data_key = match Passphrase::from_file(&file).await {
+            Ok(passphrase) => passphrase.unwrap(&bytes(&vectors["wrapped"])).await.ok(),
+            Err(_) => None,
+        };
+        let expected = vector["opens"].as_bool().unwrap().then(|| vectors["data_key"].as_str().unwrap().to_owned());
+        assert_eq!(data_key.map(|key| hexadecimal(key.as_bytes())), expected, "{vector}");
+    }
 }
 
 #[cfg(unix)]

@@ -9,10 +9,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, OpenMode, Store,
+    StoreError,
+};
 use memory_tool_encrypted::{
-    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Padding, Passphrase, PassphraseCost,
-    RawKey,
+    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, OpenError, Padding, Passphrase,
+    PassphraseCost, RawKey,
 };
 use support::{cause, content, contents, key, open, open_error, path, remove, ring, stored, write};
 
@@ -108,6 +111,64 @@ async fn a_store_comes_into_being_with_its_first_write() {
     // Empty, and not as if it had never been.
     assert_eq!(inner.list(&MemoryPath::root()).await.unwrap().len(), 2);
     open_error(&inner, ring(2)).await;
+}
+
+async fn open_as(inner: &Arc<InMemoryStore>, mode: OpenMode) -> Result<EncryptedStore, OpenError> {
+    EncryptedStore::builder(Arc::clone(inner), ring(1)).mode(mode).open().await
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_created_in_one_mode_alone() {
+    let inner = Arc::new(InMemoryStore::new());
+    for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
+        let error = open_as(&inner, mode).await.unwrap_err();
+        assert!(error.is_not_found(), "{error:?}");
+        assert_eq!(error.to_string(), "there is no encrypted memory here");
+    }
+    write(&*inner, "/memories/notes.txt", "plain").await;
+    for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly] {
+        let error = open_as(&inner, mode).await.unwrap_err();
+        assert!(matches!(error, OpenError::Encryption(EncryptionError::NotEncrypted { files: 1 })), "{error:?}");
+        assert!(!error.is_not_found());
+    }
+    remove(&*inner, &path("/memories/notes.txt")).await;
+
+    write(&open_as(&inner, OpenMode::Create).await.unwrap(), "/memories/a", "x").await;
+    let existing = open_as(&inner, OpenMode::Existing).await.unwrap();
+    write(&existing, "/memories/a", "y").await;
+    // An index that vanishes under an open store is not replaced by an empty one.
+    for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
+        remove(&*inner, &copy).await;
+    }
+    let error = existing.apply(Batch::new().write(path("/memories/a"), b"z".to_vec()).unwrap()).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+}
+
+/// Also where there is something to repair, and a key of the ring that has no data key yet.
+#[tokio::test]
+async fn a_store_that_is_opened_read_only_writes_nothing() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    write(&*inner, "/memories/index-2", "damaged").await;
+    let before = contents(&*inner).await;
+    let builder = EncryptedStore::builder(Arc::clone(&inner), ring(2).with(key(1))).name("new").former_name(None);
+    let store = builder.mode(OpenMode::ReadOnly).open().await.unwrap();
+    let changes = [
+        Batch::new().write(path("/memories/b"), b"x".to_vec()).unwrap(),
+        Batch::new().remove(path("/memories/a")).unwrap(),
+        Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap(),
+    ];
+    for batch in changes {
+        let error = store.apply(batch).await.unwrap_err();
+        assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+    }
+    let error = store.rekey(|_| ()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+    // A batch without a change is a question.
+    store.apply(Batch::new().require(path("/memories/b"), Expected::Absent)).await.unwrap();
+    assert_eq!(contents(&store).await[&path("/memories/a")], b"x");
+    assert_eq!(store.verify().await.unwrap().len(), 1);
+    assert_eq!(contents(&*inner).await, before);
 }
 
 /// Both write the first file at once: the one that is late sees that the store is there.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store};
+use memory_tool_core::{Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
 use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding, Problem};
 use serde_json::json;
 use support::{cause, content, contents, damage, open, path, remove, ring, stored, write};
@@ -311,6 +311,42 @@ async fn an_older_copy_of_the_index_is_not_believed() {
         assert_eq!(contents(&reopened(&victim).await).await, files);
         write(&victim.store, "/memories/newer", "").await;
         remove(&victim.store, &path("/memories/newer")).await;
+    }
+}
+
+/// Everything is put back as it was, which a restored backup does as well: who has the store open does not take it for the present.
+#[tokio::test]
+async fn an_index_that_is_older_than_what_was_seen_is_refused() {
+    // Who wrote the newer index, and who only read it.
+    for reads in [false, true] {
+        let victim = Victim::new(Padding::None).await;
+        let reader = reopened(&victim).await;
+        write(&victim.store, "/memories/new", "new").await;
+        contents(&reader).await;
+        for place in victim.inner.list(&MemoryPath::root()).await.unwrap() {
+            remove(&*victim.inner, &place.path).await;
+        }
+        for place in victim.stored.keys() {
+            victim.restore(place).await;
+        }
+        let store = if reads { &reader } else { &victim.store };
+        let read = async || store.read(victim.files.keys().next().unwrap()).await.map(drop);
+        let change = async || store.apply(Batch::new().remove(path("/memories/directory-0")).unwrap()).await;
+        let all = [read().await, store.list(&MemoryPath::root()).await.map(drop), change().await, read().await];
+        for error in all.map(Result::unwrap_err) {
+            let seen = FILES as u64 + 1;
+            assert!(
+                matches!(cause(&error), EncryptionError::OlderIndex { seen: s, found } if (*s, *found) == (seen, seen - 1))
+            );
+            assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+        }
+        assert_eq!(contents(&*victim.inner).await, victim.stored);
+        // Nobody else knows that there was more.
+        assert_eq!(contents(&reopened(&victim).await).await, victim.files);
+        // Once others have written it as often, nothing tells the two histories apart.
+        let other = reopened(&victim).await;
+        write(&other, "/memories/newer", "").await;
+        assert_eq!(contents(store).await, contents(&other).await);
     }
 }
 

@@ -177,19 +177,39 @@ pub enum KeyIdError {
     ControlCharacter,
 }
 
-/// A key that contents are encrypted with: 32 random bytes. They are zeroized when it is dropped.
-pub struct DataKey(Zeroizing<[u8; KEY_BYTES]>);
+/// A key that contents are encrypted with: 32 random bytes. They lie in one place on the heap, also when it is moved, and are
+/// zeroized when it is dropped.
+pub struct DataKey(Box<Zeroizing<[u8; KEY_BYTES]>>);
 
 impl DataKey {
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
-        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-        getrandom::fill(&mut *bytes)?;
-        Ok(Self(bytes))
+        let mut key = Self::zero();
+        getrandom::fill(key.as_mut_bytes())?;
+        Ok(key)
     }
 
-    /// The key that was wrapped.
-    pub fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
-        Self(Zeroizing::new(bytes))
+    /// The key that was wrapped. These bytes are zeroized, and copies that the caller has are not.
+    pub fn from_bytes(mut bytes: [u8; KEY_BYTES]) -> Self {
+        let mut key = Self::zero();
+        key.as_mut_bytes().copy_from_slice(&bytes);
+        bytes.zeroize();
+        key
+    }
+
+    /// The key that these bytes are; `None` where they are not 32.
+    pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
+        let mut key = Self::zero();
+        (bytes.len() == KEY_BYTES).then(|| key.as_mut_bytes().copy_from_slice(bytes))?;
+        Some(key)
+    }
+
+    /// The place for a key.
+    pub(crate) fn zero() -> Self {
+        Self(Box::new(Zeroizing::new([0; KEY_BYTES])))
+    }
+
+    pub(crate) fn as_mut_bytes(&mut self) -> &mut [u8; KEY_BYTES] {
+        &mut self.0
     }
 
     /// The bytes to be wrapped.
@@ -206,9 +226,9 @@ impl TryFrom<Vec<u8>> for DataKey {
     /// # Errors
     /// [`KeyError::WrongKey`] where they are not 32.
     fn try_from(mut bytes: Vec<u8>) -> Result<Self, KeyError> {
-        let key = <[u8; KEY_BYTES]>::try_from(bytes.as_slice()).map(Self::from_bytes);
+        let key = Self::from_slice(&bytes);
         bytes.zeroize();
-        key.map_err(|_| KeyError::WrongKey)
+        key.ok_or(KeyError::WrongKey)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,12 +10,14 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use async_trait::async_trait;
 use subtle::ConstantTimeEq;
 use tokio::task::spawn_blocking;
+use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 use zeroize::Zeroizing;
 
 use crate::cipher::{Cipher, Nonce};
 use crate::keys::raw::{unwrap_under, wrap_under};
 use crate::keys::secret_file::read_secret;
 use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider, KeySourceError};
+use crate::scrub::scrubbed;
 
 /// What it costs to try a passphrase, unless another cost is set: the second recommendation of RFC 9106, 64 MiB of memory. It is
 /// more than what OWASP asks for at least, 19 MiB and two passes.
@@ -31,6 +34,12 @@ const LABEL: &[u8] = b"memory-tool data key wrapped by a passphrase\x01";
 
 /// A passphrase, out of which Argon2id makes a key. Each data key that it wraps has a salt of its own.
 ///
+/// A passphrase is text in Unicode's normalization form C (NFC), and is normalized where it is given: `é` is one passphrase, whether
+/// a keyboard makes one character of it or two. Blanks and upper and lower case count.
+///
+/// The passphrase lies in one place of the process, on the heap, and is zeroized when it is dropped. The key that is made of it is
+/// zeroized as soon as it has wrapped or unwrapped a data key.
+///
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// # runtime.block_on(async {
@@ -46,7 +55,7 @@ const LABEL: &[u8] = b"memory-tool data key wrapped by a passphrase\x01";
 /// ```
 pub struct Passphrase {
     id: KeyId,
-    passphrase: Arc<Zeroizing<Vec<u8>>>,
+    passphrase: Arc<Zeroizing<String>>,
     cost: PassphraseCost,
 }
 
@@ -93,23 +102,29 @@ impl Passphrase {
     /// # Errors
     /// [`KeySourceError::EmptyPassphrase`].
     pub fn new(passphrase: impl Into<String>) -> Result<Self, KeySourceError> {
-        Self::from_bytes(Zeroizing::new(passphrase.into().into_bytes()))
+        Self::from_text(Zeroizing::new(passphrase.into()))
     }
 
-    /// The passphrase in a file, without a line break at its end.
+    /// The passphrase in a file of UTF-8 text. One line break at its end, `\n` or `\r\n`, is not a part of it.
     ///
     /// # Errors
     /// [`KeySourceError::File`] where it cannot be read, or where others than its owner can read or write it;
-    /// [`KeySourceError::EmptyPassphrase`].
+    /// [`KeySourceError::EmptyPassphrase`]; [`KeySourceError::PassphraseNotText`].
     pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
         let mut content = read_secret(path.clone()).await.map_err(|source| KeySourceError::File { path, source })?;
-        for end in [b'\n', b'\r'] {
-            if content.last() == Some(&end) {
-                content.pop();
+        let text = String::from_utf8(mem::take(&mut *content)).map(Zeroizing::new);
+        let mut text = text.map_err(|error| {
+            drop(Zeroizing::new(error.into_bytes()));
+            KeySourceError::PassphraseNotText
+        })?;
+        if text.ends_with('\n') {
+            text.pop();
+            if text.ends_with('\r') {
+                text.pop();
             }
         }
-        Self::from_bytes(content)
+        Self::from_text(text)
     }
 
     /// The passphrase in the variable `name` of the environment.
@@ -120,12 +135,12 @@ impl Passphrase {
         Self::new(env::var(name).map_err(|_| KeySourceError::NotInEnvironment { name: name.to_owned() })?)
     }
 
-    fn from_bytes(passphrase: Zeroizing<Vec<u8>>) -> Result<Self, KeySourceError> {
+    fn from_text(passphrase: Zeroizing<String>) -> Result<Self, KeySourceError> {
         if passphrase.is_empty() {
             return Err(KeySourceError::EmptyPassphrase);
         }
         let id = KeyId("passphrase".into());
-        Ok(Self { id, passphrase: Arc::new(passphrase), cost: DEFAULT_PASSPHRASE_COST })
+        Ok(Self { id, passphrase: Arc::new(normalized(passphrase)), cost: DEFAULT_PASSPHRASE_COST })
     }
 
     /// The passphrase by another name.
@@ -145,7 +160,9 @@ impl Passphrase {
     /// Makes a key, on a thread where that may take its time.
     async fn derive(&self, salt: [u8; SALT_BYTES], cost: PassphraseCost) -> Result<Derived, KeyError> {
         let passphrase = Arc::clone(&self.passphrase);
-        spawn_blocking(move || derive(&passphrase, &salt, cost)).await.map_err(KeyError::unavailable)?
+        spawn_blocking(move || scrubbed(|| derive(passphrase.as_bytes(), &salt, cost)))
+            .await
+            .map_err(KeyError::unavailable)?
     }
 }
 
@@ -162,24 +179,36 @@ struct Derived {
     /// Stored beside what the key wraps. It says whether the passphrase is the right one, and leaves only one that can be: a
     /// ciphertext of AES-GCM may be made to open under many keys, so that each time somebody tries to open it many
     /// passphrases could be told apart.
-    commitment: Zeroizing<[u8; KEY_BYTES]>,
+    commitment: [u8; KEY_BYTES],
+}
+
+/// The text in NFC.
+fn normalized(text: Zeroizing<String>) -> Zeroizing<String> {
+    /// By how much NFC makes a text longer at most, in UTF-8.
+    const EXPANSION: usize = 3;
+    scrubbed(|| {
+        if is_nfc(&text) {
+            return text;
+        }
+        let mut normalized = Zeroizing::new(String::with_capacity(EXPANSION * text.len())); // never grows
+        normalized.extend(text.nfc());
+        normalized
+    })
 }
 
 fn derive(passphrase: &[u8], salt: &[u8; SALT_BYTES], cost: PassphraseCost) -> Result<Derived, KeyError> {
-    let mut output = Zeroizing::new([0; 2 * KEY_BYTES]);
-    let parameters = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(output.len()));
+    let parameters = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(2 * KEY_BYTES));
     let parameters = parameters.map_err(|_| KeyError::Unsupported { reason: "its cost is out of bounds" })?;
     let mut memory = Zeroizing::new(Vec::new());
     memory.try_reserve_exact(parameters.block_count()).map_err(KeyError::unavailable)?;
     memory.resize(parameters.block_count(), Block::new());
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
-    let hashing = argon2.hash_password_into_with_memory(passphrase, salt, &mut *output, &mut *memory);
+    let mut output = Zeroizing::new([[0; KEY_BYTES]; 2]);
+    let hashing = argon2.hash_password_into_with_memory(passphrase, salt, output.as_flattened_mut(), &mut *memory);
     hashing.map_err(|error| KeyError::unavailable(error.to_string()))?;
-    let (mut key, mut commitment) = (Zeroizing::new([0; KEY_BYTES]), Zeroizing::new([0; KEY_BYTES]));
-    let (first, second) = output.split_at(KEY_BYTES);
-    key.copy_from_slice(first);
-    commitment.copy_from_slice(second);
-    Ok(Derived { cipher: Cipher::new(&DataKey::from_bytes(*key)), commitment })
+    let [key, commitment] = &*output;
+    let key = DataKey::from_slice(key).ok_or(KeyError::WrongKey)?;
+    Ok(Derived { cipher: Cipher::new(&key), commitment: *commitment })
 }
 
 #[async_trait]
@@ -193,7 +222,7 @@ impl KeyProvider for Passphrase {
         getrandom::fill(&mut salt).map_err(KeyError::unavailable)?;
         let nonce = Nonce::random().map_err(KeyError::unavailable)?;
         let derived = self.derive(salt, self.cost).await?;
-        let head = [[VERSION].as_slice(), &self.cost.to_bytes(), &salt, &*derived.commitment].concat();
+        let head = [[VERSION].as_slice(), &self.cost.to_bytes(), &salt, &derived.commitment].concat();
         let sealed = wrap_under(&derived.cipher, &nonce, &[LABEL, &head].concat(), data_key)?;
         Ok([head, sealed].concat())
     }

@@ -9,13 +9,17 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use sha2::{Digest, Sha256};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::cipher::{Cipher, NONCE_BYTES, Nonce, TAG_BYTES};
 use crate::keys::secret_file::read_secret;
 use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider};
+use crate::scrub::scrubbed;
 
 /// A key of 32 random bytes, from a file, the environment, or wherever this process has it from.
+///
+/// The key lies in one place of the process, on the heap, and is zeroized when it is dropped. The value of a variable of the
+/// environment, and bytes that you pass, stay where they are as well.
 ///
 /// Its id is made of a fingerprint of the key, or is a name that you give it.
 ///
@@ -31,7 +35,6 @@ use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider};
 pub struct RawKey {
     id: KeyId,
     key: DataKey,
-    cipher: Cipher,
 }
 
 /// The version of the form of what is wrapped.
@@ -52,41 +55,43 @@ impl RawKey {
 
     /// The key that these bytes are. They should come from a generator for keys: what a person can remember is a
     /// [`Passphrase`](crate::Passphrase).
-    pub fn from_bytes(mut bytes: [u8; KEY_BYTES]) -> Self {
-        let key = Self::new(DataKey::from_bytes(bytes));
-        bytes.zeroize();
-        key
+    pub fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
+        Self::new(DataKey::from_bytes(bytes))
     }
 
     fn new(key: DataKey) -> Self {
-        let digest = Sha256::new().chain_update(FINGERPRINT).chain_update(key.as_bytes()).finalize();
+        let digest = scrubbed(|| Sha256::new().chain_update(FINGERPRINT).chain_update(key.as_bytes()).finalize());
         let hexadecimal: String = digest.iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect();
-        Self { id: KeyId(format!("key-{hexadecimal}").into()), cipher: Cipher::new(&key), key }
+        Self { id: KeyId(format!("key-{hexadecimal}").into()), key }
     }
 
-    /// The key in a text: 64 hexadecimal digits, or base64 of either alphabet with or without padding. Blanks around it are
-    /// ignored.
+    /// The key in a text: 64 hexadecimal digits in upper or lower case, or 32 bytes in base64 of either alphabet, with or without
+    /// padding. ASCII whitespace around it is ignored.
     ///
     /// # Errors
     /// [`KeySourceError::NotAKey`].
     pub fn from_text(text: &str) -> Result<Self, KeySourceError> {
-        let text = text.trim();
-        let bytes = hexadecimal(text).or_else(|| base64(text)).ok_or(KeySourceError::NotAKey)?;
-        Ok(Self::new(DataKey::from_bytes(*bytes)))
+        let text = text.trim_ascii();
+        let key = scrubbed(|| hexadecimal(text).or_else(|| base64(text)));
+        key.map(Self::new).ok_or(KeySourceError::NotAKey)
     }
 
     /// The key in a file, as text or as 32 bytes.
     ///
+    /// 32 bytes that are text are refused: they are a passphrase, or a part of a key.
+    ///
     /// # Errors
     /// [`KeySourceError::File`] where it cannot be read, or where others than its owner can read or write it;
-    /// [`KeySourceError::NotAKey`].
+    /// [`KeySourceError::NotAKey`]; [`KeySourceError::TextOf32Bytes`].
     pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
         let content = read_secret(path.clone()).await.map_err(|source| KeySourceError::File { path, source })?;
-        if let Ok(bytes) = <[u8; KEY_BYTES]>::try_from(content.as_slice()) {
-            return Ok(Self::from_bytes(bytes));
+        let text = std::str::from_utf8(&content);
+        match DataKey::from_slice(&content) {
+            Some(_) if text.is_ok_and(is_printable) => Err(KeySourceError::TextOf32Bytes),
+            Some(key) => Ok(Self::new(key)),
+            None => Self::from_text(text.map_err(|_| KeySourceError::NotAKey)?),
         }
-        Self::from_text(std::str::from_utf8(&content).map_err(|_| KeySourceError::NotAKey)?)
     }
 
     /// The key in the variable `name` of the environment, as text.
@@ -119,23 +124,35 @@ impl RawKey {
     }
 }
 
-fn hexadecimal(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
-    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+/// Whether a text may have been typed: it has no control characters but tabs and line breaks.
+///
+/// Of the keys of 32 random bytes, one in 50,000,000,000 is such a text.
+fn is_printable(text: &str) -> bool {
+    text.chars().all(|char| !char.is_control() || matches!(char, '\t' | '\n' | '\r'))
+}
+
+fn hexadecimal(text: &str) -> Option<DataKey> {
+    let mut key = DataKey::zero();
     if text.len() != 2 * KEY_BYTES {
         return None;
     }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+    for (byte, digits) in key.as_mut_bytes().iter_mut().zip(text.as_bytes().chunks_exact(2)) {
         let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
         *byte = (digit(digits[0])? << 4) | digit(digits[1])?;
     }
-    Some(bytes)
+    Some(key)
 }
 
-fn base64(text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
+/// How much room base64 is decoded to: more than a key, since the decoder asks for whole groups of three bytes.
+const DECODED_BYTES: usize = 2 * KEY_BYTES;
+
+fn base64(text: &str) -> Option<DataKey> {
     let with_or_without_padding = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     [STANDARD, URL_SAFE].into_iter().find_map(|alphabet| {
-        let decoded = GeneralPurpose::new(&alphabet, with_or_without_padding).decode(text).map(Zeroizing::new).ok()?;
-        <[u8; KEY_BYTES]>::try_from(decoded.as_slice()).map(Zeroizing::new).ok()
+        let mut decoded = Zeroizing::new([0; DECODED_BYTES]);
+        let engine = GeneralPurpose::new(&alphabet, with_or_without_padding);
+        let length = engine.decode_slice(text, &mut *decoded).ok()?;
+        DataKey::from_slice(&decoded[..length])
     })
 }
 
@@ -147,12 +164,12 @@ impl KeyProvider for RawKey {
 
     async fn wrap(&self, data_key: &DataKey) -> Result<Vec<u8>, KeyError> {
         let nonce = Nonce::random().map_err(KeyError::unavailable)?;
-        Ok([[VERSION].as_slice(), &wrap_under(&self.cipher, &nonce, ASSOCIATED, data_key)?].concat())
+        Ok([[VERSION].as_slice(), &wrap_under(&Cipher::new(&self.key), &nonce, ASSOCIATED, data_key)?].concat())
     }
 
     async fn unwrap(&self, wrapped: &[u8]) -> Result<DataKey, KeyError> {
         match wrapped.split_first() {
-            Some((&VERSION, sealed)) => unwrap_under(&self.cipher, ASSOCIATED, sealed),
+            Some((&VERSION, sealed)) => unwrap_under(&Cipher::new(&self.key), ASSOCIATED, sealed),
             _ => Err(KeyError::Unsupported { reason: "it is of another version" }),
         }
     }
@@ -177,8 +194,7 @@ pub(crate) fn unwrap_under(cipher: &Cipher, associated: &[u8], wrapped: &[u8]) -
     let (nonce, sealed) = wrapped.split_first_chunk::<NONCE_BYTES>().ok_or(KeyError::WrongKey)?;
     let mut buffer = Zeroizing::new([associated, sealed].concat());
     cipher.open(&Nonce(*nonce), associated.len(), &mut buffer).map_err(|_| KeyError::WrongKey)?;
-    let key = <[u8; KEY_BYTES]>::try_from(&buffer[associated.len()..]).map_err(|_| KeyError::WrongKey)?;
-    Ok(DataKey::from_bytes(key))
+    DataKey::from_slice(&buffer[associated.len()..]).ok_or(KeyError::WrongKey)
 }
 
 /// Why a key or passphrase could not be had from where it is kept.
@@ -188,9 +204,19 @@ pub enum KeySourceError {
     /// It is no key.
     #[error("it is not a key: 64 hexadecimal digits, or 32 bytes in base64")]
     NotAKey,
+    /// It is a file of 32 bytes that are text: nobody makes such a key, but people choose such passphrases, and cut keys off.
+    #[error(
+        "the file has 32 printable characters, which is a passphrase or a part of a key rather than a key of 32 random bytes: \
+         use it as a passphrase (`--passphrase-file`, `Passphrase::from_file`), or write the key as 64 hexadecimal digits or \
+         in base64"
+    )]
+    TextOf32Bytes,
     /// It is no passphrase.
     #[error("the passphrase is empty")]
     EmptyPassphrase,
+    /// It is a passphrase that is not text: it could not be typed on another machine.
+    #[error("the passphrase is not UTF-8 text")]
+    PassphraseNotText,
     /// The variable is not set, or holds no text.
     #[error("the variable {name} of the environment is not set")]
     NotInEnvironment {

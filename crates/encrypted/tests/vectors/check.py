@@ -1,12 +1,16 @@
-"""Checks format-1.json, beside this file, without a line of the Rust code: what docs/encryption.md says is enough.
+"""Checks format-1.json and keys.json, beside this file, without a line of the Rust code: what docs/encryption.md says is
+enough.
 
     pip install cryptography
     python3 check.py
 """
 
+import base64
 import json
 import pathlib
+import re
 import struct
+import unicodedata
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -46,12 +50,71 @@ def unwrap(vector):
         fingerprint = sha256(b"memory-tool fingerprint of a key\x01" + key).hexdigest()[:16]
         assert vector["wrapped_by"] == "key-" + fingerprint
         return decrypt(key, wrapped[1:25], wrapped[25:], b"memory-tool data key wrapped by a key\x01")
+    return unwrap_by_passphrase(wrapped, vector["passphrase"])
+
+
+def unwrap_by_passphrase(wrapped, passphrase):
     memory, passes, lanes = struct.unpack(">III", wrapped[1:13])
     argon2 = Argon2id(salt=wrapped[13:29], length=64, iterations=passes, lanes=lanes, memory_cost=memory)
-    derived = argon2.derive(vector["passphrase"].encode())
-    assert derived[32:] == wrapped[29:61], "wrong passphrase"
+    derived = argon2.derive(unicodedata.normalize("NFC", passphrase).encode())
+    if derived[32:] != wrapped[29:61]:
+        raise ValueError("wrong passphrase")
     label = b"memory-tool data key wrapped by a passphrase\x01"
     return decrypt(derived[:32], wrapped[61:85], wrapped[85:], label + wrapped[:61])
+
+
+MAX_FILE_BYTES = 4096
+
+
+def read_key_file(content):
+    """The key in a file, or None."""
+    if len(content) > MAX_FILE_BYTES:
+        return None
+    if len(content) == 32:
+        return None if is_text(content) else content
+    text = content.strip(b" \t\n\f\r")
+    if re.fullmatch(b"[0-9A-Fa-f]{64}", text):
+        return bytes.fromhex(text.decode())
+    for characters, altchars in ((b"[A-Za-z0-9+/]", b"+/"), (b"[A-Za-z0-9_-]", b"-_")):
+        if re.fullmatch(characters + b"{43}=?", text):
+            key = base64.b64decode(text[:43] + b"=", altchars)
+            # The two bits that are left over are zero.
+            return key if base64.b64encode(key, altchars)[:43] == text[:43] else None
+    return None
+
+
+def is_text(content):
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return False
+    return all(unicodedata.category(char) != "Cc" or char in "\t\n\r" for char in text)
+
+
+def read_passphrase_file(content):
+    """The passphrase in a file, or None."""
+    if len(content) > MAX_FILE_BYTES:
+        return None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    if text.endswith("\n"):
+        text = text[:-1].removesuffix("\r")
+    return text or None
+
+
+def check_keys(vectors):
+    for vector in vectors["key_files"]:
+        key = read_key_file(bytes.fromhex(vector["file"]))
+        assert (key.hex() if key else None) == vector["key"], vector["what"]
+    for vector in vectors["passphrase_files"]:
+        passphrase = read_passphrase_file(bytes.fromhex(vector["file"]))
+        try:
+            data_key = passphrase and unwrap_by_passphrase(bytes.fromhex(vectors["wrapped"]), passphrase).hex()
+        except ValueError:
+            data_key = None
+        assert data_key == (vectors["data_key"] if vector["opens"] else None), vector["what"]
 
 
 class Reader:
@@ -129,10 +192,18 @@ def check_index(vectors, vector, reader):
     assert paths == sorted(paths, key=lambda path: path.encode().split(b"/"))
 
 
-vectors = json.loads(pathlib.Path(__file__).with_name("format-1.json").read_text())
+def read(name):
+    return json.loads(pathlib.Path(__file__).with_name(name).read_text())
+
+
+vectors = read("format-1.json")
 data_keys = {vector["id"]: unwrap(vector) for vector in vectors["data_keys"]}
 for vector in vectors["data_keys"]:
     assert data_keys[vector["id"]].hex() == vector["data_key"]
 for vector in vectors["objects"]:
     check(vectors, data_keys, vector)
 print(f"{len(data_keys)} data keys and {len(vectors['objects'])} stored objects are as the format says")
+
+keys = read("keys.json")
+check_keys(keys)
+print(f"{len(keys['key_files'])} key files and {len(keys['passphrase_files'])} passphrase files are as the format says")

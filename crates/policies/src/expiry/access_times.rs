@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 /// The version of the form. Another one is not read, and so never replaced.
 const FORMAT: u64 = 1;
 
+/// To a multiple of how many bytes the stored form is filled up. Where the store encrypts its files, their sizes are seen, and this
+/// one would tell how long the paths are.
+const PADDING_BYTES: usize = 1024;
+
 /// When files were last used, in whole seconds since 1970.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct AccessTimes {
@@ -43,7 +47,9 @@ impl AccessTimes {
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, BoxError> {
         let files: BTreeMap<_, _> = self.by_path.iter().map(|(path, time)| (path.as_str(), time)).collect();
-        Ok(serde_json::to_vec(&Document { version: FORMAT, files })?)
+        let mut bytes = serde_json::to_vec(&Document { version: FORMAT, files })?;
+        bytes.resize(bytes.len().next_multiple_of(PADDING_BYTES), b' ');
+        Ok(bytes)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -92,8 +98,12 @@ mod tests {
         let mut times = AccessTimes::default();
         times.record(path("/memories/é/\"b\""), 1_800_000_000);
         let bytes = times.to_bytes().unwrap();
-        assert_eq!(std::str::from_utf8(&bytes).unwrap(), r#"{"version":1,"files":{"/memories/é/\"b\"":1800000000}}"#);
-        assert_eq!(AccessTimes::from_bytes(&bytes).unwrap(), times);
+        let text = std::str::from_utf8(&bytes).unwrap();
+        assert_eq!(text.trim_end_matches(' '), r#"{"version":1,"files":{"/memories/é/\"b\"":1800000000}}"#);
+        assert_eq!(bytes.len(), 1024);
+        for stored in [bytes.as_slice(), text.trim_end().as_bytes()] {
+            assert_eq!(AccessTimes::from_bytes(stored).unwrap(), times);
+        }
     }
 
     #[test]

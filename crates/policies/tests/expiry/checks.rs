@@ -72,6 +72,25 @@ async fn open_encrypted(directory: &TempDir) -> Inner {
     Arc::new(EncryptedStore::open(open_local(directory).await, keys).await.unwrap())
 }
 
+#[tokio::test]
+async fn sizes_under_encryption_do_not_tell_how_long_paths_are() {
+    let mut seen = Vec::new();
+    for file in ["/memories/a", "/memories/a-longer-name"] {
+        let beneath = Arc::new(InMemoryStore::new());
+        let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
+        let store: Inner = Arc::new(EncryptedStore::open(Arc::clone(&beneath), keys).await.unwrap());
+        let tool = TestClock::new().open(Arc::clone(&store));
+        write(tool.store(), file, "text").await.unwrap();
+        assert!(matches!(store.read(&path(ACCESS_TIMES)).await.unwrap(), Node::File(_)));
+        let stored = beneath.list(&MemoryPath::root()).await.unwrap();
+        let mut sizes: Vec<_> = stored.into_iter().map(|entry| entry.size).collect();
+        sizes.sort_unstable();
+        seen.push(sizes);
+    }
+    assert_eq!(seen[0].len(), 4, "two copies of the index, the file, and the access times");
+    assert_eq!(seen[0], seen[1]);
+}
+
 async fn a_file_is_there_for_the_idle_time_and_gone_soon_after(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
