@@ -591,7 +591,7 @@ pub(crate) struct ViewArguments {
     /// What to show: /memories, or a path beneath it
     pub(crate) path: String,
 
-    /// Show only these lines of a file, counted from 1; a LAST of -1 means to the end
+    /// Show only these lines of a file or listing, counted from 1; a LAST of -1 means to the end
     #[arg(long, num_args = 2, value_names = ["FIRST", "LAST"], allow_negative_numbers = true)]
     pub(crate) view_range: Option<Vec<i64>>,
 

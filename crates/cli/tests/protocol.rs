@@ -331,8 +331,8 @@ fn the_cap_on_view_is_the_contracts_another_or_none() {
     session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": lines}));
     session.close();
     for (options, last_line) in [
-        (&[][..], "[Showing lines 1-1600 of 2001. To read on, use view_range [1601, -1].]"),
-        (&["--max-view-chars", "20"], "[Showing lines 1-2 of 2001. To read on, use view_range [3, -1].]"),
+        (&[][..], "[Showing lines 1-941 of 2001. To read on, use view_range [942, -1].]"),
+        (&["--max-view-chars", "33"], "[Showing lines 1-2 of 2001. To read on, use view_range [3, -1].]"),
         (&["--max-view-chars", "none"], "  2001\t"),
     ] {
         let mut session = Session::start(place.store(), options);

@@ -5,20 +5,18 @@ use std::collections::BTreeSet;
 use memory_tool_core::MemoryPath;
 use serde_json::json;
 
-use crate::failure::{Stop, expect_text};
-use crate::subject::{Client, sorted_lines};
+use crate::failure::{Failure, Stop, expect_text};
+use crate::subject::{Answer, Client, sorted_lines};
+
+/// Begins the note of a reply that the cap cut (`[V8]`).
+const NOTE: &str = "[Showing lines ";
 
 /// The bytes of a text file, put together again from the numbered lines of as many views as it takes.
 pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8>, Stop> {
     let mut lines: Vec<String> = Vec::new();
     loop {
         let next = lines.len() + 1;
-        let input = if lines.is_empty() {
-            json!({"command": "view", "path": path.as_str()})
-        } else {
-            json!({"command": "view", "path": path.as_str(), "view_range": [next, -1]})
-        };
-        let answer = client.send(input).await?;
+        let answer = view_from(client, path.as_str(), next).await?;
         let text = answer.text(false)?;
         // Whether the header is right is for other cases to say.
         let Some((_, numbered)) = text.split_once('\n') else {
@@ -30,13 +28,21 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
                 Some((number, line)) if number.trim_start().parse() == Ok(lines.len() + 1) => {
                     lines.push(line.to_owned());
                 }
-                None if shown.starts_with("[Showing lines ") && lines.len() >= next => is_cut = true,
+                None if shown.starts_with(NOTE) && lines.len() >= next => is_cut = true,
                 _ => return Err(answer.wrong(format!("expected line {}, got {shown:?}", lines.len() + 1))),
             }
         }
         if !is_cut {
             return Ok(lines.join("\n").into_bytes());
         }
+    }
+}
+
+/// Views a file or a directory from the line with this number on.
+async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, Stop> {
+    match line {
+        1 => client.view(path).await,
+        _ => client.send(json!({"command": "view", "path": path, "view_range": [line, -1]})).await,
     }
 }
 
@@ -64,18 +70,40 @@ async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, Stop> {
         if !seen.insert(directory.clone()) {
             continue;
         }
-        let answer = client.view(directory.trim_end_matches('/')).await?;
-        for line in answer.text(false)?.split('\n').skip(2) {
-            let Some((_, path)) = line.split_once('\t') else {
-                return Err(answer.wrong(format!("expected an item of a listing, got {line:?}")));
-            };
-            if path.ends_with('/') {
-                directories.push(path.to_owned());
+        for item in listed_items(client, directory.trim_end_matches('/')).await? {
+            if item.ends_with('/') {
+                directories.push(item);
             } else {
-                let file = path.parse().map_err(|_| answer.wrong(format!("{path:?} is no path")))?;
-                files.insert(file);
+                files.insert(item.parse().map_err(|_| Failure::new(format!("{item:?} is not a path")))?);
             }
         }
     }
     Ok(files.into_iter().collect())
+}
+
+/// The paths of the items of a listing, from as many views as it takes.
+async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<String>, Stop> {
+    let mut items = BTreeSet::new();
+    let mut next = 1;
+    loop {
+        let answer = view_from(client, directory, next).await?;
+        // The header, and on the first page the directory itself.
+        let lines_before_items = if next == 1 { 2 } else { 1 };
+        let mut is_cut = false;
+        for line in answer.text(false)?.split('\n').skip(lines_before_items) {
+            match line.split_once('\t') {
+                Some((_, path)) => _ = items.insert(path.to_owned()),
+                None if line.starts_with(NOTE) => is_cut = true,
+                None => return Err(answer.wrong(format!("expected an item of a listing, got {line:?}"))),
+            }
+        }
+        if !is_cut {
+            return Ok(items);
+        }
+        let lines_so_far = 1 + items.len();
+        if lines_so_far < next {
+            return Err(answer.wrong(format!("expected the listing from line {next} on")));
+        }
+        next = lines_so_far + 1;
+    }
 }

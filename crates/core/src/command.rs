@@ -170,7 +170,7 @@ impl fmt::Display for CommandName {
 pub struct ViewCommand {
     /// What to show.
     pub path: MemoryPath,
-    /// The lines to show, for a file (`[V4]`). A directory ignores it.
+    /// The lines to show (`[V4]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub view_range: Option<ViewRange>,
 }
@@ -181,7 +181,7 @@ impl ViewCommand {
         Self { path, view_range: None }
     }
 
-    /// Show only these lines of the file.
+    /// Show only these lines of the file or listing.
     #[must_use]
     pub fn with_view_range(mut self, view_range: ViewRange) -> Self {
         self.view_range = Some(view_range);
@@ -277,8 +277,7 @@ impl RenameCommand {
     }
 }
 
-/// The `view_range` of `view`, as it was given: whether it fits can only be told with the file at hand, and a directory
-/// ignores whatever it is (`[V4]`).
+/// The `view_range` of `view`, as it was given. Whether it fits depends on the lines of the file or listing (`[V4]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct ViewRange(Value);
@@ -289,8 +288,8 @@ impl ViewRange {
         Self(Value::from(vec![first, last]))
     }
 
-    /// The first and last line, 1-based and inclusive, that the range means in a file of `total_lines`; `None` where it
-    /// does not fit (`[V4]`).
+    /// The first and last line, 1-based and inclusive, that the range means among `total_lines`; `None` if it does not fit
+    /// (`[V4]`).
     pub fn resolve(&self, total_lines: usize) -> Option<(usize, usize)> {
         let [first, last] = self.0.as_array()?.as_slice() else { return None };
         let first = usize::try_from(integer(first)?).ok().filter(|first| (1..=total_lines).contains(first))?;

@@ -1,17 +1,25 @@
-//! How `view` shows a directory: which files are visible, what they add up to, and where the cap falls.
+//! How `view` shows a directory: which files are visible, their total size, and which lines of the listing are shown.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
+use crate::command::ViewRange;
 use crate::path::MemoryPath;
-use crate::reply::{DirectoryItem, DirectoryView};
+use crate::reply::{DirectoryItem, DirectoryView, ViewCut};
 use crate::store::FileEntry;
+use crate::text::count_fitting;
 
 /// How many levels below the directory are shown (`[V1]`).
 const LEVELS: usize = 2;
 
-/// The view of `directory`, which holds `files` (`[V1]`, `[V2]`), cut to `cap` characters (`[V8]`).
-pub(crate) fn view_directory(directory: &MemoryPath, files: &[FileEntry], cap: Option<NonZeroUsize>) -> DirectoryView {
+/// The view of `directory`, which holds `files` (`[V1]`, `[V2]`): the lines of `range`, if that fits (`[V4]`), cut to
+/// `cap` characters (`[V8]`).
+pub(crate) fn view_directory(
+    directory: &MemoryPath,
+    files: &[FileEntry],
+    range: Option<&ViewRange>,
+    cap: Option<NonZeroUsize>,
+) -> DirectoryView {
     let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
     let mut sums = HashMap::new();
     for file in files {
@@ -19,9 +27,7 @@ pub(crate) fn view_directory(directory: &MemoryPath, files: &[FileEntry], cap: O
     }
     view.items = sums.into_values().map(Sum::into_item).collect();
     view.items.sort_by(|left, right| left.path.cmp(&right.path));
-    if let Some(cap) = cap {
-        omit_beyond(cap, &mut view);
-    }
+    keep_lines(&mut view, range, cap);
     view
 }
 
@@ -64,29 +70,39 @@ fn is_visible(name: &str) -> bool {
     !name.starts_with('.') && name != "node_modules"
 }
 
-/// Leaves out the last items, so that what is shown keeps within `cap` characters.
-fn omit_beyond(cap: NonZeroUsize, view: &mut DirectoryView) {
-    let items = std::mem::take(&mut view.items);
-    let mut characters = view.to_string().chars().count();
-    for item in items {
-        // With its line feed. The count goes on growing, so nothing follows the first item that is left out.
-        characters += 1 + item.to_string().chars().count();
-        if characters <= cap.get() {
-            view.items.push(item);
-        } else {
-            view.omitted += 1;
-        }
-    }
+/// Keeps the lines of the whole listing that are in `range` and fit into `cap` characters. One line is kept however small
+/// the cap is: unlike a line of a file, it cannot be broken.
+fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<NonZeroUsize>) {
+    let total = 1 + view.items.len();
+    let (first, last) = range.and_then(|range| range.resolve(total)).unwrap_or((1, total));
+    let shown = match cap {
+        Some(cap) => count_fitting((first..=last).map(|line| line_length(view, line)), cap).max(1),
+        None => last + 1 - first,
+    };
+    let end = first + shown - 1;
+    view.items.truncate(end - 1);
+    view.items.drain(..first.saturating_sub(2));
+    view.first_line = first;
+    view.cut = (end < last).then_some(ViewCut::Lines { first, last: end, total });
+}
+
+/// How many characters a line of the whole listing has.
+fn line_length(view: &DirectoryView, line: usize) -> usize {
+    let text = match line.checked_sub(2) {
+        None => view.own_line().to_string(),
+        Some(index) => view.items[index].to_string(),
+    };
+    text.chars().count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn view(directory: &str, files: &[(&str, u64)], cap: Option<usize>) -> String {
+    fn view(directory: &str, files: &[(&str, u64)], range: Option<ViewRange>, cap: usize) -> String {
         let entry = |(path, size): &(&str, u64)| FileEntry::new(path.parse().unwrap(), *size);
         let files: Vec<_> = files.iter().map(entry).collect();
-        view_directory(&directory.parse().unwrap(), &files, cap.and_then(NonZeroUsize::new)).to_string()
+        view_directory(&directory.parse().unwrap(), &files, range.as_ref(), NonZeroUsize::new(cap)).to_string()
     }
 
     #[test]
@@ -99,7 +115,7 @@ mod tests {
             ("/memories/only/.hidden", 7),
             ("/memories/.top", 7),
         ];
-        let lines = view("/memories", &files, None);
+        let lines = view("/memories", &files, None, 0);
         let lines: Vec<_> = lines.lines().skip(1).collect();
         assert_eq!(
             lines,
@@ -112,7 +128,8 @@ mod tests {
             ]
         );
         assert!(
-            view("/memories/a/.hidden", &[("/memories/a/.hidden/x", 7)], None).ends_with("7B\t/memories/a/.hidden/x")
+            view("/memories/a/.hidden", &[("/memories/a/.hidden/x", 7)], None, 0)
+                .ends_with("7B\t/memories/a/.hidden/x")
         );
     }
 
@@ -124,7 +141,7 @@ mod tests {
         let mut files = vec![damaged("/memories/a/b/c"), sound, damaged("/memories/d")];
         for _ in 0..files.len() {
             files.rotate_left(1);
-            let shown = view_directory(&root, &files, None).to_string();
+            let shown = view_directory(&root, &files, None, None).to_string();
             let lines: Vec<_> = shown.lines().skip(2).collect();
             assert_eq!(
                 lines,
@@ -134,13 +151,32 @@ mod tests {
     }
 
     #[test]
-    fn a_capped_listing_says_how_many_items_it_leaves_out() {
+    fn a_listing_is_shown_line_by_line() {
         let files = [("/memories/a", 1), ("/memories/b", 2), ("/memories/c", 3)];
-        let whole = view("/memories", &files, None);
-        assert_eq!(view("/memories", &files, Some(whole.len())), whole);
-        let cut = view("/memories", &files, Some(whole.len() - 1));
-        let (shown, note) = cut.rsplit_once('\n').unwrap();
-        assert!(whole.starts_with(shown) && shown.ends_with("2B\t/memories/b"));
-        assert_eq!(note, "[1 more items are not shown. View a directory beneath to see them.]");
+        let shown = |range: Option<[i64; 2]>, cap| {
+            let range = range.map(|[first, last]| ViewRange::new(first, last));
+            let view = view("/memories", &files, range, cap);
+            view.split_once('\n').unwrap().1.to_owned()
+        };
+        const LINES: [&str; 4] = ["6B\t/memories", "1B\t/memories/a", "2B\t/memories/b", "3B\t/memories/c"];
+        const CAP: usize = 12 + 1 + 14 + 1 + 14;
+        let whole = LINES.join("\n");
+        for (range, cap, lines, note) in [
+            (None, CAP + 15, &LINES[..], ""),
+            (None, CAP + 14, &LINES[..3], "\n[Showing lines 1-3 of 4. To read on, use view_range [4, -1].]"),
+            (None, CAP, &LINES[..3], "\n[Showing lines 1-3 of 4. To read on, use view_range [4, -1].]"),
+            (None, CAP - 1, &LINES[..2], "\n[Showing lines 1-2 of 4. To read on, use view_range [3, -1].]"),
+            (None, 1, &LINES[..1], "\n[Showing lines 1-1 of 4. To read on, use view_range [2, -1].]"),
+            (Some([4, -1]), CAP, &LINES[3..], ""),
+            (Some([2, 3]), CAP, &LINES[1..3], ""),
+            (Some([2, 3]), 1, &LINES[1..2], "\n[Showing lines 2-2 of 4. To read on, use view_range [3, -1].]"),
+            (Some([1, 1]), 0, &LINES[..1], ""),
+            (Some([3, 9]), 0, &LINES[2..], ""),
+        ] {
+            assert_eq!(shown(range, cap), format!("{}{note}", lines.join("\n")), "{range:?} {cap}");
+        }
+        for unfit in [[5, 5], [5, -1], [0, 2], [3, 2], [-1, -1]] {
+            assert_eq!(shown(Some(unfit), 0), whole, "{unfit:?}");
+        }
     }
 }

@@ -16,8 +16,8 @@ use crate::store::{Batch, Expected, Found, Node, Store, StoredFile};
 use crate::text;
 use crate::tool::MemoryTool;
 
-/// The cap on the characters that `view` shows, unless another is set: the limit that Claude's own description of the tool
-/// states (`[V8]`).
+/// The default cap on the characters that `view` shows: the limit that Claude's own description of the tool states
+/// (`[V8]`).
 pub const DEFAULT_MAX_VIEW_CHARACTERS: NonZeroUsize = NonZeroUsize::new(16_000).unwrap();
 
 /// The most lines that `view` can number in its six columns (`[V5]`). [`Error::TooManyLines`] says the number too.
@@ -97,8 +97,8 @@ impl<S: Store> EngineBuilder<S> {
         self
     }
 
-    /// How many characters `view` shows at most before it says how to read on; `None` is no cap (`[V8]`).
-    /// Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
+    /// How many characters `view` and the snippet of `str_replace` show before they say how to read on; `None` is no cap
+    /// (`[V8]`). Line numbers, tabs and line breaks count. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
     pub fn max_view_characters(mut self, max_view_characters: Option<NonZeroUsize>) -> Self {
         self.options.max_view_characters = max_view_characters;
         self
@@ -125,7 +125,8 @@ impl<S: Store> MemoryTool for Engine<S> {
             Found::Absent => Err(not_found(CommandName::View, path)),
             Found::File(file) => self.view_file(path, file, command.view_range.as_ref()),
             Found::Directory(files) => {
-                Ok(Reply::Directory(view_directory(path, &files, self.options.max_view_characters)))
+                let (range, cap) = (command.view_range.as_ref(), self.options.max_view_characters);
+                Ok(Reply::Directory(view_directory(path, &files, range, cap)))
             }
         }
     }
@@ -149,7 +150,7 @@ impl<S: Store> MemoryTool for Engine<S> {
             if old_str.is_empty() {
                 return Err(Error::EmptyOldStr { path: path.clone() });
             }
-            match text::replace_unique(text, old_str, new_str) {
+            match text::replace_unique(text, old_str, new_str, self.options.max_view_characters) {
                 Ok((text, snippet)) => Ok((text, Reply::Replaced { path: path.clone(), snippet })),
                 Err(lines) if lines.is_empty() => Err(Error::NoMatch { path: path.clone(), old_str: old_str.clone() }),
                 Err(lines) => Err(Error::MultipleMatches { old_str: old_str.clone(), lines }),
@@ -252,10 +253,7 @@ impl<S: Store> Engine<S> {
                 (first, text::slice_lines(&text, first, last))
             }
         };
-        let (shown, cut) = match self.options.max_view_characters {
-            None => (lines, None),
-            Some(cap) => text::cap_lines(lines, cap),
-        };
+        let (shown, cut) = text::cap_lines(lines, first_line, total_lines, self.options.max_view_characters);
         let mut view = FileView::new(path.clone(), shown, first_line, total_lines);
         view.cut = cut;
         Ok(Reply::File(view))

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::path::MemoryPath;
-use crate::text::{count_lines, number_lines};
+use crate::text::number_lines;
 use crate::wire::{Content, ContentBlock, ImageSource};
 
 /// The answer to a command that succeeded.
@@ -102,7 +102,8 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A directory as `view` shows it: itself, and what is visible at most two levels below (`[V1]`).
+/// The listing of a directory as `view` shows it: itself, and what is visible at most two levels below (`[V1]`). A range
+/// or the cap may leave out lines at either end (`[V4]`, `[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct DirectoryView {
@@ -110,16 +111,23 @@ pub struct DirectoryView {
     pub path: MemoryPath,
     /// The bytes of all visible files beneath it, at any depth (`[V2]`).
     pub size: u64,
-    /// The items, depth first, siblings by name.
+    /// The number of the first line that is shown. Line 1 is the directory itself, and each item is a line.
+    pub first_line: usize,
+    /// The items that are shown, depth first, siblings by name.
     pub items: Vec<DirectoryItem>,
-    /// How many further items the cap left out (`[V8]`).
-    pub omitted: usize,
+    /// Where the cap cut the listing, if it did (`[V8]`).
+    pub cut: Option<ViewCut>,
 }
 
 impl DirectoryView {
-    /// The view of a directory of which all items are shown.
+    /// The view of a directory with its whole listing.
     pub fn new(path: MemoryPath, size: u64, items: Vec<DirectoryItem>) -> Self {
-        Self { path, size, items, omitted: 0 }
+        Self { path, size, first_line: 1, items, cut: None }
+    }
+
+    /// The first line of the listing: the directory itself.
+    pub(crate) fn own_line(&self) -> String {
+        format!("{}\t{}", HumanSize(self.size), self.path)
     }
 }
 
@@ -153,17 +161,16 @@ impl fmt::Display for DirectoryView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:\n{size}\t{path}",
-            path = self.path,
-            size = HumanSize(self.size)
+            "Here're the files and directories up to 2 levels deep in {}, excluding hidden items and node_modules:",
+            self.path
         )?;
+        if self.first_line == 1 {
+            write!(f, "\n{}", self.own_line())?;
+        }
         for item in &self.items {
             write!(f, "\n{item}")?;
         }
-        if self.omitted > 0 {
-            write!(f, "\n[{} more items are not shown. View a directory beneath to see them.]", self.omitted)?;
-        }
-        Ok(())
+        write_note(f, self.cut.as_ref())
     }
 }
 
@@ -209,7 +216,7 @@ pub struct FileView {
     pub first_line: usize,
     /// How many lines the whole file has.
     pub total_lines: usize,
-    /// What the cap left out (`[V8]`).
+    /// Where the cap cut the lines, if it did (`[V8]`).
     pub cut: Option<ViewCut>,
 }
 
@@ -220,41 +227,66 @@ impl FileView {
     }
 }
 
-/// What the cap on `view` left out (`[V8]`).
+impl fmt::Display for FileView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbered = number_lines(&self.text, self.first_line);
+        write!(f, "Here's the content of {} with line numbers:\n{numbered}", self.path)?;
+        write_note(f, self.cut.as_ref())
+    }
+}
+
+/// Where the cap cut lines. It is written as the note that says how to read on (`[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ViewCut {
-    /// Whole lines, after those that are shown.
-    Lines,
-    /// The end of the first line, which is longer than the cap, and all lines after it.
+    /// After a whole line.
+    Lines {
+        /// The number of the first line that is shown.
+        first: usize,
+        /// The number of the last line that is shown.
+        last: usize,
+        /// How many lines there are.
+        total: usize,
+    },
+    /// Within the only line that is shown.
     Characters {
+        /// The number of the line.
+        line: usize,
+        /// How many lines there are.
+        total: usize,
         /// How many characters of the line are shown.
         shown: usize,
-        /// How many the line has.
+        /// How many characters the line has.
         length: usize,
     },
 }
 
-impl fmt::Display for FileView {
+impl fmt::Display for ViewCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, text, first_line, total_lines, cut } = self;
-        write!(f, "Here's the content of {path} with line numbers:\n{}", number_lines(text, *first_line))?;
-        let last_line = first_line + count_lines(text) - 1;
-        match cut {
-            None => Ok(()),
-            Some(ViewCut::Lines) => write!(
-                f,
-                "\n[Showing lines {first_line}-{last_line} of {total_lines}. To read on, use view_range [{}, -1].]",
-                last_line + 1
-            ),
-            Some(ViewCut::Characters { shown, length }) => {
-                write!(f, "\n[Line {first_line} of {total_lines} is cut after {shown} of {length} characters.")?;
-                if first_line < total_lines {
-                    write!(f, " To read on, use view_range [{}, -1].", first_line + 1)?;
+        match *self {
+            Self::Lines { first, last, total } => {
+                let next = last + 1;
+                write!(f, "[Showing lines {first}-{last} of {total}. To read on, use view_range [{next}, -1].]")
+            }
+            Self::Characters { line, total, shown, length } => {
+                write!(
+                    f,
+                    "[Line {line} of {total} has {length} characters; the first {shown} are shown. To read the rest, use str_replace to break the line after the last words shown."
+                )?;
+                if line < total {
+                    write!(f, " To continue with the next line, use view_range [{}, -1].", line + 1)?;
                 }
                 f.write_str("]")
             }
         }
+    }
+}
+
+/// Writes the note on a line of its own.
+fn write_note(f: &mut fmt::Formatter<'_>, cut: Option<&ViewCut>) -> fmt::Result {
+    match cut {
+        Some(cut) => write!(f, "\n{cut}"),
+        None => Ok(()),
     }
 }
 
@@ -285,18 +317,21 @@ pub struct Snippet {
     pub first_line: usize,
     /// The lines, without numbers.
     pub text: String,
+    /// Where the cap cut the lines, if it did (`[V8]`).
+    pub cut: Option<ViewCut>,
 }
 
 impl Snippet {
     /// The lines of `text`, of which the first has the number `first_line`.
     pub fn new(first_line: usize, text: impl Into<String>) -> Self {
-        Self { first_line, text: text.into() }
+        Self { first_line, text: text.into(), cut: None }
     }
 }
 
 impl fmt::Display for Snippet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&number_lines(&self.text, self.first_line))
+        f.write_str(&number_lines(&self.text, self.first_line))?;
+        write_note(f, self.cut.as_ref())
     }
 }
 

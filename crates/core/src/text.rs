@@ -3,6 +3,7 @@
 //! A line is what stands between two `\n`, as `view` numbers them: a final `\n` is followed by one last, empty line, and
 //! an empty text is one empty line (`[V3]`). No other character ends a line.
 
+use std::iter::repeat_n;
 use std::num::NonZeroUsize;
 
 use crate::reply::{Snippet, ViewCut};
@@ -10,8 +11,8 @@ use crate::reply::{Snippet, ViewCut};
 /// How many lines of a snippet stand before and after the first changed one (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
 
-/// What a number of no digits would be filled up with.
-const PADDING: &str = "      ";
+/// How many columns a line number takes at least (`[V3]`).
+const NUMBER_COLUMNS: usize = 6;
 
 /// The number of lines of the text; never 0.
 pub(crate) fn count_lines(text: &str) -> usize {
@@ -27,7 +28,7 @@ pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
             numbered.push('\n');
         }
         let number = digits.format(first_line + index);
-        numbered.push_str(&PADDING[number.len().min(PADDING.len())..]);
+        numbered.extend(repeat_n(' ', NUMBER_COLUMNS.saturating_sub(number.len())));
         numbered.push_str(number);
         numbered.push('\t');
         numbered.push_str(line);
@@ -43,42 +44,71 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
     &rest[..end]
 }
 
-/// As many whole lines from the beginning of the text as fit into `cap` characters, and what was cut (`[V8]`).
-pub(crate) fn cap_lines(text: &str, cap: NonZeroUsize) -> (&str, Option<ViewCut>) {
-    if text.len() <= cap.get() {
-        return (text, None);
+/// As many of `lines` as fit into `cap` characters with their numbers, and where they are cut (`[V8]`). The first of them
+/// has the number `first`, in a file of `total` lines. However small the cap is, one character of the first line is shown.
+pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<NonZeroUsize>) -> (&str, Option<ViewCut>) {
+    let Some(cap) = cap else { return (lines, None) };
+    let numbered = (first..).zip(lines.split('\n'));
+    let lengths = numbered.map(|(number, line)| length_of_number(number) + line.chars().count());
+    let fitting = count_fitting(lengths, cap).max(1);
+    let shown = slice_lines(lines, 1, fitting);
+    let most = cap.get().saturating_sub(length_of_number(first)).max(1);
+    // Only a first line that does not fit has more characters than that.
+    if let Some((end, _)) = shown.char_indices().nth(most) {
+        let length = shown.chars().count();
+        return (&shown[..end], Some(ViewCut::Characters { line: first, total, shown: most, length }));
     }
-    let Some((cap_offset, next)) = text.char_indices().nth(cap.get()) else {
-        return (text, None);
-    };
-    if next == '\n' {
-        return (&text[..cap_offset], Some(ViewCut::Lines));
-    }
-    match text[..cap_offset].rfind('\n') {
-        Some(end) => (&text[..end], Some(ViewCut::Lines)),
-        None => {
-            let length = text.split('\n').next().unwrap_or_default().chars().count();
-            (&text[..cap_offset], Some(ViewCut::Characters { shown: cap.get(), length }))
-        }
-    }
+    let is_cut = shown.len() < lines.len();
+    (shown, is_cut.then_some(ViewCut::Lines { first, last: first + fitting - 1, total }))
 }
 
-/// Replaces the one occurrence of `old`, and shows the lines around the beginning of the change (`[S1]`).
+/// How many lines of these lengths fit into `cap` characters, with the line feeds between them.
+pub(crate) fn count_fitting(lengths: impl Iterator<Item = usize>, cap: NonZeroUsize) -> usize {
+    let ends = lengths.scan(0, |end, length| {
+        *end += length + 1;
+        Some(*end - 1)
+    });
+    ends.take_while(|&end| end <= cap.get()).count()
+}
+
+/// How many characters stand before the text of the line with this number.
+fn length_of_number(number: usize) -> usize {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    digits.max(NUMBER_COLUMNS) + 1
+}
+
+/// Replaces the one occurrence of `old`, and shows the lines around the beginning of the change (`[S1]`), cut to `cap`
+/// characters (`[V8]`).
 ///
 /// Otherwise gives the 1-based lines on which the occurrences start, counted without overlap: none (`[S3]`) or at least two
 /// (`[S4]`, `[S5]`).
-pub(crate) fn replace_unique(text: &str, old: &str, new: &str) -> Result<(String, Snippet), Vec<usize>> {
+pub(crate) fn replace_unique(
+    text: &str,
+    old: &str,
+    new: &str,
+    cap: Option<NonZeroUsize>,
+) -> Result<(String, Snippet), Vec<usize>> {
     let mut occurrences = text.match_indices(old).map(|(offset, _)| offset);
     let offset = match (occurrences.next(), occurrences.next()) {
         (Some(offset), None) => offset,
         _ => return Err(lines_of_occurrences(text, old)),
     };
     let replaced = [&text[..offset], new, &text[offset + old.len()..]].concat();
-    let changed_line = count_lines(&text[..offset]);
-    let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
-    let last = (changed_line + SNIPPET_CONTEXT).min(count_lines(&replaced));
-    let snippet = Snippet::new(first, slice_lines(&replaced, first, last));
+    let snippet = snippet_around(&replaced, count_lines(&text[..offset]), cap);
     Ok((replaced, snippet))
+}
+
+/// The lines around a changed one. If they pass the cap, the changed line comes first, so that the snippet shows it.
+fn snippet_around(text: &str, changed_line: usize, cap: Option<NonZeroUsize>) -> Snippet {
+    let total = count_lines(text);
+    let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
+    let last = (changed_line + SNIPPET_CONTEXT).min(total);
+    let snippet = |first| {
+        let (text, cut) = cap_lines(slice_lines(text, first, last), first, total, cap);
+        Snippet { cut, ..Snippet::new(first, text) }
+    };
+    let around = snippet(first);
+    if around.cut.is_some() { snippet(changed_line) } else { around }
 }
 
 fn lines_of_occurrences(text: &str, wanted: &str) -> Vec<usize> {
@@ -116,10 +146,6 @@ fn offset_of_line(text: &str, index: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn cap(text: &str, characters: usize) -> (&str, Option<ViewCut>) {
-        cap_lines(text, NonZeroUsize::new(characters).unwrap())
-    }
-
     #[test]
     fn lines_end_at_line_feeds_alone() {
         assert_eq!(
@@ -140,23 +166,48 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_keeps_whole_lines() {
-        assert_eq!(cap("ab\ncd", 5), ("ab\ncd", None));
-        assert_eq!(cap("ab\ncd", 4), ("ab", Some(ViewCut::Lines)));
-        assert_eq!(cap("ab\ncd\n", 5), ("ab\ncd", Some(ViewCut::Lines)));
-        assert_eq!(cap("ab\ncd", 2), ("ab", Some(ViewCut::Lines)));
-        assert_eq!(cap("äöü\nx", 2), ("äö", Some(ViewCut::Characters { shown: 2, length: 3 })));
-        assert_eq!(cap("\n\n\n", 1), ("\n", Some(ViewCut::Lines)));
+    fn a_cap_counts_what_is_shown_and_keeps_whole_lines() {
+        let cap = |text, characters| cap_lines(text, 1, count_lines(text), NonZeroUsize::new(characters));
+        let lines = |last, total| Some(ViewCut::Lines { first: 1, last, total });
+        assert_eq!(cap("ab\ncd", 19), ("ab\ncd", None));
+        assert_eq!(cap("ab\ncd", 18), ("ab", lines(1, 2)));
+        assert_eq!(cap("ab\ncd\n", 26), ("ab\ncd", lines(2, 3)));
+        assert_eq!(cap("\n\n\n", 15), ("\n", lines(2, 4)));
+        let within = |shown, length| Some(ViewCut::Characters { line: 1, total: 2, shown, length });
+        assert_eq!(cap("äöü\nx", 10), ("äöü", lines(1, 2)));
+        assert_eq!(cap("äöü\nx", 9), ("äö", within(2, 3)));
+        assert_eq!(cap("äöü\nx", 1), ("ä", within(1, 3)));
+        assert_eq!(cap("ä\nx", 1), ("ä", lines(1, 2)));
+        assert_eq!(cap("\nx", 1), ("", lines(1, 2)));
+        assert_eq!(cap("", 1), ("", None));
+        assert_eq!(cap_lines("ab\ncd", 1, 2, None), ("ab\ncd", None));
+    }
+
+    #[test]
+    fn a_cap_counts_numbers_as_long_as_they_are() {
+        let cap = |first, characters| cap_lines("a\nb", first, 2_000_000, NonZeroUsize::new(characters)).0;
+        assert_eq!(cap(999_998, 17), "a\nb");
+        assert_eq!(cap(999_999, 17), "a");
+        assert_eq!(cap(999_999, 18), "a\nb");
+    }
+
+    #[test]
+    fn a_snippet_over_the_cap_begins_with_the_changed_line() {
+        let snippet = |cap| replace_unique("1\n2\n3\n4\n5", "3", "x\ny", NonZeroUsize::new(cap)).unwrap().1;
+        assert_eq!(snippet(44), Snippet::new(1, "1\n2\nx\ny\n4"));
+        let cut = Snippet { cut: Some(ViewCut::Lines { first: 3, last: 4, total: 6 }), ..Snippet::new(3, "x\ny") };
+        assert_eq!(snippet(43 - 18), cut);
+        assert_eq!(snippet(43), Snippet::new(3, "x\ny\n4"));
     }
 
     #[test]
     fn a_replacement_is_literal_and_unique() {
-        let (text, snippet) = replace_unique("1\n2\n3\n4\n5\n6\n7", "4\n5", r"$& \1 {}").unwrap();
+        let (text, snippet) = replace_unique("1\n2\n3\n4\n5\n6\n7", "4\n5", r"$& \1 {}", None).unwrap();
         assert_eq!(text, "1\n2\n3\n$& \\1 {}\n6\n7");
         assert_eq!(snippet, Snippet::new(2, "2\n3\n$& \\1 {}\n6\n7"));
-        assert_eq!(replace_unique("aaa", "aa", "b").unwrap().0, "ba");
-        assert_eq!(replace_unique("aa aa\n\naa", "aa", "b"), Err(vec![1, 1, 3]));
-        assert_eq!(replace_unique("a", "b", "c"), Err(vec![]));
+        assert_eq!(replace_unique("aaa", "aa", "b", None).unwrap().0, "ba");
+        assert_eq!(replace_unique("aa aa\n\naa", "aa", "b", None), Err(vec![1, 1, 3]));
+        assert_eq!(replace_unique("a", "b", "c", None), Err(vec![]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use memory_tool_core::{
     Batch, Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem,
     DirectoryView, Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, MemoryPath,
     MemoryTool, Node, PathError, RenameCommand, Reply, Snippet, Store, StrReplaceCommand, ToolDefinition, ViewCommand,
-    ViewCut,
+    ViewCut, ViewRange,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -33,6 +33,7 @@ faults! {
     "blank-line-after-insert" BlankLineAfterInsert,
     "cap-in-bytes" CapInBytes,
     "cap-in-utf16-units" CapInUtf16Units,
+    "cap-of-text-alone" CapOfTextAlone,
     "carriage-return-line-ends" CarriageReturnLineEnds,
     "clamps-dot-dot" ClampsDotDot,
     "clamps-insert-line" ClampsInsertLine,
@@ -49,6 +50,7 @@ faults! {
     "decodes-percent" DecodesPercent,
     "deletes-root" DeletesRoot,
     "destination-asked-first" DestinationAskedFirst,
+    "directory-ignores-ranges" DirectoryIgnoresRanges,
     "directory-named-as-one" DirectoryNamedAsOne,
     "drops-control-characters" DropsControlCharacters,
     "drops-decimal-zero" DropsDecimalZero,
@@ -84,8 +86,12 @@ faults! {
     "line-asked-first" LineAskedFirst,
     "line-limit-off-by-one" LineLimitOffByOne,
     "listing-cap-in-bytes" ListingCapInBytes,
+    "listing-cap-with-header" ListingCapWithHeader,
+    "listing-hides-long-lines" ListingHidesLongLines,
+    "listing-without-way-on" ListingWithoutWayOn,
     "lists-three-levels" ListsThreeLevels,
     "lock-left-behind" LockLeftBehind,
+    "long-line-without-way-on" LongLineWithoutWayOn,
     "loose-line-endings" LooseLineEndings,
     "lost-update-above-the-store" LostUpdateAboveTheStore,
     "misses-capital-encoding" MissesCapitalEncoding,
@@ -111,6 +117,7 @@ faults! {
     "panics-on-unknown-command" PanicsOnUnknownCommand,
     "range-from-zero" RangeFromZero,
     "range-of-directory-refused" RangeOfDirectoryRefused,
+    "range-of-items" RangeOfItems,
     "raw-os-errors" RawOsErrors,
     "raw-paths-in-errors" RawPathsInErrors,
     "regex-old-str" RegexOldStr,
@@ -128,10 +135,12 @@ faults! {
     "shallow-sizes" ShallowSizes,
     "short-snippet" ShortSnippet,
     "shows-hidden" ShowsHidden,
+    "shows-nothing-under-tiny-cap" ShowsNothingUnderTinyCap,
     "sibling-prefix" SiblingPrefix,
     "silent-truncation" SilentTruncation,
     "snippet-from-one" SnippetFromOne,
     "snippet-of-whole-change" SnippetOfWholeChange,
+    "snippet-without-cap" SnippetWithoutCap,
     "sorts-by-utf16" SortsByUtf16,
     "sorts-whole-paths" SortsWholePaths,
     "sorts-without-case" SortsWithoutCase,
@@ -142,6 +151,7 @@ faults! {
     "trailing-slash-refused" TrailingSlashRefused,
     "trims-old-str" TrimsOldStr,
     "trims-paths" TrimsPaths,
+    "unfit-range-of-directory-refused" UnfitRangeOfDirectoryRefused,
     "unicode-line-ends" UnicodeLineEnds,
     "unknown-fields-refused" UnknownFieldsRefused,
     "wrong-numbers" WrongNumbers,
@@ -250,6 +260,19 @@ impl MemoryTool for BrokenTool {
         let outcome = match self.fault {
             Some(Fault::CapInBytes) => self.view_capped(command, char::len_utf8).await,
             Some(Fault::CapInUtf16Units) => self.view_capped(command, char::len_utf16).await,
+            Some(Fault::CapOfTextAlone) => self.view_with_free_numbers(command).await,
+            Some(Fault::DirectoryIgnoresRanges) if self.node(path).await == Node::Directory => {
+                self.engine.view(&ViewCommand::new(path.clone())).await
+            }
+            Some(Fault::RangeOfItems) if self.node(path).await == Node::Directory => {
+                self.engine.view(&one_line_down(command)).await
+            }
+            Some(Fault::UnfitRangeOfDirectoryRefused) => self.view_fitting_range(command).await,
+            Some(Fault::ShowsNothingUnderTinyCap)
+                if self.cap.is_some_and(|cap| cap.get() < 7) && self.text(path).await.is_some() =>
+            {
+                Ok(Reply::Text(format!("Here's the content of {path} with line numbers:")))
+            }
             _ => self.engine.view(command).await,
         };
         match (self.fault, outcome) {
@@ -308,6 +331,10 @@ impl MemoryTool for BrokenTool {
         let StrReplaceCommand { path, old_str, new_str, .. } = command;
         if self.fault == Some(Fault::DirectoryNamedAsOne) {
             self.refuse_directory(path).await?;
+        }
+        if self.fault == Some(Fault::SnippetWithoutCap) {
+            let engine = Engine::builder(Arc::clone(&self.store)).max_view_characters(None).build();
+            return engine.str_replace(command).await;
         }
         let Some(before) = self.text(path).await else { return self.engine.str_replace(command).await };
         let mut command = command.clone();
@@ -565,12 +592,36 @@ impl BrokenTool {
         let engine = Engine::builder(Arc::clone(&self.store));
         let whole = engine.clone().max_view_characters(None).build().view(command).await;
         let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
-        let widths = whole.text.chars().scan(0, |sum, character| {
+        let numbered = numbered_lines(&whole);
+        let widths = numbered.chars().scan(0, |sum, character| {
             *sum += width(character);
             Some(*sum)
         });
         let fitting = widths.take_while(|&sum| sum <= cap.get()).count();
         engine.max_view_characters(NonZeroUsize::new(fitting)).build().view(command).await
+    }
+
+    /// Takes a range that does not fit a listing for one that does not fit a file.
+    async fn view_fitting_range(&self, command: &ViewCommand) -> Result<Reply, Error> {
+        let uncapped = Engine::builder(Arc::clone(&self.store)).max_view_characters(None).build();
+        let whole = uncapped.view(&ViewCommand::new(command.path.clone())).await;
+        if let (Ok(Reply::Directory(whole)), Some(range)) = (whole, &command.view_range) {
+            let total_lines = 1 + whole.items.len();
+            if range.resolve(total_lines).is_none() {
+                return Err(Error::InvalidViewRange { view_range: range.clone(), total_lines });
+            }
+        }
+        self.engine.view(command).await
+    }
+
+    /// Shows as much text as fits into the cap, whatever its line numbers add to it.
+    async fn view_with_free_numbers(&self, command: &ViewCommand) -> Result<Reply, Error> {
+        let engine = Engine::builder(Arc::clone(&self.store));
+        let whole = engine.clone().max_view_characters(None).build().view(command).await;
+        let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
+        let lines = 1 + whole.text.chars().take(cap.get()).filter(|&character| character == '\n').count();
+        let with_numbers = NonZeroUsize::new(cap.get() + "     1\t".len() * lines);
+        engine.max_view_characters(with_numbers).build().view(command).await
     }
 
     async fn show_file(&self, fault: Fault, mut view: FileView, is_range: bool) -> Result<Reply, Error> {
@@ -580,10 +631,13 @@ impl BrokenTool {
             }
             Fault::CarriageReturnLineEnds => view.text = view.text.replace("\r\n", "\n"),
             Fault::CutsWithinLines => {
-                if let (Some(cap), Some(ViewCut::Lines)) = (self.cap, &view.cut) {
+                if let (Some(cap), Some(ViewCut::Lines { .. })) = (self.cap, &view.cut) {
                     let whole = self.text(&view.path).await.unwrap();
                     let lines: Vec<_> = whole.split('\n').skip(view.first_line - 1).collect();
-                    view.text = lines.join("\n").chars().take(cap.get()).collect();
+                    let rest = FileView::new(view.path.clone(), lines.join("\n"), view.first_line, view.total_lines);
+                    let shown: String = numbered_lines(&rest).chars().take(cap.get()).collect();
+                    let (header, note) = (header(&view), view.cut.unwrap());
+                    return Ok(Reply::Text(format!("{header}\n{shown}\n{note}")));
                 }
             }
             Fault::EmptyFileShowsNothing if view.total_lines == 1 && view.text.is_empty() => {
@@ -597,6 +651,11 @@ impl BrokenTool {
             }
             Fault::ImagesByName if view.path.as_str().ends_with(".png") => {
                 return Ok(Reply::Image(ImageView::new(view.path, "image/png", view.text.into_bytes())));
+            }
+            Fault::LongLineWithoutWayOn => {
+                let text = view.to_string();
+                let way_on = " To read the rest, use str_replace to break the line after the last words shown.";
+                return Ok(Reply::Text(text.replace(way_on, "")));
             }
             Fault::LineLimitOffByOne if view.total_lines == 999_999 => {
                 return Err(Error::TooManyLines { path: view.path });
@@ -623,14 +682,24 @@ impl BrokenTool {
                 view.items.iter_mut().for_each(|item| item.size = to_decimal(item.size));
             }
             Fault::DropsDecimalZero => return Ok(Reply::Text(view.to_string().replace(".0K\t", "K\t"))),
-            Fault::EmptyStoreIsMissing if view.path.is_root() && view.items.is_empty() => {
+            Fault::EmptyStoreIsMissing
+                if view.path.is_root() && view == DirectoryView::new(view.path.clone(), 0, vec![]) =>
+            {
                 return Err(Error::NotFound { command: CommandName::View, path: view.path });
             }
-            Fault::ListingCapInBytes
-                if view.omitted == 0 && self.cap.is_some_and(|cap| view.to_string().len() > cap.get()) =>
-            {
-                view.items.pop();
-                view.omitted = 1;
+            Fault::ListingCapInBytes => self.cut_listing(&mut view, str::len),
+            Fault::ListingCapWithHeader => {
+                let header = header(&view).chars().count();
+                self.cut_listing(&mut view, |lines| header + lines.chars().count());
+            }
+            Fault::ListingHidesLongLines => {
+                let fits = |line: &str| self.cap.is_none_or(|cap| line.chars().count() <= cap.get());
+                view.items.retain(|item| fits(&item.to_string()));
+            }
+            Fault::ListingWithoutWayOn if view.cut.is_some() => {
+                let text = view.to_string();
+                let (shown, _) = text.rsplit_once('\n').unwrap();
+                return Ok(Reply::Text(format!("{shown}\n[More items are not shown. View a directory to see them.]")));
             }
             Fault::ListsThreeLevels => {
                 let is_hidden = |name: &&str| name.starts_with('.') || *name == "node_modules";
@@ -642,7 +711,7 @@ impl BrokenTool {
             Fault::ShowsHidden => {
                 self.add_items(&mut view, |names| names.len() == 1 && names[0].starts_with('.')).await;
             }
-            Fault::SilentTruncation => view.omitted = 0,
+            Fault::SilentTruncation => view.cut = None,
             Fault::SortsByUtf16 => {
                 view.items.sort_by_key(|item| item.path.segments().map(utf16_units).collect::<Vec<_>>());
             }
@@ -653,6 +722,21 @@ impl BrokenTool {
             _ => {}
         }
         Ok(Reply::Directory(view))
+    }
+
+    /// Leaves out the last items for as long as the length of the lines is over the cap.
+    fn cut_listing(&self, view: &mut DirectoryView, length: impl Fn(&str) -> usize) {
+        let is_over = |view: &DirectoryView| self.cap.is_some_and(|cap| length(&listed_lines(view)) > cap.get());
+        let shown = |view: &DirectoryView| view.items.len() + usize::from(view.first_line == 1);
+        let first = view.first_line;
+        let total = match view.cut {
+            Some(ViewCut::Lines { total, .. }) => total,
+            _ => first - 1 + shown(view),
+        };
+        while shown(view) > 1 && is_over(view) {
+            view.items.pop();
+            view.cut = Some(ViewCut::Lines { first, last: first - 1 + shown(view), total });
+        }
     }
 
     /// Adds the files that are meant, going by their names beneath the directory.
@@ -671,6 +755,34 @@ async fn content(store: &dyn Store, path: &MemoryPath) -> Option<Vec<u8>> {
     match store.read(path).await.ok()? {
         Node::File(file) => Some(file.content),
         Node::Absent | Node::Directory => None,
+    }
+}
+
+/// The first line of a reply.
+fn header(reply: &impl ToString) -> String {
+    reply.to_string().split('\n').next().unwrap().to_owned()
+}
+
+/// The lines of a file as they are shown.
+fn numbered_lines(view: &FileView) -> String {
+    let uncut = FileView::new(view.path.clone(), &view.text, view.first_line, view.total_lines);
+    uncut.to_string().split_once('\n').unwrap().1.to_owned()
+}
+
+/// The lines of a listing as they are shown.
+fn listed_lines(view: &DirectoryView) -> String {
+    let mut uncut = view.clone();
+    uncut.cut = None;
+    uncut.to_string().split_once('\n').map_or_else(String::new, |(_, lines)| lines.to_owned())
+}
+
+/// The command with its range moved down by a line.
+fn one_line_down(command: &ViewCommand) -> ViewCommand {
+    match command.view_range.as_ref().and_then(|range| range.resolve(1_000_000)) {
+        Some((first, last)) => {
+            ViewCommand::new(command.path.clone()).with_view_range(ViewRange::new(first as i64 + 1, last as i64 + 1))
+        }
+        None => command.clone(),
     }
 }
 
