@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, FailureKind, OpenMode};
+use memory_tool_core::{BoxError, DEFAULT_MAX_FILE_BYTES, FailureKind, OpenMode};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
@@ -26,11 +26,18 @@ pub struct BucketStoreBuilder {
     prefix: Path,
     deadline: Duration,
     mode: OpenMode,
+    max_file_bytes: u64,
 }
 
 impl BucketStoreBuilder {
     pub(crate) fn new(bucket: Arc<dyn ObjectStore>, prefix: Path) -> Self {
-        Self { bucket, prefix, deadline: DEFAULT_DEADLINE, mode: OpenMode::default() }
+        Self {
+            bucket,
+            prefix,
+            deadline: DEFAULT_DEADLINE,
+            mode: OpenMode::default(),
+            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+        }
     }
 
     /// How long an operation may take with all its attempts before it fails: as [`Busy`](memory_tool_core::FailureKind::Busy)
@@ -48,6 +55,16 @@ impl BucketStoreBuilder {
     /// In the mode [`OpenMode::ReadOnly`] no object is put or removed, not even to test the bucket.
     pub fn mode(mut self, mode: OpenMode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// The largest file in bytes that the store reads or writes. Default: [`DEFAULT_MAX_FILE_BYTES`], which is 64 MiB. It limits
+    /// the bytes in the bucket: an encrypted file is larger than its contents.
+    ///
+    /// A larger file is listed, and can be deleted and renamed. Reading it fails as
+    /// [`StoreError::Refused`](memory_tool_core::StoreError::Refused), and so does writing it.
+    pub fn max_file_bytes(mut self, max_file_bytes: u64) -> Self {
+        self.max_file_bytes = max_file_bytes;
         self
     }
 
@@ -70,12 +87,26 @@ impl BucketStoreBuilder {
     /// # Errors
     /// [`OpenError`] with the cause as its source.
     pub async fn open(self) -> Result<BucketStore, OpenError> {
-        let Self { bucket, prefix, deadline, mode } = self;
-        let bucket = Bucket { objects: bucket, keys: Keys::new(prefix.clone()) };
-        match open(bucket, deadline, mode).await {
+        let prefix = self.prefix.clone();
+        match self.open_shared().await {
             Ok(shared) => Ok(BucketStore { shared: Arc::new(shared) }),
             Err(source) => Err(OpenError { prefix, source }),
         }
+    }
+
+    /// Opens a store whose index can be read, and whose bucket keeps conditions if the store may be changed.
+    async fn open_shared(self) -> Result<Shared, OpenFailure> {
+        let Self { bucket, prefix, deadline, mode, max_file_bytes } = self;
+        let bucket = Bucket { objects: bucket, keys: Keys::new(prefix) };
+        let shared = Shared::new(bucket, deadline, mode, max_file_bytes)?;
+        let deadline = Deadline::after(deadline);
+        if shared.fetch(&deadline).await?.version.is_none() && mode != OpenMode::Create {
+            return Err(OpenFailure::NotFound);
+        }
+        if mode != OpenMode::ReadOnly {
+            probe::probe(&shared.bucket, &deadline).await?;
+        }
+        Ok(shared)
     }
 }
 
@@ -86,19 +117,6 @@ impl fmt::Debug for BucketStoreBuilder {
         options.field("prefix", &self.prefix).field("deadline", &self.deadline).field("mode", &self.mode);
         options.finish_non_exhaustive()
     }
-}
-
-/// Opens a store whose index can be read, and whose bucket keeps conditions if the store may be changed.
-async fn open(bucket: Bucket, deadline: Duration, mode: OpenMode) -> Result<Shared, OpenFailure> {
-    let shared = Shared::new(bucket, deadline, mode)?;
-    let deadline = Deadline::after(deadline);
-    if shared.fetch(&deadline).await?.version.is_none() && mode != OpenMode::Create {
-        return Err(OpenFailure::NotFound);
-    }
-    if mode != OpenMode::ReadOnly {
-        probe::probe(&shared.bucket, &deadline).await?;
-    }
-    Ok(shared)
 }
 
 /// Why a store could not be opened. For the operator: it names the place in the bucket.

@@ -48,7 +48,7 @@ impl Shared {
         }
         Ok(GcReport {
             removed_objects: unused.len() as u64,
-            removed_bytes: unused.iter().map(|object| object.size).sum(),
+            removed_bytes: unused.iter().fold(0, |sum, object| object.size.saturating_add(sum)),
             kept_objects: (listed.len() - unused.len()) as u64,
         })
     }

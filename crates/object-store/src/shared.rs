@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{Expected, FailureKind, FileEntry, Found, MemoryPath, Node, OpenMode, StoredFile};
+use memory_tool_core::{Expected, FailureKind, FileEntry, Found, MemoryPath, Node, OpenMode, StoreError, StoredFile};
 use object_store::UpdateVersion;
 
 use crate::bucket::{Bucket, Fetched};
@@ -12,7 +12,7 @@ use crate::content::{self, ContentError};
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
 use crate::id::Id;
-use crate::index::Index;
+use crate::index::{Index, IndexError, MAX_INDEX_BYTES};
 use crate::large::off_the_thread_if_large;
 
 /// What the bucket held at one moment.
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) bucket: Bucket,
     pub(crate) deadline: Duration,
     mode: OpenMode,
+    /// The largest file that is read or written.
+    pub(crate) max_file_bytes: u64,
     /// Tells this store from all others that write to the bucket.
     pub(crate) writer: Id,
     /// The latest snapshot that is known. Others may have replaced the index since.
@@ -51,11 +53,17 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(bucket: Bucket, deadline: Duration, mode: OpenMode) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        bucket: Bucket,
+        deadline: Duration,
+        mode: OpenMode,
+        max_file_bytes: u64,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             bucket,
             deadline,
             mode,
+            max_file_bytes,
             writer: Id::random()?,
             latest: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
@@ -100,7 +108,8 @@ impl Shared {
     pub(crate) async fn fetch(&self, deadline: &Deadline) -> Result<Arc<Snapshot>, Failure> {
         let known = self.latest();
         let known_version = known.as_ref().and_then(|known| known.version.as_ref());
-        let fetched = self.bucket.get_unless(&self.bucket.keys.index(), known_version, deadline).await?;
+        let fetched =
+            self.bucket.get_unless(&self.bucket.keys.index(), MAX_INDEX_BYTES, known_version, deadline).await?;
         let snapshot = match (fetched, &known) {
             (Fetched::Unchanged, Some(known)) => return Ok(Arc::clone(known)),
             (Fetched::Found(bytes, version), _) => {
@@ -108,6 +117,7 @@ impl Shared {
                 let index = off_the_thread_if_large(size, move || Index::decode(&bytes)).await??;
                 Arc::new(Snapshot { index, version: Some(version), size })
             }
+            (Fetched::TooLarge, _) => return Err(IndexError::Oversized.into()),
             (Fetched::Missing | Fetched::Unchanged, _) => Arc::default(),
         };
         self.keep(Arc::clone(&snapshot), known.as_ref());
@@ -152,6 +162,9 @@ impl Shared {
                 let files = entries_beneath(&snapshot, path);
                 return Ok(if path.is_root() || !files.is_empty() { Found::Directory(files) } else { Found::Absent });
             };
+            if file.size > self.max_file_bytes {
+                return Err(StoreError::too_large_to_read(path, file.size, self.max_file_bytes).into());
+            }
             if let Some(bytes) = content::load(&self.bucket, file, &deadline).await? {
                 return Ok(Found::File(StoredFile::new(bytes, file.version())));
             }

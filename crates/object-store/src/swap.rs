@@ -70,12 +70,13 @@ impl Shared {
             let now = self.fetch(&Deadline::after(self.deadline)).await?;
             return Ok(now.index.plan(&batch).map(drop)?);
         }
+        self.refuse_read_only()?;
+        batch.check_file_sizes(self.max_file_bytes)?;
         self.commit(&Write { batch, collects: false }).await.map(drop)
     }
 
     /// Makes the write, and gives an index that has it.
     pub(crate) async fn commit(&self, write: &Write) -> Result<Arc<Snapshot>, Failure> {
-        self.refuse_read_only()?;
         let author = Author { writer: self.writer, write: Id::random()? };
         let attempts = Attempts {
             shared: self,

@@ -55,6 +55,9 @@ async fn an_index_that_contradicts_itself() {
         ("\"/memories/notes.md\"", "\"/elsewhere/notes.md\""),
         ("\"revision\":5,\"coll", "\"revision\":6,\"coll"),
         ("\"collections\":1", "\"collections\":1,\"unknown\":1"),
+        ("\"collections\":1", "\"collections\":18446744073709551615"),
+        ("\"revision\":5", "\"revision\":18446744073709551615"),
+        ("0000000000000000000000000000000b-0", "00000000000000000000000000000001-0"),
     ] {
         let bucket = TestBucket::new();
         let index: String = INDEX.split_whitespace().collect();

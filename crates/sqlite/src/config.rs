@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, FailureKind, OpenMode};
+use memory_tool_core::{BoxError, DEFAULT_MAX_FILE_BYTES, FailureKind, OpenMode};
 
 use crate::name::StoreName;
 use crate::store::SqliteStore;
@@ -19,11 +19,18 @@ pub struct SqliteStoreBuilder {
     pub(crate) store: StoreName,
     pub(crate) busy_timeout: Duration,
     pub(crate) mode: OpenMode,
+    pub(crate) max_file_bytes: u64,
 }
 
 impl SqliteStoreBuilder {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, store: StoreName::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT, mode: OpenMode::default() }
+        Self {
+            path,
+            store: StoreName::default(),
+            busy_timeout: DEFAULT_BUSY_TIMEOUT,
+            mode: OpenMode::default(),
+            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+        }
     }
 
     /// Which of the memories in the file to open. Default: `default`.
@@ -48,6 +55,16 @@ impl SqliteStoreBuilder {
     /// [`Busy`](memory_tool_core::FailureKind::Busy).
     pub fn mode(mut self, mode: OpenMode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// The largest file in bytes that the store reads or writes. Default: [`DEFAULT_MAX_FILE_BYTES`], which is 64 MiB. It limits
+    /// the bytes in the database: an encrypted file is larger than its contents.
+    ///
+    /// A larger file is listed, and can be deleted and renamed. Reading it fails as
+    /// [`StoreError::Refused`](memory_tool_core::StoreError::Refused), and so does writing it.
+    pub fn max_file_bytes(mut self, max_file_bytes: u64) -> Self {
+        self.max_file_bytes = max_file_bytes;
         self
     }
 
@@ -99,6 +116,14 @@ pub enum OpenFailure {
     /// The database belongs to another program.
     #[error("the database is not a memory store")]
     NotAStore,
+    /// The schema has, or lacks, a table, index, trigger or view that this crate did not make so.
+    #[error(
+        "the schema of the database is not that of a memory store: {object} is missing, changed or does not belong to it"
+    )]
+    ForeignSchema {
+        /// The first such object.
+        object: String,
+    },
     /// The database was made, or brought up to date, by a newer version of this crate.
     #[error("the database has version {found} of the schema, and this program knows those up to {known}")]
     NewerSchema {

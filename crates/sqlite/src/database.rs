@@ -7,23 +7,36 @@ use std::time::{Duration, Instant};
 
 use memory_tool_core::{FailureKind, OpenMode};
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::config::OpenFailure;
 use crate::failure::{Failure, NotOpened};
-use crate::files::Files;
+use crate::files::{Files, Memory};
 use crate::idle::IdleConnections;
 use crate::name::StoreName;
 use crate::read_only::Sight;
-use crate::{private, schema};
+use crate::{neighbours, private, schema};
 
 /// How many tasks of this process read at a time.
 const READERS: usize = 4;
 
 /// How long to wait before trying again what SQLite itself does not wait for.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a statement may ask for, whether it is one of this crate or of the schema in the file. Contents are limited apart.
+const LIMITS: [(Limit, i32); 8] = [
+    (Limit::SQLITE_LIMIT_SQL_LENGTH, 10_000),
+    (Limit::SQLITE_LIMIT_COLUMN, 100),
+    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
+    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 3),
+    (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
+    (Limit::SQLITE_LIMIT_FUNCTION_ARG, 8),
+    (Limit::SQLITE_LIMIT_ATTACHED, 0),
+    (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 10),
+];
 
 /// One database file. All stores in it share its connections.
 #[derive(Debug)]
@@ -37,10 +50,10 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens the database that holds, or is to hold, the memory `store`. Blocks.
+    /// Opens the database that holds, or is to hold, the memory. Blocks.
     pub(crate) fn open(
         path: &Path,
-        store: &StoreName,
+        memory: &Memory,
         busy_timeout: Duration,
         mode: OpenMode,
     ) -> Result<Self, NotOpened> {
@@ -60,7 +73,7 @@ impl Database {
             writer: Arc::new(Semaphore::new(1)),
             idle: IdleConnections::new(),
         };
-        database.prepare(store, deadline)?;
+        database.prepare(memory, deadline)?;
         Ok(database)
     }
 
@@ -69,9 +82,9 @@ impl Database {
     }
 
     /// Of several processes that open a new file at once, SQLite turns some away without waiting.
-    fn prepare(&self, store: &StoreName, deadline: Deadline) -> Result<(), NotOpened> {
+    fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), NotOpened> {
         loop {
-            match self.prepare_once(store, deadline) {
+            match self.prepare_once(memory, deadline) {
                 Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
                     if !deadline.remaining().is_zero() =>
                 {
@@ -82,22 +95,25 @@ impl Database {
         }
     }
 
-    fn prepare_once(&self, store: &StoreName, deadline: Deadline) -> Result<(), NotOpened> {
+    fn prepare_once(&self, memory: &Memory, deadline: Deadline) -> Result<(), NotOpened> {
         if self.mode == OpenMode::ReadOnly {
-            return self.read_only(deadline, |connection| self.prepare_on(connection, store));
+            return self.read_only(deadline, |connection| self.prepare_on(connection, memory));
         }
         let mut connection = connect(&self.path, deadline)?;
-        self.prepare_on(&mut connection, store)?;
+        self.prepare_on(&mut connection, memory)?;
         self.idle.put(connection);
         Ok(())
     }
 
-    fn prepare_on(&self, connection: &mut Connection, store: &StoreName) -> Result<(), NotOpened> {
+    fn prepare_on(&self, connection: &mut Connection, memory: &Memory) -> Result<(), NotOpened> {
         schema::prepare(connection, self.mode)?;
-        if self.mode == OpenMode::Create || *store == StoreName::default() || (Files { connection, store }).exist()? {
+        if self.mode == OpenMode::Create
+            || memory.name == StoreName::default()
+            || (Files { connection, memory }).exist()?
+        {
             return Ok(());
         }
-        Err(OpenFailure::NoSuchMemory { name: store.clone() }.into())
+        Err(OpenFailure::NoSuchMemory { name: memory.name.clone() }.into())
     }
 
     /// Runs `work`, which reads, on a connection, off the async threads. If another program got in its way, it runs again.
@@ -176,19 +192,25 @@ impl Database {
     }
 }
 
-fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, deadline: Deadline) -> Result<Connection, NotOpened> {
+    neighbours::refuse_hostile(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    configured(Connection::open_with_flags(path, flags)?, deadline)
+    Ok(configured(Connection::open_with_flags(path, flags)?, deadline)?)
 }
 
 fn connect_read_only(sight: &Sight, deadline: Deadline) -> Result<Connection, NotOpened> {
     Ok(configured(sight.connect()?, deadline)?)
 }
 
+/// A connection that trusts nothing in the file, as <https://sqlite.org/security.html> advises.
 fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Connection> {
     connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait already
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?; // the view is for people with a shell
+    for (limit, most) in LIMITS {
+        connection.set_limit(limit, most)?;
+    }
     // Else SQLite prepares a cached statement again for each use, in case other parameters call for another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // A commit is on the disk before it is acknowledged, also on macOS `[X2]`; nothing goes into temporary files.
@@ -198,6 +220,7 @@ fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Co
          PRAGMA checkpoint_fullfsync = ON;
          PRAGMA foreign_keys = ON;
          PRAGMA cell_size_check = ON;
+         PRAGMA mmap_size = 0;
          PRAGMA temp_store = MEMORY;",
     )?;
     Ok(connection)
@@ -228,7 +251,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(
             &directory.path().join("memory.sqlite"),
-            &StoreName::default(),
+            &Memory { name: StoreName::default(), max_file_bytes: 9 },
             Duration::from_secs(5),
             OpenMode::Create,
         )

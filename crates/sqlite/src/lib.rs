@@ -7,6 +7,7 @@ mod failure;
 mod files;
 mod idle;
 mod name;
+mod neighbours;
 mod private;
 mod read_only;
 mod schema;

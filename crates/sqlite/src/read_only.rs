@@ -24,6 +24,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::config::OpenFailure;
 use crate::failure::NotOpened;
+use crate::neighbours::{JOURNAL, LOG, SHARED_MEMORY, beside, look, without_links};
 
 /// The file system of SQLite that takes no locks.
 const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
@@ -57,14 +58,14 @@ impl Sight {
     /// Looks at the files.
     pub(crate) fn of(database: &Path) -> Result<Self, NotOpened> {
         let path = without_links(database)?; // SQLite's other files lie beside the file, not beside a link to it
-        if stamp(&beside(&path, "-journal"))?.is_some_and(|journal| journal.size > 0) {
+        if stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
             let source = "a change was interrupted, and SQLite must write to undo it".into();
             return Err(OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into());
         }
         Ok(Self {
             database: stamp(&path)?,
-            log: stamp(&beside(&path, "-wal"))?,
-            has_shared_memory: stamp(&beside(&path, "-shm"))?.is_some(),
+            log: stamp(&beside(&path, LOG))?,
+            has_shared_memory: stamp(&beside(&path, SHARED_MEMORY))?.is_some(),
             path,
         })
     }
@@ -116,30 +117,10 @@ impl Sight {
     }
 }
 
-fn beside(database: &Path, suffix: &str) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
-}
-
 /// What the file is like, if there is one.
 fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
-    match fs::metadata(path) {
-        Ok(found) => Ok(Some(Stamp { size: found.len(), modified: found.modified().ok(), number: number(&found) })),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-#[cfg(unix)]
-fn without_links(path: &Path) -> io::Result<PathBuf> {
-    fs::canonicalize(path)
-}
-
-/// A path with its links resolved has a form on Windows that SQLite takes in no URL.
-#[cfg(not(unix))]
-fn without_links(path: &Path) -> io::Result<PathBuf> {
-    Ok(path.to_owned())
+    let found = look(path)?;
+    Ok(found.map(|found| Stamp { size: found.len(), modified: found.modified().ok(), number: number(&found) }))
 }
 
 #[cfg(unix)]
