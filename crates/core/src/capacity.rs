@@ -140,8 +140,9 @@ impl Usage {
     }
 
     fn add(&mut self, other: Self) {
-        self.files += other.files;
-        self.bytes += other.bytes;
+        // The sizes may be what others wrote, so their sum may be anything.
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.depth = self.depth.max(other.depth);
     }
 

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::TryStreamExt;
 use memory_tool_core::{BoxError, FailureKind};
 use object_store::path::Path;
 use object_store::{
-    Error as ObjectError, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    UpdateVersion,
+    Error as ObjectError, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, UpdateVersion,
 };
 
 use crate::deadline::{Backoff, Deadline};
@@ -29,6 +30,8 @@ pub(crate) enum Fetched {
     Missing,
     /// It is this.
     Found(Bytes, UpdateVersion),
+    /// It has more bytes than it may have, and these are not here.
+    TooLarge,
 }
 
 /// What became of one attempt to put an object under a condition.
@@ -42,26 +45,33 @@ pub(crate) enum Put {
 }
 
 impl Bucket {
-    /// The object, unless it is still at the version that is known.
+    /// The object, unless it is still at the version that is known. It may have `most` bytes.
     pub(crate) async fn get_unless(
         &self,
         key: &Path,
+        most: usize,
         known: Option<&UpdateVersion>,
         deadline: &Deadline,
     ) -> Result<Fetched, Failure> {
         let if_none_match = known.and_then(|version| version.e_tag.clone());
         retry(deadline, || async {
             let options = GetOptions { if_none_match: if_none_match.clone(), ..GetOptions::default() };
-            match self.get(key, options).await {
+            match self.objects.get_opts(key, options).await {
                 Err(ObjectError::NotModified { .. }) => Ok(Fetched::Unchanged),
                 Err(ObjectError::NotFound { .. }) => Ok(Fetched::Missing),
-                found => found.map(|(bytes, version)| Fetched::Found(bytes, version)),
+                found => {
+                    let found = found?;
+                    let version =
+                        UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+                    let bytes = bytes_up_to(most, found).await?;
+                    Ok(bytes.map_or(Fetched::TooLarge, |bytes| Fetched::Found(bytes, version)))
+                }
             }
         })
         .await
     }
 
-    /// A part of an object, or `None` where there is no such object.
+    /// A part of an object, or `None` where there is no such object. Of one that gives more than was asked for, it is empty.
     pub(crate) async fn get_range(
         &self,
         key: &Path,
@@ -69,19 +79,14 @@ impl Bucket {
         deadline: &Deadline,
     ) -> Result<Option<Bytes>, Failure> {
         retry(deadline, || async {
+            let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let range = Some(GetRange::Bounded(range.clone()));
-            match self.get(key, GetOptions { range, ..GetOptions::default() }).await {
+            match self.objects.get_opts(key, GetOptions { range, ..GetOptions::default() }).await {
                 Err(ObjectError::NotFound { .. }) => Ok(None),
-                found => found.map(|(bytes, _)| Some(bytes)),
+                found => Ok(Some(bytes_up_to(most, found?).await?.unwrap_or_default())),
             }
         })
         .await
-    }
-
-    async fn get(&self, key: &Path, options: GetOptions) -> object_store::Result<(Bytes, UpdateVersion)> {
-        let found = self.objects.get_opts(key, options).await?;
-        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
-        Ok((found.bytes().await?, version))
     }
 
     /// Puts an object that never changes. It may be put twice: the second time is the same.
@@ -109,6 +114,26 @@ impl Bucket {
             Err(elapsed) => Put::Undecided(elapsed.into()),
         }
     }
+}
+
+/// The bytes of an answer, or `None` if there are more than `most`, whatever it says of their number. No more are kept.
+async fn bytes_up_to(most: usize, found: GetResult) -> object_store::Result<Option<Bytes>> {
+    if found.range.end.saturating_sub(found.range.start) > most as u64 {
+        return Ok(None);
+    }
+    let mut parts = found.into_stream();
+    let first = parts.try_next().await?.unwrap_or_default();
+    let Some(second) = parts.try_next().await? else { return Ok((first.len() <= most).then_some(first)) };
+    let mut bytes = Vec::from(first);
+    let mut next = Some(second);
+    while let Some(part) = next {
+        bytes.extend_from_slice(&part);
+        if bytes.len() > most {
+            return Ok(None);
+        }
+        next = parts.try_next().await?;
+    }
+    Ok(Some(bytes.into()))
 }
 
 /// Makes a request that may be repeated until it gets a clear answer, or the deadline comes.

@@ -36,6 +36,7 @@ pub struct GcReport {
 
 impl Shared {
     pub(crate) async fn gc(&self, older_than: Duration) -> Result<GcReport, Failure> {
+        self.refuse_read_only()?;
         let listed = self.list_objects().await?;
         let old = listed.iter().filter(|object| age(object) >= older_than.max(self.least_age(object))).collect();
         let index_before = self.fetch(&Deadline::after(self.deadline)).await?;
@@ -47,7 +48,7 @@ impl Shared {
         }
         Ok(GcReport {
             removed_objects: unused.len() as u64,
-            removed_bytes: unused.iter().map(|object| object.size).sum(),
+            removed_bytes: unused.iter().fold(0, |sum, object| object.size.saturating_add(sum)),
             kept_objects: (listed.len() - unused.len()) as u64,
         })
     }

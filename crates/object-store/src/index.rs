@@ -1,6 +1,6 @@
 //! [`Index`]: the one object that says what a store holds. Each write replaces it as a whole.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Bound;
 
 use memory_tool_core::{Batch, Change, FileEntry, MemoryPath, Node, StoreError, StoredFile, Usage, Version};
@@ -18,6 +18,9 @@ pub(crate) const FORMAT_VERSION: u64 = 1;
 /// How many writers an index remembers, each with its last write. A writer that does not know whether its write was made can tell
 /// as long as fewer others wrote since, however often they did.
 pub(crate) const REMEMBERED_WRITERS: usize = 64;
+
+/// The most writes, and collections, that an index may have seen: a count always has room for more.
+const MAX_COUNT: u64 = 1 << 62;
 
 /// What a store holds at one moment.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -138,6 +141,13 @@ impl Index {
         let mut revisions = self.writers.iter().map(|writer| writer.revision);
         if revisions.next_back() != Some(self.revision) || self.revision == 0 {
             return Err(IndexError::Inconsistent("its last write is not the one that led to its revision"));
+        }
+        if self.revision.max(self.collections) > MAX_COUNT {
+            return Err(IndexError::Inconsistent("it counts more writes than there can have been"));
+        }
+        let mut versions = HashSet::with_capacity(self.files.len());
+        if !self.files.values().all(|file| versions.insert(&file.version)) {
+            return Err(IndexError::Inconsistent("two files have the same version"));
         }
         if self.files.contains_key(&MemoryPath::root()) {
             return Err(IndexError::Inconsistent("it has a file at the root"));
@@ -264,7 +274,7 @@ impl Index {
 
     fn remember(&mut self, Author { writer, write }: Author) {
         self.writers.retain(|known| known.writer != writer);
-        if self.writers.len() == REMEMBERED_WRITERS {
+        while self.writers.len() >= REMEMBERED_WRITERS {
             self.writers.pop_front();
         }
         self.writers.push_back(WriterRecord { writer, write, revision: self.revision });
@@ -300,6 +310,8 @@ pub(crate) enum IndexError {
     NewerVersion { found: u64, known: u64 },
     #[error("the index is damaged: {0}")]
     Inconsistent(&'static str),
+    #[error("the index has more than {MAX_INDEX_BYTES} bytes")]
+    Oversized,
     #[error("the index is gone from the bucket")]
     Gone,
     #[error("the index would have {size} bytes, and may have {MAX_INDEX_BYTES}")]

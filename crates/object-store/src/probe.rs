@@ -77,7 +77,7 @@ impl Probe<'_> {
 
     /// The version of the object, if it has that content.
     async fn version_of(&self, content: &'static str) -> Result<Option<UpdateVersion>, OpenFailure> {
-        match self.bucket.get_unless(self.key, None, self.deadline).await? {
+        match self.bucket.get_unless(self.key, content.len(), None, self.deadline).await? {
             Fetched::Found(found, version) if found == Bytes::from_static(content.as_bytes()) => Ok(Some(version)),
             _ => Ok(None),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{Expected, FileEntry, Found, MemoryPath, Node, StoredFile};
+use memory_tool_core::{Expected, FailureKind, FileEntry, Found, MemoryPath, Node, OpenMode, StoreError, StoredFile};
 use object_store::UpdateVersion;
 
 use crate::bucket::{Bucket, Fetched};
@@ -12,7 +12,7 @@ use crate::content::{self, ContentError};
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
 use crate::id::Id;
-use crate::index::Index;
+use crate::index::{Index, IndexError, MAX_INDEX_BYTES};
 use crate::large::off_the_thread_if_large;
 
 /// What the bucket held at one moment.
@@ -29,6 +29,9 @@ pub(crate) struct Snapshot {
 pub(crate) struct Shared {
     pub(crate) bucket: Bucket,
     pub(crate) deadline: Duration,
+    mode: OpenMode,
+    /// The largest file that is read or written.
+    pub(crate) max_file_bytes: u64,
     /// Tells this store from all others that write to the bucket.
     pub(crate) writer: Id,
     /// The latest snapshot that is known. Others may have replaced the index since.
@@ -50,15 +53,32 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(bucket: Bucket, deadline: Duration) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        bucket: Bucket,
+        deadline: Duration,
+        mode: OpenMode,
+        max_file_bytes: u64,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             bucket,
             deadline,
+            mode,
+            max_file_bytes,
             writer: Id::random()?,
             latest: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             backoff: Backoff::default(),
         })
+    }
+
+    /// Refuses a change of a store that was opened to be read.
+    pub(crate) fn refuse_read_only(&self) -> Result<(), Failure> {
+        match self.mode {
+            OpenMode::ReadOnly => {
+                Err(Failure::new(FailureKind::AccessDenied, "the store was opened in read-only mode"))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn latest(&self) -> Option<Arc<Snapshot>> {
@@ -88,7 +108,8 @@ impl Shared {
     pub(crate) async fn fetch(&self, deadline: &Deadline) -> Result<Arc<Snapshot>, Failure> {
         let known = self.latest();
         let known_version = known.as_ref().and_then(|known| known.version.as_ref());
-        let fetched = self.bucket.get_unless(&self.bucket.keys.index(), known_version, deadline).await?;
+        let fetched =
+            self.bucket.get_unless(&self.bucket.keys.index(), MAX_INDEX_BYTES, known_version, deadline).await?;
         let snapshot = match (fetched, &known) {
             (Fetched::Unchanged, Some(known)) => return Ok(Arc::clone(known)),
             (Fetched::Found(bytes, version), _) => {
@@ -96,6 +117,7 @@ impl Shared {
                 let index = off_the_thread_if_large(size, move || Index::decode(&bytes)).await??;
                 Arc::new(Snapshot { index, version: Some(version), size })
             }
+            (Fetched::TooLarge, _) => return Err(IndexError::Oversized.into()),
             (Fetched::Missing | Fetched::Unchanged, _) => Arc::default(),
         };
         self.keep(Arc::clone(&snapshot), known.as_ref());
@@ -140,6 +162,9 @@ impl Shared {
                 let files = entries_beneath(&snapshot, path);
                 return Ok(if path.is_root() || !files.is_empty() { Found::Directory(files) } else { Found::Absent });
             };
+            if file.size > self.max_file_bytes {
+                return Err(StoreError::too_large_to_read(path, file.size, self.max_file_bytes).into());
+            }
             if let Some(bytes) = content::load(&self.bucket, file, &deadline).await? {
                 return Ok(Found::File(StoredFile::new(bytes, file.version())));
             }

@@ -70,6 +70,8 @@ impl Shared {
             let now = self.fetch(&Deadline::after(self.deadline)).await?;
             return Ok(now.index.plan(&batch).map(drop)?);
         }
+        self.refuse_read_only()?;
+        batch.check_file_sizes(self.max_file_bytes)?;
         self.commit(&Write { batch, collects: false }).await.map(drop)
     }
 

@@ -1,11 +1,11 @@
-//! An index as large as may be.
+//! An index and files as large as may be, and objects that are larger.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Store, StoreError};
-use memory_tool_object_store::{BucketStore, MAX_INDEX_BYTES};
+use memory_tool_object_store::{BucketStore, MAX_INDEX_BYTES, OpenFailure};
 use object_store::ObjectStoreExt;
 use support::{PREFIX, TestBucket, path, read, write};
 
@@ -40,4 +40,51 @@ async fn a_write_that_the_index_has_no_room_for_is_refused_as_full() {
     let other = bucket.other().await;
     assert_eq!(read(&other, "/memories/a").await.unwrap(), "text");
     assert_eq!(other.list(&MemoryPath::root()).await.unwrap().len(), 2 * FILES + 1);
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_is_not_read() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    write(&store, "/memories/at-the-limit", &"x".repeat(20_000)).await.unwrap();
+    write(&store, "/memories/above", &"x".repeat(20_001)).await.unwrap();
+    let limited = BucketStore::builder(bucket.clone(), PREFIX.into()).max_file_bytes(20_000).open().await.unwrap();
+    assert_eq!(read(&limited, "/memories/at-the-limit").await.unwrap().len(), 20_000);
+    bucket.take_requests();
+    let refused = limited.read(&path("/memories/above")).await.unwrap_err();
+    let reason =
+        "The file has 20001 bytes, and only files of up to 20000 bytes can be read. It can be deleted or renamed";
+    assert!(matches!(&refused, StoreError::Refused { reason: given, .. } if given == reason), "{refused:?}");
+    assert!(bucket.take_requests().iter().all(|request| request.ends_with("index.json")));
+    let refused = write(&limited, "/memories/new", &"x".repeat(20_001)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert_eq!(bucket.take_requests(), Vec::<String>::new());
+    limited.apply(Batch::new().rename(path("/memories/above"), path("/memories/moved")).unwrap()).await.unwrap();
+    limited.apply(Batch::new().remove(path("/memories/moved")).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_that_is_too_large_is_not_read() {
+    let bucket = TestBucket::new();
+    let index = vec![b' '; MAX_INDEX_BYTES + 1];
+    bucket.objects.put(&format!("{PREFIX}/index.json").into(), index.into()).await.unwrap();
+    let failure = BucketStore::open(bucket, PREFIX.into()).await.unwrap_err().source;
+    let OpenFailure::Failed { kind: FailureKind::Damaged, source } = failure else { panic!("{failure:?}") };
+    assert!(source.to_string().contains("16777216"), "{source}");
+}
+
+/// A server may say that an answer is short, and send more.
+#[tokio::test]
+async fn an_answer_that_is_longer_than_it_says_is_not_kept() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    write(&store, "/memories/large", &"x".repeat(20_000)).await.unwrap();
+    bucket.send_without_end();
+    let failure = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err().source;
+    assert!(matches!(failure, OpenFailure::Failed { kind: FailureKind::Damaged, .. }), "{failure:?}");
+    assert!(bucket.sent() <= 2 * MAX_INDEX_BYTES as u64, "{}", bucket.sent());
+    let before = bucket.sent();
+    let failure = store.read(&path("/memories/large")).await.unwrap_err();
+    assert!(matches!(failure, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{failure:?}");
+    assert!(bucket.sent() - before <= 2 * MAX_INDEX_BYTES as u64, "{}", bucket.sent());
 }

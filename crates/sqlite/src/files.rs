@@ -25,11 +25,18 @@ macro_rules! at_or_beneath {
     };
 }
 
+/// The contents of a row, unless they are longer than `?3`: then SQLite reads their length alone.
+macro_rules! bytes {
+    () => {
+        "CASE WHEN length(bytes) <= ?3 THEN bytes END"
+    };
+}
+
 /// The file at the path `?2`, with these bytes.
 macro_rules! file {
-    ($bytes:literal) => {
+    ($bytes:expr) => {
         concat!(
-            "SELECT content_id, revision, ",
+            "SELECT content_id, revision, length(bytes), ",
             $bytes,
             " FROM file JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
         )
@@ -39,25 +46,38 @@ macro_rules! file {
 /// The files of one store, on a connection that this thread has to itself.
 pub(crate) struct Files<'a> {
     pub(crate) connection: &'a Connection,
-    pub(crate) store: &'a StoreName,
+    pub(crate) memory: &'a Memory,
+}
+
+/// A memory in a database, and what of it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) name: StoreName,
+    /// The largest file that is read or written.
+    pub(crate) max_file_bytes: u64,
 }
 
 impl Files<'_> {
     /// What is at the path.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        self.node(file!("bytes"), path)
+        let limit = i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX);
+        self.node(file!(bytes!()), path, (self.name(), path.as_str(), limit))
     }
 
     /// What is at the path, for a look at its version: a file comes without its bytes.
     pub(crate) fn read_version(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        self.node(file!("x''"), path)
+        self.node(file!("x''"), path, (self.name(), path.as_str()))
     }
 
-    fn node(&self, file: &str, path: &MemoryPath) -> Result<Node, Failure> {
+    fn name(&self) -> &str {
+        self.memory.name.as_str()
+    }
+
+    fn node(&self, file: &str, path: &MemoryPath, parameters: impl Params) -> Result<Node, Failure> {
         if path.is_root() {
             return Ok(Node::Directory);
         }
-        match self.first(file, path, stored_file)? {
+        match self.first(file, parameters, |row| self.stored_file(path, row))? {
             Some(file) => Ok(Node::File(file)),
             None => self.read_again(path),
         }
@@ -66,15 +86,18 @@ impl Files<'_> {
     /// What is at a path that held no file a moment ago. One statement, so that what it finds is of one moment.
     fn read_again(&self, path: &MemoryPath) -> Result<Node, Failure> {
         const FILE_OR_DIRECTORY: &str = concat!(
-            "SELECT content_id, revision, bytes FROM file LEFT JOIN content ON content.id = content_id ",
+            "SELECT content_id, revision, length(bytes), ",
+            bytes!(),
+            " FROM file LEFT JOIN content ON content.id = content_id ",
             "WHERE store = ?1 AND path = ?2 ",
-            "UNION ALL SELECT NULL, NULL, NULL WHERE EXISTS (SELECT 1 FROM file WHERE ",
+            "UNION ALL SELECT NULL, NULL, NULL, NULL WHERE EXISTS (SELECT 1 FROM file WHERE ",
             beneath!(),
             ")"
         );
-        let found = self.first(FILE_OR_DIRECTORY, path, |row| {
+        let limit = i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX);
+        let found = self.first(FILE_OR_DIRECTORY, (self.name(), path.as_str(), limit), |row| {
             let is_file = row.get::<_, Option<i64>>(0)?.is_some();
-            if is_file { stored_file(row).map(Node::File) } else { Ok(Node::Directory) }
+            if is_file { self.stored_file(path, row).map(Node::File) } else { Ok(Node::Directory) }
         });
         Ok(found?.unwrap_or(Node::Absent))
     }
@@ -83,11 +106,14 @@ impl Files<'_> {
     pub(crate) fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
         const LIST: &str = concat!("SELECT path, size FROM file WHERE ", beneath!());
         let mut statement = self.connection.prepare_cached(LIST)?;
-        let mut rows = statement.query((self.store.as_str(), directory.as_str()))?;
+        let mut rows = statement.query((self.name(), directory.as_str()))?;
         let mut entries = Vec::new();
         while let Some(row) = rows.next()? {
             if let Some(path) = row.get_ref(0)?.as_str().ok().and_then(canonical) {
-                entries.push(FileEntry::new(path, size(row.get(1)?)?));
+                entries.push(match size(row.get(1)?) {
+                    Ok(size) => FileEntry::new(path, size),
+                    Err(_) => FileEntry::damaged(path, 0),
+                });
             }
         }
         Ok(entries)
@@ -96,13 +122,14 @@ impl Files<'_> {
     /// How much is at or beneath the path. One statement, which reads no content.
     pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, Failure> {
         const USAGE: &str = concat!(
-            "SELECT count(*), coalesce(sum(size), 0), ",
+            // A sum of sizes that others wrote may be more than an integer holds, which is an error of `sum`.
+            "SELECT count(*), CAST(total(max(size, 0)) AS INTEGER), ",
             // The names of a path are what its slashes begin, but the first, which begins `/memories`.
             "coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 FROM file WHERE ",
             at_or_beneath!()
         );
         let mut statement = self.connection.prepare_cached(USAGE)?;
-        let mut rows = statement.query((self.store.as_str(), path.as_str()))?;
+        let mut rows = statement.query((self.name(), path.as_str()))?;
         match rows.next()? {
             Some(row) => Ok(Usage::new(size(row.get(0)?)?, size(row.get(1)?)?, size(row.get(2)?)?)),
             None => Ok(Usage::default()), // never: an aggregate is one row
@@ -134,10 +161,10 @@ impl Files<'_> {
         const CONTENT: &str = "UPDATE content SET revision = revision + 1, modified_at = ?4, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
         const FILE: &str = "UPDATE file SET size = ?3 WHERE store = ?1 AND path = ?2 AND size <> ?3";
-        if self.execute(CONTENT, (self.store.as_str(), path.as_str(), content, now()))? == 0 {
+        if self.execute(CONTENT, (self.name(), path.as_str(), content, now()))? == 0 {
             return Ok(false);
         }
-        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64))?;
+        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64))?;
         Ok(true)
     }
 
@@ -149,13 +176,13 @@ impl Files<'_> {
              ON CONFLICT (store, path) DO UPDATE SET size = excluded.size, content_id = excluded.content_id";
         let now = now();
         self.execute(CONTENT, (now, content))?;
-        self.execute(FILE, (self.store.as_str(), path.as_str(), content.len() as i64, now))?;
+        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, now))?;
         Ok(())
     }
 
     fn remove(&self, path: MemoryPath) -> Result<(), Failure> {
         const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_beneath!());
-        let removed = self.execute(REMOVE, (self.store.as_str(), path.as_str()))?;
+        let removed = self.execute(REMOVE, (self.name(), path.as_str()))?;
         if removed == 0 && !path.is_root() {
             return Err(StoreError::NotFound { path }.into());
         }
@@ -174,7 +201,7 @@ impl Files<'_> {
             return Err(StoreError::AlreadyExists { path: to }.into());
         }
         self.refuse_too_long(&from, &to)?;
-        self.execute(RENAME, (self.store.as_str(), from.as_str(), to.as_str()))?;
+        self.execute(RENAME, (self.name(), from.as_str(), to.as_str()))?;
         Ok(())
     }
 
@@ -193,10 +220,15 @@ impl Files<'_> {
             concat!("SELECT path FROM file WHERE length(CAST(path AS BLOB)) > ?3 AND ", at_or_beneath!());
         let longest = (MAX_PATH_BYTES + from.as_str().len()).saturating_sub(to.as_str().len());
         let mut statement = self.connection.prepare_cached(TOO_LONG)?;
-        let paths = statement.query_map((self.store.as_str(), from.as_str(), longest as i64), |row| row.get(0))?;
+        let paths = statement.query_map((self.name(), from.as_str(), longest as i64), |row| row.get(0))?;
         let paths = paths.collect::<Result<Vec<String>, _>>()?;
         let first = paths.iter().filter_map(|path| canonical(path)).min();
         first.map_or(Ok(()), |path| Ok(path.rebase(from, to).map(|_| ())?))
+    }
+
+    /// Whether the store holds a file.
+    pub(crate) fn exist(&self) -> rusqlite::Result<bool> {
+        self.connection.prepare_cached("SELECT 1 FROM file WHERE store = ?1")?.exists([self.name()])
     }
 
     fn is_file(&self, path: &MemoryPath) -> Result<bool, Failure> {
@@ -212,34 +244,37 @@ impl Files<'_> {
     }
 
     fn finds(&self, sql: &str, path: &MemoryPath) -> Result<bool, Failure> {
-        Ok(self.first(sql, path, |_| Ok(()))?.is_some())
+        Ok(self.first(sql, (self.name(), path.as_str()), |_| Ok(()))?.is_some())
     }
 
-    /// The first row that a statement about a path of this store gives.
+    /// The first row that a statement gives.
     fn first<T>(
         &self,
         sql: &str,
-        path: &MemoryPath,
+        parameters: impl Params,
         take: impl FnOnce(&Row<'_>) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query((self.store.as_str(), path.as_str()))?;
+        let mut rows = statement.query(parameters)?;
         rows.next()?.map(take).transpose()
+    }
+
+    /// The file of a row of its content's id, revision, length and bytes, which are missing if there are too many.
+    fn stored_file(&self, path: &MemoryPath, row: &Row<'_>) -> Result<StoredFile, Failure> {
+        let (Some(id), Some(revision), Some(length)): (Option<i64>, Option<i64>, Option<i64>) =
+            (row.get(0)?, row.get(1)?, row.get(2)?)
+        else {
+            return Err(Failure::new(FailureKind::Damaged, "the content of a file is missing"));
+        };
+        let Some(bytes) = row.get(3)? else {
+            return Err(StoreError::too_large_to_read(path, size(length)?, self.memory.max_file_bytes).into());
+        };
+        Ok(StoredFile::new(bytes, Version::new([id.to_be_bytes(), revision.to_be_bytes()].concat())))
     }
 
     fn execute(&self, sql: &str, parameters: impl Params) -> Result<usize, Failure> {
         Ok(self.connection.prepare_cached(sql)?.execute(parameters)?)
     }
-}
-
-/// The file of a row of its content's id, revision and bytes.
-fn stored_file(row: &Row<'_>) -> Result<StoredFile, Failure> {
-    let (Some(id), Some(revision), Some(bytes)): (Option<i64>, Option<i64>, _) =
-        (row.get(0)?, row.get(1)?, row.get(2)?)
-    else {
-        return Err(Failure::new(FailureKind::Damaged, "the content of a file is missing"));
-    };
-    Ok(StoredFile::new(bytes, Version::new([id.to_be_bytes(), revision.to_be_bytes()].concat())))
 }
 
 /// The path of a row, where that is one.

@@ -1,5 +1,8 @@
 //! The tables: whose database it is, and how a file of an older version is brought up to date.
 
+use std::fmt;
+
+use memory_tool_core::OpenMode;
 use rusqlite::{Connection, MAIN_DB, TransactionBehavior};
 
 use crate::config::OpenFailure;
@@ -11,10 +14,17 @@ const APPLICATION_ID: u32 = 0x636d_656d;
 /// Script `n` takes a database from version `n` of the schema to the next. What was released is never edited again.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
 
-/// Brings the database up to date. One that is not ours is left as it is.
-pub(crate) fn prepare(connection: &mut Connection) -> Result<(), NotOpened> {
-    let is_current = version(connection, MIGRATIONS)? == newest(MIGRATIONS);
-    if is_current && connection.is_readonly(MAIN_DB)? {
+/// Brings the database up to date, as far as the mode allows it. One that is not ours is left as it is.
+pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), NotOpened> {
+    let (found, known) = (version(connection, MIGRATIONS)?, newest(MIGRATIONS));
+    refuse_foreign(connection, found)?;
+    if found == 0 && mode != OpenMode::Create {
+        return Err(OpenFailure::NotFound.into());
+    }
+    if found < known && mode == OpenMode::ReadOnly {
+        return Err(OpenFailure::OlderSchema { found, known }.into());
+    }
+    if found == known && connection.is_readonly(MAIN_DB)? {
         return Ok(());
     }
     keep_write_ahead_log(connection)?;
@@ -34,17 +44,67 @@ fn newest(migrations: &[&str]) -> u32 {
 
 /// The version of the schema; 0 where the database is empty.
 fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpened> {
-    // One statement, so that all three are of one moment.
-    const STATE: &str = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) \
-         FROM pragma_application_id, pragma_user_version";
     let known = newest(migrations);
-    let mut state = connection.prepare_cached(STATE)?;
-    match state.query_one((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))? {
+    match state(connection)? {
         (APPLICATION_ID, found, _) if found <= known => Ok(found),
         (APPLICATION_ID, found, _) => Err(OpenFailure::NewerSchema { found, known }.into()),
         (0, 0, 0) => Ok(0),
         _ => Err(OpenFailure::NotAStore.into()),
     }
+}
+
+/// The application, the version, and the number of objects in the schema, all of one moment.
+fn state(connection: &Connection) -> rusqlite::Result<(u32, u32, u32)> {
+    let savepoint = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let number = |sql| connection.query_one(sql, (), |row| row.get(0));
+    // Not by the functions for pragmas: the schema of the file may have tables and views of their names.
+    let state = (
+        number("PRAGMA application_id")?,
+        number("PRAGMA user_version")?,
+        number("SELECT count(*) FROM sqlite_schema")?,
+    );
+    drop(savepoint);
+    Ok(state)
+}
+
+/// Refuses a database whose schema is not exactly what the migrations to its version make. A trigger, a view in place of a table or
+/// a generated column is a program of whoever made the file, and would run with each change.
+fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), NotOpened> {
+    let mut ours = Connection::open_in_memory()?;
+    migrate(&mut ours, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
+    let expected = objects(&ours, u32::MAX)?;
+    let found = objects(connection, expected.len() as u32 + 1)?;
+    match found
+        .iter()
+        .find(|object| !expected.contains(object))
+        .or(expected.iter().find(|object| !found.contains(object)))
+    {
+        Some(object) => Err(OpenFailure::ForeignSchema { object: format!("{object}") }.into()),
+        None if found.len() != expected.len() => {
+            Err(OpenFailure::ForeignSchema { object: "an object twice".to_owned() }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// An object of a schema: its type, its name, the table that it belongs to, and the statement that makes it.
+#[derive(Debug, Eq, PartialEq)]
+struct SchemaObject([Option<Vec<u8>>; 4]);
+
+impl fmt::Display for SchemaObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |field: &Option<Vec<u8>>| String::from_utf8_lossy(field.as_deref().unwrap_or_default()).into_owned();
+        write!(f, "{} {:?}", text(&self.0[0]).escape_debug(), text(&self.0[1]))
+    }
+}
+
+/// The first objects of the schema, as many as `most`.
+fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, NotOpened> {
+    const OBJECTS: &str = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_schema LIMIT ?1";
+    let mut statement = connection.prepare(OBJECTS)?;
+    let objects =
+        statement.query_map([most], |row| Ok(SchemaObject([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])))?;
+    Ok(objects.collect::<Result<_, _>>()?)
 }
 
 /// The log lets readers go on while somebody writes. The mode stays with the file.

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, BatchHook, Expected, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
+    Batch, BatchHook, Expected, FailureKind, FileEntry, HookedStore, MemoryPath, NoHook, Node, OpenMode, Store,
+    StoreError,
 };
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 use tokio::task::spawn_blocking;
 
 use crate::config::{OpenError, SqliteStoreBuilder};
-use crate::database::{Access, Database};
+use crate::database::Database;
 use crate::failure::{Failure, NotOpened};
-use crate::files::Files;
+use crate::files::{Files, Memory};
 use crate::name::StoreName;
 use crate::schema;
 use crate::verify::{self, Problem};
@@ -45,7 +46,7 @@ use crate::verify::{self, Problem};
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
     database: Arc<Database>,
-    name: StoreName,
+    memory: Memory,
 }
 
 impl SqliteStore {
@@ -63,22 +64,24 @@ impl SqliteStore {
     }
 
     pub(crate) async fn open_with(builder: SqliteStoreBuilder) -> Result<Self, OpenError> {
-        let SqliteStoreBuilder { path, store, busy_timeout } = builder;
-        let file = path.clone();
-        let opening = spawn_blocking(move || Database::open(&file, busy_timeout));
+        let SqliteStoreBuilder { path, store: name, busy_timeout, mode, max_file_bytes } = builder;
+        let memory = Memory { name, max_file_bytes };
+        let (file, asked) = (path.clone(), memory.clone());
+        let opening = spawn_blocking(move || Database::open(&file, &asked, busy_timeout, mode));
         let opened = opening.await.unwrap_or_else(|error| Err(std::io::Error::from(error).into()));
         let database = opened.map_err(|NotOpened(source)| OpenError { path, source })?;
-        Ok(Self { database: Arc::new(database), name: store })
+        Ok(Self { database: Arc::new(database), memory })
     }
 
     /// The memory of another name in the same file, on the same connections.
     pub fn store(&self, name: StoreName) -> Self {
-        Self { database: Arc::clone(&self.database), name }
+        let memory = Memory { name, ..self.memory };
+        Self { database: Arc::clone(&self.database), memory }
     }
 
     /// The name of this memory.
     pub fn name(&self) -> &StoreName {
-        &self.name
+        &self.memory.name
     }
 
     /// The names of the memories in the file that hold a file, sorted.
@@ -86,10 +89,11 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Failure`].
     pub async fn store_names(&self) -> Result<Vec<StoreName>, StoreError> {
-        self.run("listing the stores", Access::Read, |connection, _| {
+        self.read_with("listing the stores", |connection, _| {
             let mut statement = connection.prepare_cached("SELECT DISTINCT store FROM file ORDER BY store")?;
-            let names = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
-            Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+            let name = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().ok().and_then(|name| name.parse().ok()));
+            let names = statement.query_map((), name)?.collect::<Result<Vec<Option<StoreName>>, _>>()?;
+            Ok(names.into_iter().flatten().collect())
         })
         .await
     }
@@ -102,19 +106,18 @@ impl SqliteStore {
     /// [`StoreError::Failure`] where the check cannot be made. What it finds is no error, but in the list, which is empty where
     /// all is well.
     pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
-        self.run("verifying the database", Access::Read, |connection, _| verify::problems(connection)).await
+        self.read_with("verifying the database", |connection, _| verify::problems(connection)).await
     }
 
-    /// Runs `work` on a connection and the name of this store, off the async threads.
-    async fn run<T: Send + 'static>(
+    /// Runs `work`, which reads, on a connection and the name of this store, off the async threads.
+    async fn read_with<T: Send + 'static>(
         &self,
         operation: &'static str,
-        access: Access,
-        work: impl FnOnce(&mut Connection, &StoreName) -> Result<T, Failure> + Send + 'static,
+        mut work: impl FnMut(&mut Connection, &Memory) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let name = self.name.clone();
-        let running = Arc::clone(&self.database).run(access, move |connection| work(connection, &name));
-        running.await.map_err(|failure| failure.during(operation))
+        let memory = self.memory.clone();
+        let reading = Arc::clone(&self.database).read(move |connection| work(connection, &memory));
+        reading.await.map_err(|failure| failure.during(operation))
     }
 }
 
@@ -122,25 +125,25 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         let path = path.clone();
-        self.run("reading", Access::Read, move |connection, store| Files { connection, store }.read(&path)).await
+        self.read_with("reading", move |connection, memory| Files { connection, memory }.read(&path)).await
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
         let directory = directory.clone();
-        self.run("listing", Access::Read, move |connection, store| Files { connection, store }.list(&directory)).await
+        self.read_with("listing", move |connection, memory| Files { connection, memory }.list(&directory)).await
     }
 
     async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
         let (path, preconditions) = (path.clone(), preconditions.to_vec());
-        let read = move |connection: &mut Connection, store: &StoreName| {
-            let files = Files { connection, store };
+        let read = move |connection: &mut Connection, memory: &Memory| {
+            let files = Files { connection, memory };
             let node = files.read(&path)?;
             for (required, expected) in &preconditions {
                 expected.check(required, &files.read_version(required)?)?;
             }
             Ok(node)
         };
-        self.run("reading", Access::Read, read).await
+        self.read_with("reading", read).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -155,7 +158,15 @@ impl Store for SqliteStore {
 #[async_trait]
 impl HookedStore for SqliteStore {
     async fn apply_hooked(&self, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
-        self.run(APPLYING, Access::Write, |connection, store| apply(connection, store, batch, hook)).await
+        if self.database.mode() != OpenMode::ReadOnly {
+            let memory = self.memory.clone();
+            let applying = Arc::clone(&self.database).write(move |connection| apply(connection, &memory, batch, hook));
+            return applying.await.map_err(|failure| failure.during(APPLYING));
+        }
+        if batch.changes().is_empty() {
+            return self.read_with(APPLYING, move |connection, memory| check(connection, memory, &batch)).await;
+        }
+        Err(Failure::new(FailureKind::AccessDenied, "the store was opened in read-only mode").during(APPLYING))
     }
 }
 
@@ -164,26 +175,32 @@ const APPLYING: &str = "applying a batch";
 const CHECKING: &str = "checking what a batch requires";
 
 /// Applies the batch in one transaction.
-fn apply(
-    connection: &mut Connection,
-    store: &StoreName,
-    batch: Batch,
-    hook: Box<dyn BatchHook>,
-) -> Result<(), Failure> {
+fn apply(connection: &mut Connection, memory: &Memory, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), Failure> {
+    batch.check_file_sizes(memory.max_file_bytes)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     schema::refuse_newer(&transaction)?;
-    Ok(hook.around(|| commit(transaction, store, batch).map_err(|failure| failure.during(APPLYING)))?)
+    Ok(hook.around(|| commit(transaction, memory, batch).map_err(|failure| failure.during(APPLYING)))?)
+}
+
+/// Checks what a batch without changes requires.
+fn check(connection: &mut Connection, memory: &Memory, batch: &Batch) -> Result<(), Failure> {
+    let transaction = connection.transaction()?; // all is seen at one moment
+    check_preconditions(&Files { connection: &transaction, memory }, batch)
 }
 
 /// Makes the changes and commits the transaction, which is undone where this returns before its end.
-fn commit(transaction: Transaction<'_>, store: &StoreName, batch: Batch) -> Result<(), Failure> {
-    let files = Files { connection: &transaction, store };
-    batch.check_preconditions(
-        |path| files.read_version(path).map_err(|failure| failure.during(CHECKING)),
-        |path| files.usage(path).map_err(|failure| failure.during(CHECKING)),
-    )?;
+fn commit(transaction: Transaction<'_>, memory: &Memory, batch: Batch) -> Result<(), Failure> {
+    let files = Files { connection: &transaction, memory };
+    check_preconditions(&files, &batch)?;
     for change in batch.into_changes() {
         files.change(change)?;
     }
     transaction.commit().map_err(Failure::of_commit)
+}
+
+fn check_preconditions(files: &Files<'_>, batch: &Batch) -> Result<(), Failure> {
+    Ok(batch.check_preconditions(
+        |path| files.read_version(path).map_err(|failure| failure.during(CHECKING)),
+        |path| files.usage(path).map_err(|failure| failure.during(CHECKING)),
+    )?)
 }

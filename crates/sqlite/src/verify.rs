@@ -1,7 +1,7 @@
 //! Whether a database holds what it should.
 
 use memory_tool_core::MemoryPath;
-use rusqlite::{Connection, ErrorCode, Transaction};
+use rusqlite::{Connection, ErrorCode, Row, Transaction};
 
 use crate::failure::Failure;
 use crate::name::StoreName;
@@ -96,8 +96,8 @@ fn check_files(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Re
     let mut statement = transaction.prepare(FILES)?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
-        let (store, path): (String, String) = (row.get(0)?, row.get(1)?);
-        if let Some(reason) = illegality(&store, &path) {
+        let (store, path) = (text(row, 0)?, text(row, 1)?);
+        if let Some(reason) = illegality(row)? {
             problems.push(Problem::IllegalName { store: store.clone(), path: path.clone(), reason });
         }
         match (row.get(2)?, row.get(3)?) {
@@ -111,7 +111,19 @@ fn check_files(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Re
     Ok(())
 }
 
-fn illegality(store: &str, path: &str) -> Option<String> {
+/// The text of a column, whatever stands in it.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+}
+
+fn illegality(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
+    Ok(match (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_str()) {
+        (Ok(store), Ok(path)) => illegality_of(store, path),
+        _ => Some("it is not UTF-8".to_owned()),
+    })
+}
+
+fn illegality_of(store: &str, path: &str) -> Option<String> {
     if let Err(error) = StoreName::parse(store) {
         return Some(error.to_string());
     }
@@ -128,7 +140,7 @@ fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>)
          ON lower.store = upper.store AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
     let mut statement = transaction.prepare(BENEATH_FILES)?;
     let found = statement.query_map((), |row| {
-        Ok(Problem::BeneathAFile { store: row.get(0)?, path: row.get(1)?, beneath: row.get(2)? })
+        Ok(Problem::BeneathAFile { store: text(row, 0)?, path: text(row, 1)?, beneath: text(row, 2)? })
     })?;
     for problem in found {
         problems.push(problem?);

@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store, StoreError};
 use memory_tool_object_store::BucketStore;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use serde_json::Value;
 
@@ -57,7 +59,7 @@ impl Answer {
 #[derive(Default)]
 pub(crate) struct TestBucket {
     pub(crate) objects: Arc<InMemory>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -69,6 +71,8 @@ struct State {
     late: Option<(Path, PutPayload, PutOptions)>,
     delay_next_put: bool,
     ignores_conditions: bool,
+    endless: bool,
+    sent: u64,
     /// How long a request takes on its way there, and its answer on its way back.
     distance: Duration,
 }
@@ -123,6 +127,16 @@ impl TestBucket {
 
     pub(crate) fn ignore_conditions(&self) {
         self.state.lock().unwrap().ignores_conditions = true;
+    }
+
+    /// From now on each object that is read has no end, whatever the answer says of its size.
+    pub(crate) fn send_without_end(&self) {
+        self.state.lock().unwrap().endless = true;
+    }
+
+    /// How many bytes of such objects were taken.
+    pub(crate) fn sent(&self) -> u64 {
+        self.state.lock().unwrap().sent
     }
 
     /// The requests since the last call.
@@ -203,7 +217,17 @@ impl ObjectStore for TestBucket {
             }
         }
         self.travel().await;
-        let found = self.objects.get_opts(key, options).await;
+        let mut found = self.objects.get_opts(key, options).await;
+        if let Ok(found) = &mut found
+            && self.state.lock().unwrap().endless
+        {
+            let state = Arc::clone(&self.state);
+            let parts = std::iter::repeat_with(move || {
+                state.lock().unwrap().sent += 1 << 20;
+                Ok(Bytes::from(vec![b' '; 1 << 20]))
+            });
+            found.payload = GetResultPayload::Stream(stream::iter(parts).boxed());
+        }
         self.travel().await;
         self.let_late_put_arrive().await;
         found

@@ -131,7 +131,8 @@ impl<S: Store> AuditedStore<S> {
     }
 
     async fn state_of_directory(&self, mut files: Vec<FileEntry>) -> AuditedState {
-        let (count, bytes) = (files.len() as u64, files.iter().map(|file| file.size).sum());
+        let bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
+        let count = files.len() as u64;
         files.sort_unstable_by(|left, right| left.path.cmp(&right.path));
         files.truncate(MAX_LISTED_FILES);
         let mut listed = Vec::with_capacity(files.len());

@@ -1,0 +1,103 @@
+//! The files that SQLite keeps beside a database, and what is refused of them before SQLite acts on them.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use memory_tool_core::FailureKind;
+
+use crate::config::OpenFailure;
+use crate::failure::NotOpened;
+
+/// What the names of the files end with.
+pub(crate) const JOURNAL: &str = "-journal";
+pub(crate) const LOG: &str = "-wal";
+pub(crate) const SHARED_MEMORY: &str = "-shm";
+
+/// What a journal ends with that names another file: SQLite removes that file, whatever it is, once it has undone the change.
+const NAMES_A_SUPER_JOURNAL: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// The file with this ending beside the database.
+pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+/// The path of the database itself where `path` is a link to it: the other files lie beside it.
+#[cfg(unix)]
+pub(crate) fn without_links(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path)
+}
+
+/// A path with its links resolved has a form on Windows that SQLite takes in no URL.
+#[cfg(not(unix))]
+pub(crate) fn without_links(path: &Path) -> io::Result<PathBuf> {
+    Ok(path.to_owned())
+}
+
+/// What the file is like, if there is one.
+pub(crate) fn look(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Refuses files by which opening the database would change or remove files that are not part of it.
+pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
+    let database = without_links(database)?;
+    for ending in ["", JOURNAL, LOG, SHARED_MEMORY] {
+        let path = beside(&database, ending);
+        if look(&path)?.is_some_and(|found| has_other_names(&found)) {
+            return Err(refused(
+                &path,
+                "has more than one name (hard link), and writing to it would change the file of that name",
+            ));
+        }
+    }
+    let journal = beside(&database, JOURNAL);
+    if names_a_super_journal(&journal)? {
+        return Err(refused(
+            &journal,
+            "is a journal that names another file, which SQLite would remove: no memory store writes such a journal",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, why: &str) -> NotOpened {
+    let source = format!("{} {why}", path.display()).into();
+    OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into()
+}
+
+fn names_a_super_journal(journal: &Path) -> io::Result<bool> {
+    if look(journal)?.is_none_or(|found| !found.is_file()) {
+        return Ok(false);
+    }
+    let mut file = match File::open(journal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false), // its change is complete by now
+        file => file?,
+    };
+    let mut end = [0; NAMES_A_SUPER_JOURNAL.len()];
+    if file.metadata()?.len() < end.len() as u64 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-(end.len() as i64)))?;
+    match file.read_exact(&mut end) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false), // it is being removed
+        read => read.map(|()| end == NAMES_A_SUPER_JOURNAL),
+    }
+}
+
+#[cfg(unix)]
+fn has_other_names(found: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    found.is_file() && found.nlink() > 1
+}
+
+#[cfg(not(unix))]
+fn has_other_names(_: &Metadata) -> bool {
+    false
+}
