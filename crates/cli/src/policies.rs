@@ -245,8 +245,9 @@ impl Policies {
         self.open_store(url, encryption, audit.as_ref(), access).await
     }
 
-    /// The store, opened and decrypted, with the policies over it. A text is screened first, so that the audit log has the digest of
-    /// what is kept; what is mounted has policies of its own, or none.
+    /// The store, opened and decrypted, with the policies over it, in the order of `docs/production.md`. Audit is over mounts, so that the
+    /// log has every change under the path that Claude gave, and under screening, so that it has the digest of what is kept. What is
+    /// mounted has policies of its own, or none.
     async fn open_store(
         &self,
         url: &StoreUrl,
