@@ -53,7 +53,8 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "PATH", requires = "expire_after")]
     pin: Vec<MemoryPath>,
 
-    /// Keep credentials and payment card numbers out: refuse a text with one, or put a mark in its place
+    /// Keep passwords, tokens, keys and payment card numbers out: refuse a text with one, or put a mark in its place. Published sample
+    /// values and placeholders pass, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
     screen: Option<Screening>,
 
