@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory_tool::policies::SweepTask; // from there, as its feature has to be reachable there
 use memory_tool_core::{
     Batch, Command, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Reply, Store, StoreError,
 };
@@ -15,7 +16,7 @@ use memory_tool_local::{LocalStore, LocalStoreBuilder, OpenError};
 use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_policies::{
     AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
-    ReadOnlyStore, ScopedStore, ScreenedStore, SensitiveData, StoreLog, SweepTask,
+    ReadOnlyStore, ScopedStore, ScreenedStore, SensitiveData, StoreLog,
 };
 use memory_tool_sqlite::{SqliteStore, SqliteStoreBuilder};
 use object_store::memory::InMemory;

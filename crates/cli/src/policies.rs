@@ -53,7 +53,8 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "PATH", requires = "expire_after")]
     pin: Vec<MemoryPath>,
 
-    /// Keep credentials and payment card numbers out: refuse a text with one, or put a mark in its place
+    /// Keep passwords, tokens, keys and payment card numbers out: refuse a text with one, or put a mark in its place. Published sample
+    /// values and placeholders pass, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
     screen: Option<Screening>,
 
@@ -245,8 +246,9 @@ impl Policies {
         self.open_store(url, encryption, audit.as_ref(), access).await
     }
 
-    /// The store, opened and decrypted, with the policies over it. A text is screened first, so that the audit log has the digest of
-    /// what is kept; what is mounted has policies of its own, or none.
+    /// The store, opened and decrypted, with the policies over it, in the order of `docs/production.md`. Audit is over mounts, so that the
+    /// log has every change under the path that Claude gave, and under screening, so that it has the digest of what is kept. What is
+    /// mounted has policies of its own, or none.
     async fn open_store(
         &self,
         url: &StoreUrl,

@@ -174,6 +174,37 @@ fn changes_are_recorded_with_who_made_them() {
     assert_done(&run(&store, &["view", "/memories/a"], &[]));
 }
 
+/// The order of the audit log among the policies: over mounts, scopes and limits, under screening.
+#[test]
+fn the_audit_log_has_each_change_under_the_path_that_was_given() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let (log, team) = (place.outside("audit.jsonl"), place.outside("team"));
+    let (audited, mount) =
+        (format!("--audit-log={}", log.display()), format!("--mount=/memories/team={}", team.display()));
+    let options =
+        [audited.as_str(), "--actor=alice", "--scope=alice", mount.as_str(), "--max-file-bytes=100", "--screen=redact"];
+    assert_done(&run(&store, &create("/memories/a", "DB_PASSWORD=vT9#mLq2xR"), &options));
+    assert_done(&run(&store, &create("/memories/team/b", "shared"), &options));
+    assert_refused(&run(&store, &create("/memories/c", &"x".repeat(101)), &options), "101 bytes");
+
+    let recorded = std::fs::read_to_string(&log).unwrap();
+    let records: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let intents = records.iter().filter(|record| record["event"] == "intent").map(|record| &record["changes"][0]);
+    let intents: Vec<_> = intents.map(|change| (change["path"].clone(), change["after"]["size"].clone())).collect();
+    let redacted = "DB_PASSWORD=[redacted: password]".len();
+    assert_eq!(
+        intents,
+        [
+            (json!("/memories/a"), json!(redacted)),
+            (json!("/memories/team/b"), json!(6)),
+            (json!("/memories/c"), json!(101)),
+        ],
+    );
+    let outcomes = records.iter().filter(|record| record["event"] == "outcome").map(|record| &record["outcome"]);
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["done", "done", "refused"]);
+}
+
 #[test]
 fn commands_and_operations_are_told_without_contents() {
     let place = Place::in_memory();

@@ -212,6 +212,28 @@ async fn a_redaction_shows() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_password_stays() {
+    let subject = Subject::redacting();
+    for (at, text, stored) in [
+        ("/memories/a", "DB_PASSWORD=vT9#mLq2xR\nDB_NAME=shop", "DB_PASSWORD=[redacted: password]\nDB_NAME=shop"),
+        ("/memories/b", "{\"password\": \"c0rrect-h0rse\"}", "{\"password\": \"[redacted: password]\"}"),
+        ("/memories/c", "curl -u ci:Xk29fPqz host", "curl -u ci:[redacted: password] host"),
+        ("/memories/d", "The password is sunflower42.", "The password is [redacted: password]."),
+    ] {
+        subject.create(at, text).await.unwrap();
+        assert_eq!(subject.text(at).await.unwrap(), stored);
+    }
+}
+
+#[tokio::test]
+async fn sample_values_and_placeholders_pass() {
+    let subject = Subject::new();
+    let text = "PASSWORD=changeme\npassword: <your password>\npassword: ${DB_PASSWORD}\n-u root:root\n-u 1000:1000\n\
+        postgres://user:password@host\nAKIAIOSFODNN7EXAMPLE\n4242 4242 4242 4242\n";
+    subject.create("/memories/a", text).await.unwrap();
+}
+
+#[tokio::test]
 async fn preconditions_are_kept() {
     let subject = Subject::redacting();
     subject.create("/memories/a", "first").await.unwrap();

@@ -20,8 +20,10 @@ const MAX_REMEMBERED: usize = 16;
 /// A store over a store that records each change before it is made and what came of it. How, [the page of the
 /// crate](crate#audit-log) says.
 ///
-/// It belongs right above the storage, or above the encryption where there is one: beneath policies that alter what is written, so that
-/// the digests are those of what is stored.
+/// Put it over every other store, mounts and limits included, and under a [`ScreenedStore`](crate::ScreenedStore) alone. It then records
+/// every change that a command makes, with the path that Claude gave. Screening is over it because a redaction alters the text, and the
+/// digest is that of what is stored. What an [`ExpiringStore`](crate::ExpiringStore) under it removes is not recorded: for that, put another
+/// `AuditedStore` under the `ExpiringStore`.
 ///
 /// # Behavior
 /// 1. A batch that changes something is recorded as an intent before it is handed on, and its outcome afterwards. A batch without

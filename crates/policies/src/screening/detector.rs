@@ -54,6 +54,22 @@ detectors! {
     OpenAiKey = "OpenAI key",
     /// A key or OAuth token of Anthropic.
     AnthropicKey = "Anthropic key",
+    /// An access token of npm, `npm_…`.
+    NpmToken = "npm token",
+    /// A token of the Python Package Index or its test index, `pypi-…`.
+    PyPiToken = "PyPI token",
+    /// A key of SendGrid, `SG.…`.
+    SendGridKey = "SendGrid key",
+    /// A key of Twilio, `SK…`, or the token of an account, where it is named so or follows the id of the account.
+    TwilioKey = "Twilio key",
+    /// A token of Hugging Face, `hf_…`.
+    HuggingFaceToken = "Hugging Face token",
+    /// A token of DigitalOcean: personal, OAuth, refresh.
+    DigitalOceanToken = "DigitalOcean token",
+    /// The token of a bot of Discord, or the address of a webhook, which is as good as one.
+    DiscordToken = "Discord token",
+    /// The token of a bot of Telegram.
+    TelegramToken = "Telegram token",
     /// A signed JSON web token.
     JsonWebToken = "JSON web token",
     /// A private key in PEM, OpenSSH or PGP armour, also without its end.
@@ -62,6 +78,9 @@ detectors! {
     UrlPassword = "password in a URL",
     /// The credentials in a header `Authorization`, `Bearer` or `Basic`.
     BearerToken = "bearer token",
+    /// A password where it is named so or is an option of a program: `DB_PASSWORD=…`, `"password": "…"`, `the password is …`,
+    /// `curl -u user:…`. It has six characters or more, among them a letter and a digit: without a digit it cannot be told from a word.
+    Password = "password",
     /// The number of a payment card of a major network, 14 to 19 digits with the check digit of Luhn, at a stretch or in the groups
     /// that are printed on the card. One in ten other numbers with such a beginning and length has that digit by chance.
     PaymentCard = "payment card number",
@@ -97,10 +116,19 @@ impl Detector {
         Self::StripeKey,
         Self::OpenAiKey,
         Self::AnthropicKey,
+        Self::NpmToken,
+        Self::PyPiToken,
+        Self::SendGridKey,
+        Self::TwilioKey,
+        Self::HuggingFaceToken,
+        Self::DigitalOceanToken,
+        Self::DiscordToken,
+        Self::TelegramToken,
         Self::JsonWebToken,
         Self::PrivateKey,
         Self::UrlPassword,
         Self::BearerToken,
+        Self::Password,
     ];
 
     /// Those of data about people and their accounts, of which [`PaymentCard`](Self::PaymentCard) alone is on by default.

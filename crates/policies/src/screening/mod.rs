@@ -2,6 +2,7 @@
 
 mod check_digits;
 mod detector;
+mod passwords;
 mod redaction;
 mod rules;
 mod screen;

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use crate::screening::check_digits;
 use crate::screening::detector::Detector;
+use crate::screening::passwords::{self, is_placeholder};
 
 /// One way to find the values of a detector. Several rules may serve one detector.
 pub(super) struct Rule {
     pub(super) detector: Detector,
-    /// Its first group is a candidate: of bounded length where `value` may turn it down, so that a text of nothing but candidates
-    /// costs no more than in proportion to its length.
+    /// Its first group is a candidate. Where `value` may turn it down it is of bounded length or has no blank, so that a text of nothing
+    /// but candidates costs no more than in proportion to its length.
     pub(super) pattern: &'static str,
     /// Where in a candidate the value is, if there is one.
     pub(super) value: fn(&str) -> Option<Range<usize>>,
@@ -54,6 +55,53 @@ macro_rules! armoured_key {
             $space,
             r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?)"
         )
+    };
+}
+
+/// The pattern of the word for a password. Its few spellings have few beginnings, which are quick to find.
+macro_rules! password_word {
+    () => {
+        concat!(
+            "(?:[Pp]ass(?:[Ww]or[dt]|wd|[Pp]hrase)|PASS(?:WOR[DT]|WD|PHRASE)|[Kk]ennwort|[Mm]ot de passe|[Cc]ontraseña|[Ss]enha",
+            r"|[Пп]ароль|密码|(?-u:\b)(?:[Pp]wd?|PWD?)|_(?:pwd?|PWD?)|(?-u:\B)Pwd?)"
+        )
+    };
+}
+
+/// The pattern of `pass`, which is a password in `DB_PASS=` and a verb in most sentences.
+macro_rules! password_short {
+    () => {
+        r"(?:(?-u:\b)[Pp]ass|_pass|_PASS|(?-u:\B)Pass)"
+    };
+}
+
+/// The pattern of a sign between the name of a password and the password: `=`, `": `, `:** `.
+macro_rules! password_sign {
+    () => {
+        r#"[\\"'`*_]{0,4}(?:>|[ \t]{0,3}(?:=>|:=|[:=：]))[ \t*_]{0,6}"#
+    };
+}
+
+/// The pattern of what comes before a password: `DB_PASSWORD=`, `"password": "`, `the password of the box is `.
+macro_rules! before_password {
+    () => {
+        concat!(
+            "(?:",
+            password_word!(),
+            r#"["'`*_]{0,4}(?: (?:for|of|on|für|von|vom|du|de|del|para|от)(?: [0-9A-Za-zÀ-žА-я.@/_-]+){1,5}?| \([ 0-9A-Za-zÀ-ž._-]+\))?(?:"#,
+            password_sign!(),
+            "| (?:is|was|to|ist|war|lautet|auf|est|es)(?: now| still| set to| jetzt)?:? {1,3})|",
+            password_short!(),
+            password_sign!(),
+            ")"
+        )
+    };
+}
+
+/// The pattern of an unquoted password and what ends it.
+macro_rules! unquoted_password {
+    () => {
+        r#"([^ \t\r\n"'`<>(){}\[\]|\\,;]{6,}?)(?:[.:)}\]*_]{0,3}(?:[ \t\r\n"'`<|\\]|$)|[,;])"#
     };
 }
 
@@ -119,6 +167,34 @@ pub(super) const RULES: &[Rule] = &[
         secret,
     ),
     rule(Detector::AnthropicKey, token!("sk-ant-[a-z]{2,10}[0-9]{2}-[0-9A-Za-z_-]{32,250}"), secret),
+    // https://github.blog/changelog/2021-09-23-npm-has-a-new-access-token-format/
+    rule(Detector::NpmToken, token!("npm_[0-9A-Za-z]{36}"), secret),
+    // A macaroon whose location is `pypi.org` or `test.pypi.org`: https://pypi.org/help/#apitoken
+    rule(Detector::PyPiToken, token!("pypi-AgE(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[0-9A-Za-z_-]{50,500}"), secret),
+    // https://www.twilio.com/docs/sendgrid/ui/account-and-settings/api-keys
+    rule(Detector::SendGridKey, token!(r"SG\.[0-9A-Za-z_-]{22}\.[0-9A-Za-z_-]{43}"), secret),
+    // https://www.twilio.com/docs/glossary/what-is-a-sid and /docs/iam/api-keys. The id of an account, `AC…`, is no secret, but what
+    // follows it may be its token.
+    rule(Detector::TwilioKey, token!("SK[0-9a-f]{32}"), secret),
+    rule(
+        Detector::TwilioKey,
+        r"(?:AC[0-9a-f]{32}|[Tt]wilio|TWILIO)[^0-9\r\n]{0,40}[^0-9A-Za-z]([0-9a-f]{32})(?:[^0-9A-Za-z]|$)",
+        secret,
+    ),
+    // https://huggingface.co/docs/hub/security-tokens
+    rule(Detector::HuggingFaceToken, token!("hf_[0-9A-Za-z]{34}"), secret),
+    // https://docs.digitalocean.com/reference/api/create-personal-access-token/
+    rule(Detector::DigitalOceanToken, token!("do[opr]_v1_[0-9a-f]{64}"), secret),
+    // The id of the user in base64, a time, a signature: https://discord.com/developers/docs/reference#authentication
+    rule(Detector::DiscordToken, token!(r"[MNO][0-9A-Za-z_-]{23,27}\.[0-9A-Za-z_-]{6}\.[0-9A-Za-z_-]{27,40}"), secret),
+    // https://discord.com/developers/docs/resources/webhook
+    rule(
+        Detector::DiscordToken,
+        r"(https://(?:[a-z]{1,10}\.)?discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{17,20}/[0-9A-Za-z_-]{60,80})",
+        secret,
+    ),
+    // The id of the bot and 35 characters: https://core.telegram.org/bots/api#authorizing-your-bot
+    rule(Detector::TelegramToken, r"(?:^|[^0-9])([0-9]{8,10}:AA[0-9A-Za-z_-]{33})(?:[^0-9A-Za-z_-]|$)", secret),
     rule(Detector::JsonWebToken, r"(?-u:\b)(eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{16,})", whole),
     // In a JSON string a line ends in `\n`, spelled out.
     rule(Detector::PrivateKey, armoured_key!(r"(?:[ \t\r\n]|\\[nrt])*"), whole),
@@ -128,7 +204,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?-u:\b)[A-Za-z][0-9A-Za-z+.-]{1,30}://",
             r#"([^ \t\r\n/:@?#"'<>`]{0,64}:[^ \t\r\n/@"'<>`]{3,128})@[0-9A-Za-z_\[]"#
         ),
-        url_password,
+        passwords::in_url,
     ),
     rule(Detector::BearerToken, r"(?-u:\b)(?i:bearer)[ \t]+([0-9A-Za-z._~+/-]{20,}=*)", |token| {
         if token.bytes().any(|byte| byte.is_ascii_digit()) { secret(token) } else { None }
@@ -137,6 +213,28 @@ pub(super) const RULES: &[Rule] = &[
         Detector::BearerToken,
         r#"(?i:authorization)["']?[ \t]*[:=][ \t]*["']?(?i:basic)[ \t]+([0-9A-Za-z+/]{8,}=*)"#,
         secret,
+    ),
+    rule(
+        Detector::Password,
+        concat!("(?:", before_password!(), "|", password_word!(), r#" {1,4})\\?["'`]([^ \t\r\n"'`\\]{6,})\\?["'`]"#),
+        passwords::quoted,
+    ),
+    rule(Detector::Password, concat!(before_password!(), unquoted_password!()), passwords::unquoted),
+    // Options of curl and its like: `-u user:password`.
+    rule(
+        Detector::Password,
+        r#"(?-u:\B)(?:-u|--user)[ =]?["']?([^\s:"'`/$]+:[^\s"'`/\\]{6,})(?:["'`\\\s]|$)"#,
+        passwords::after_user,
+    ),
+    // Of mysql and sshpass; `--password` and the like before a space; and `login … password …` in a `.netrc`.
+    rule(
+        Detector::Password,
+        concat!(
+            r"(?:(?-u:\b)(?:mysql|mariadb)[a-z-]{0,12}(?: [^\r\n|;&]{0,120}?)? -p|(?-u:\b)sshpass -p ?|--pass(?:word|wd|phrase|) ",
+            r#"|(?-u:\b)login [^ \t\r\n]{1,80}\s{1,4}password )["']?"#,
+            unquoted_password!()
+        ),
+        passwords::unquoted,
     ),
     rule(
         Detector::PaymentCard,
@@ -217,26 +315,6 @@ fn mixed_secret(token: &str) -> Option<Range<usize>> {
     let holds = |class: fn(&u8) -> bool| token.as_bytes().iter().any(class);
     let mixed = holds(u8::is_ascii_uppercase) && holds(u8::is_ascii_lowercase) && holds(u8::is_ascii_digit);
     if mixed { secret(token) } else { None }
-}
-
-fn is_placeholder(value: &str) -> bool {
-    const SIGNS: [&str; 6] = ["example", "xxxx", "your", "placeholder", "changeme", "****"];
-    let lowercase = value.to_ascii_lowercase();
-    SIGNS.iter().any(|sign| lowercase.contains(sign))
-}
-
-/// The password after the name of the user, unless it is one that stands for another or for none.
-fn url_password(user_and_password: &str) -> Option<Range<usize>> {
-    const STAND_INS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "changeme"];
-    let (user, password) = user_and_password.split_once(':')?;
-    let is_variable = password.starts_with(['$', '{', '%', '*', '[', '(']) && !is_percent_encoded(password);
-    let is_stand_in = password == user || STAND_INS.contains(&password.to_ascii_lowercase().as_str());
-    let value = user.len() + 1..user_and_password.len();
-    if is_variable || is_stand_in || is_placeholder(password) { None } else { Some(value) }
-}
-
-fn is_percent_encoded(text: &str) -> bool {
-    matches!(text.as_bytes(), [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
 /// The number of a card. What follows in another group may be its security code.
