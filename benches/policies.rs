@@ -27,7 +27,7 @@ const USUAL: [Text; 4] = [
 ];
 
 /// What is made to be slow: beginnings of values, and candidates that are turned down.
-const HOSTILE: [Text; 7] = [
+const HOSTILE: [Text; 9] = [
     ("card numbers that fail the check", "4929 7226 5379 7142 "),
     ("digits without an end", "4929722653797142"),
     ("beginnings of tokens", "eyJhbGciOi-eyJhbGciOi.eyJhbGciOi-"),
@@ -35,6 +35,8 @@ const HOSTILE: [Text; 7] = [
     ("beginnings of URLs", "a://a:aaa/"),
     ("beginnings of private keys", "-----BEGIN PRIVATE KEY-----"),
     ("beginnings of IBANs", "DE89 "),
+    ("passwords made of letters", "password: aaaaaaaaaaaaaaaaaaaa "),
+    ("a password without an end", "password=aaaaaa"),
 ];
 
 fn main() {

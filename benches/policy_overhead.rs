@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Engine, MemoryPath, MemoryTool};
+use memory_tool_core::{Engine, MemoryPath, MemoryTool, Store};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
     Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, Limits, ObservedStore, ObservedTool,
@@ -31,7 +31,9 @@ const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// A policy, and what its row of the table is about.
 struct Policy {
     name: &'static str,
-    over: fn(LocalStore) -> Box<dyn MemoryTool>,
+    /// What is under the policy, and under the row without it as well.
+    under: fn(LocalStore) -> Box<dyn Store>,
+    over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
     /// Where the store beneath keeps what the policy shows at `/memories`. The row without the policy has its files there, too.
     directory: fn() -> MemoryPath,
     measured: Measured,
@@ -51,24 +53,28 @@ enum Measured {
 const POLICIES: &[Policy] = &[
     Policy {
         name: "limits",
+        under: nothing,
         over: |store| Box::new(Engine::new(LimitedStore::new(store, Limits::default()))),
         directory: MemoryPath::root,
         measured: Measured::Changes,
     },
     Policy {
         name: "limits, after a change of another program",
+        under: nothing,
         over: |store| Box::new(Engine::new(LimitedStore::new(store, Limits::default()))),
         directory: MemoryPath::root,
         measured: Measured::EditsInTurn,
     },
     Policy {
         name: "expiry",
+        under: nothing,
         over: |store| Box::new(Engine::new(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         directory: MemoryPath::root,
         measured: Measured::Changes,
     },
     Policy {
-        name: "audit log",
+        name: "audit log, over limits",
+        under: |store| Box::new(LimitedStore::new(store, Limits::default())),
         over: |store| {
             let (log, actor) = (audit_log(), Actor::from_trusted_name("benchmark").unwrap());
             let store = AuditedStore::new(store, log.clone(), actor.clone());
@@ -79,23 +85,30 @@ const POLICIES: &[Policy] = &[
     },
     Policy {
         name: "read-only",
+        under: nothing,
         over: |store| Box::new(Engine::new(ReadOnlyStore::new(store))),
         directory: MemoryPath::root,
         measured: Measured::Views,
     },
     Policy {
         name: "scope",
+        under: nothing,
         over: |store| Box::new(Engine::new(ScopedStore::new(store, scope()))),
         directory: || scope().directory().clone(),
         measured: Measured::Changes,
     },
     Policy {
         name: "observation, nobody listening",
+        under: nothing,
         over: |store| Box::new(ObservedTool::new(Engine::new(ObservedStore::new(store, "benchmark")), "benchmark")),
         directory: MemoryPath::root,
         measured: Measured::Changes,
     },
 ];
+
+fn nothing(store: LocalStore) -> Box<dyn Store> {
+    Box::new(store)
+}
 
 fn scope() -> Scope {
     Scope::from_trusted_name("benchmark").unwrap()
@@ -222,8 +235,8 @@ const STORES: [&str; 2] = ["without", "with"];
 fn open(policy: &Policy, directory: &Path, runtime: &Arc<Runtime>) -> [Tool; 2] {
     let [without, with] = STORES.map(|base| runtime.block_on(LocalStore::open(directory.join(base))).unwrap());
     [
-        Tool::new(runtime, Box::new(Engine::new(without)), (policy.directory)()),
-        Tool::new(runtime, (policy.over)(with), MemoryPath::root()),
+        Tool::new(runtime, Box::new(Engine::new((policy.under)(without))), (policy.directory)()),
+        Tool::new(runtime, (policy.over)((policy.under)(with)), MemoryPath::root()),
     ]
 }
 

@@ -84,9 +84,9 @@ fn is_reference(text: &str) -> bool {
         .is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphabetic()))
 }
 
-/// A phrase with hyphens that says something about a password: `2fa-protected`, `32-byte`, `8-64`.
+/// A phrase with hyphens that says something about a password: `2fa-protected`, `32-byte`, `12-characters-long`.
 fn is_phrase(text: &str) -> bool {
-    const ENDS: [&str; 9] = ["ed", "only", "safe", "based", "long", "byte", "bytes", "char", "bit"];
+    const ENDS: [&str; 10] = ["ed", "only", "safe", "long", "byte", "bytes", "bit", "char", "chars", "characters"];
     let last = text.rsplit('-').next().filter(|last| last.len() < text.len());
     last.is_some_and(|last| last.bytes().all(|b| b.is_ascii_lowercase()) && ENDS.iter().any(|end| last.ends_with(end)))
 }

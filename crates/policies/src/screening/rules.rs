@@ -223,7 +223,7 @@ pub(super) const RULES: &[Rule] = &[
     // Options of curl and its like: `-u user:password`.
     rule(
         Detector::Password,
-        r#"(?-u:\B)(?:-u|--user)[ =]?["']?([^\s:"'`/$]+:[^\s"'`/\\]{6,})(?:["'`\\\s]|$)"#,
+        r#"(?-u:\B)(?:-u|--user)(?:[ =]["']?|["'])([^\s:"'`/$]+:[^\s"'`/\\]{6,})(?:["'`\\\s]|$)"#,
         passwords::after_user,
     ),
     // Of mysql and sshpass; `--password` and the like before a space; and `login … password …` in a `.netrc`.
