@@ -1,8 +1,7 @@
 //! Random sequences of commands and batches, run on each backend and on the in-memory reference: every reply must be the
 //! same to the byte, and so must all that is stored in the end.
 //!
-//! Paths and texts come from a tiny alphabet, so that collisions, prefixes and nesting are common. `PROPTEST_CASES` sets
-//! the number of sequences.
+//! Paths and texts come from a tiny alphabet, so that collisions, prefixes and nesting are common.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +19,7 @@ use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_object_store::BucketStore;
 use memory_tool_sqlite::SqliteStore;
-use memory_tool_test_fixtures::directory_in_ram;
+use memory_tool_test_fixtures::{directory_in_ram, property};
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -246,6 +245,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 proptest! {
+    #![proptest_config(property(256, 5_000))]
+
     #[test]
     fn the_local_store_answers_as_the_reference_does(
         steps in prop::collection::vec(step(), 1..20),

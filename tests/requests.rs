@@ -75,7 +75,7 @@ async fn a_request_that_hangs_is_sent_again() {
     let server = GcsServer::start().unwrap();
     let proxy = Proxy::start(server.url()).unwrap();
     let bucket = server.client(proxy.url(), RetryConfig { max_retries: 0, ..RetryConfig::default() }).unwrap();
-    let store = BucketStore::builder(bucket, "hanging".into()).deadline(Duration::from_secs(2)).open().await.unwrap();
+    let store = BucketStore::builder(bucket, "hanging".into()).deadline(Duration::from_secs(8)).open().await.unwrap();
     proxy.take_records();
     proxy.fault_at(Requests::of("GET"), 1, Fault::Hang);
     assert!(store.list(&MemoryPath::root()).await.unwrap().is_empty());

@@ -5,8 +5,7 @@
 //! they were told, and when, is checked against the in-memory reference. A reply that says that nothing was changed is
 //! taken at its word; one that says that the outcome is unknown may mean either.
 //!
-//! The faults and commands follow from a seed, which is printed; `MEMORY_TOOL_TEST_SEED` repeats them. The test runs itself as
-//! the processes, so it has no harness.
+//! The faults and commands follow from a seed, which is printed. The test runs itself as the processes, so it has no harness.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
@@ -23,32 +22,33 @@ mod report;
 mod workload;
 
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use ::object_store::path::Path;
 use broken_store::Mistake;
 use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_core::BoxError;
+use memory_tool_test_fixtures::{by_tier, printed_seed};
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 use object_store::session::serve_if_asked;
 use recording::{PROCESSES, Plan, Recording};
 use report::Report;
 
-/// How many stores the processes work on with each server, one after another. Each is a history for itself.
-const STORES: u64 = 8;
+/// How many stores the processes work on with each server, one after another, in each tier. Each is a history for itself.
+const STORES: u64 = 3;
+const STORES_OF_LONG_TIER: u64 = 8;
 /// The commands of each process on each store.
 const COMMANDS: usize = 150;
-const _: () = assert!(3 * STORES as usize * PROCESSES * COMMANDS >= 10_000);
+const _: () = assert!(3 * STORES_OF_LONG_TIER as usize * PROCESSES * COMMANDS >= 10_000);
 
-/// In how many stores a mistake must have been found.
-const STORES_UNTIL_FOUND: u64 = 10;
+/// In how many stores a mistake must have been found. It mostly is in the first.
+const STORES_UNTIL_FOUND: u64 = 100;
 
 fn main() -> Result<ExitCode, BoxError> {
     if serve_if_asked(Mistake::wrap)? {
         return Ok(ExitCode::SUCCESS);
     }
-    let seed = seed();
-    println!("MEMORY_TOOL_TEST_SEED={seed}");
+    let seed = printed_seed();
     let mut trials = vec![
         Trial::test("s3", move || work_on_many_stores(&S3Server::start()?, seed)),
         Trial::test("google_cloud_storage", move || work_on_many_stores(&GcsServer::start()?, seed)),
@@ -64,14 +64,9 @@ fn main() -> Result<ExitCode, BoxError> {
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
-fn seed() -> u64 {
-    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos().into();
-    std::env::var("MEMORY_TOOL_TEST_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap())
-}
-
 fn work_on_many_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
     let mut report = Report::default();
-    for number in 0..STORES {
+    for number in 0..by_tier(STORES, STORES_OF_LONG_TIER) {
         let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, mistake: None };
         let recording = Recording::make(server, &prefix(number), &plan);
         report.add(&recording);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use memory_tool_test_fixtures::is_long_tier;
 use memory_tool_test_servers::Record;
 
 use crate::faults;
@@ -65,6 +66,9 @@ impl Report {
         ];
         if let Some((what, count, least)) = least.into_iter().find(|(_, count, least)| count < least) {
             return Err(format!("only {count} {what}, not {least}"));
+        }
+        if !is_long_tier() {
+            return Ok(()); // the rarest faults may be missing among so few requests
         }
         match faults::chances().iter().find(|(fault, _)| !faults.contains_key(&format!("{fault:?}"))) {
             Some((fault, _)) => Err(format!("not one {fault:?}")),

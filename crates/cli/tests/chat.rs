@@ -635,7 +635,7 @@ fn ctrl_c_is_heeded_between_two_commands() {
         process,
     };
     chat.signal("-INT");
-    thread::sleep(Duration::from_millis(500)); // a thread of the program's own notes the signal meanwhile
+    thread::sleep(Duration::from_secs(2)); // a thread of the program's own notes the signal meanwhile
     chat.errors = Transcript::of(errors);
     chat.errors.wait_for("[chat] interrupted: the memory commands that are not begun are not run\n");
     chat.say("Second");

@@ -3,11 +3,12 @@
 //!
 //! The test starts itself again as the process that is killed.
 
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
 mod support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -145,6 +146,8 @@ async fn nothing_secret_is_ever_handed_down() {
 /// Where the process that is killed keeps its store, and of which kind it is.
 const DIRECTORY: &str = "MEMORY_TOOL_TEST_DIRECTORY";
 const KIND: &str = "MEMORY_TOOL_TEST_KIND";
+/// What it prints when it begins.
+const AT_WORK: &str = "at work";
 
 async fn beneath(kind: &str, directory: &Path) -> Arc<dyn Store> {
     match kind {
@@ -158,16 +161,22 @@ async fn beneath(kind: &str, directory: &Path) -> Arc<dyn Store> {
 async fn works_until_it_is_killed() {
     let (Ok(directory), Ok(kind)) = (std::env::var(DIRECTORY), std::env::var(KIND)) else { return };
     let store = EncryptedStore::open(beneath(&kind, directory.as_ref()).await, ring(1)).await.unwrap();
+    println!("\n{AT_WORK}");
     loop {
         work(&store).await;
     }
 }
 
-/// Starts the process, and kills it after a while.
+/// Starts the process, and kills it a while after it began.
 fn work_and_be_killed(kind: &str, directory: &Path, after: Duration) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "works_until_it_is_killed"]).env(DIRECTORY, directory).env(KIND, kind);
-    let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    command
+        .args(["--ignored", "--exact", "works_until_it_is_killed", "--nocapture"])
+        .env(DIRECTORY, directory)
+        .env(KIND, kind);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == AT_WORK), "it ended by itself");
     sleep(after);
     assert!(process.try_wait().unwrap().is_none(), "it ended by itself");
     process.kill().unwrap();
@@ -200,7 +209,7 @@ async fn nothing_secret_is_left_behind(kind: &str) {
     let directory = TempDir::new().unwrap();
     let mut leftovers = 0;
     for round in 0..12 {
-        work_and_be_killed(kind, directory.path(), Duration::from_millis(150 + 17 * round));
+        work_and_be_killed(kind, directory.path(), Duration::from_millis(17 * round));
         leftovers += everything_on(directory.path()).len();
         expect_nothing_secret_on(directory.path());
     }

@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store};
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::by_tier;
 
-const ROUNDS: u64 = 300;
+/// More rounds only follow where none of these showed anything.
+const MAX_ROUNDS: u64 = 10_000;
 const WRITER: &str = "MEMORY_TOOL_TEST_WRITER";
 
 fn main() {
@@ -31,15 +33,20 @@ fn path(text: &str) -> MemoryPath {
 /// Batch `n` writes `n` to two files and moves a directory: to `odd` or to `even`, as `n` is.
 async fn write_until_killed(base: &Path) {
     let store = LocalStore::open(base).await.unwrap();
-    let mut stdout = std::io::stdout();
-    for number in state(&store).await + 1.. {
+    let report = |number: u64| {
+        let mut stdout = std::io::stdout();
+        writeln!(stdout, "{number}").unwrap();
+        stdout.flush().unwrap();
+    };
+    let found = state(&store).await;
+    report(found);
+    for number in found + 1.. {
         let (from, to) = if !number.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
         let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes()).unwrap();
         let batch = batch.write(path("/memories/new/b"), number.to_string().into_bytes()).unwrap();
         let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}"))).unwrap();
         store.apply(batch).await.unwrap();
-        writeln!(stdout, "{number}").unwrap();
-        stdout.flush().unwrap();
+        report(number);
     }
 }
 
@@ -66,8 +73,12 @@ async fn kill_writers() {
     let start = start.write(path("/memories/new/b"), b"0".to_vec()).unwrap();
     store.apply(start.write(path("/memories/even/file"), b"moved".to_vec()).unwrap()).await.unwrap();
     let (mut interrupted, mut replayed) = (0, 0);
-    for round in 0..ROUNDS {
-        let acknowledged = run_writer_for(&base, Duration::from_micros(3_000 + round * 7_919 % 20_000));
+    let rounds = by_tier(100, 300);
+    let mut round = 0;
+    while round < rounds || replayed == 0 {
+        assert!(round < MAX_ROUNDS, "no kill hit a decided batch: the test shows nothing");
+        let (_, acknowledged) = run_writer_for(&base, Duration::from_micros(round * 7_919 % 20_000));
+        round += 1;
         interrupted += usize::from(std::fs::read_dir(base.join(".memory-tool/staging")).unwrap().next().is_some());
         replayed += usize::from(base.join(".memory-tool/journal").exists());
         let found = state(&LocalStore::open(&base).await.unwrap()).await;
@@ -75,18 +86,19 @@ async fn kill_writers() {
         let files: Vec<_> = store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect();
         assert_eq!(files.len(), 3, "{files:?}");
     }
-    println!("{ROUNDS} kills, {interrupted} of them in the middle of a batch, {replayed} with a journal to complete");
-    assert!(replayed > 0, "no kill hit a decided batch: the test shows nothing");
+    println!("{round} kills, {interrupted} of them in the middle of a batch, {replayed} with a journal to complete");
     println!("test result: ok. 1 passed; 0 failed");
 }
 
-/// Starts a writer, kills it after a while, and gives the number of the last batch that it reported as done.
-fn run_writer_for(base: &Path, duration: Duration) -> u64 {
+/// Starts a writer, and kills it a while after it began. Returns the number of the batch that it found, and of the last one that it
+/// reported as done.
+fn run_writer_for(base: &Path, duration: Duration) -> (u64, u64) {
     let mut writer = Command::new(std::env::current_exe().unwrap());
     let mut writer = writer.env(WRITER, base).stdout(Stdio::piped()).spawn().unwrap();
+    let mut reported = BufReader::new(writer.stdout.take().unwrap()).lines().map(|line| line.unwrap().parse().unwrap());
+    let found = reported.next().unwrap();
     std::thread::sleep(duration);
     writer.kill().unwrap();
     writer.wait().unwrap();
-    let reported = BufReader::new(writer.stdout.take().unwrap()).lines();
-    reported.map(|line| line.unwrap().parse().unwrap()).last().unwrap_or(0)
+    (found, reported.last().unwrap_or(found))
 }

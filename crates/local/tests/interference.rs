@@ -15,9 +15,12 @@ use std::time::{Duration, Instant};
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError};
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::by_tier;
 use support::{Memory, tree};
 
 const ROUNDS: usize = 20;
+/// More rounds only follow where none of these hit the moment.
+const MAX_ROUNDS: usize = 1_000;
 
 fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
@@ -47,8 +50,10 @@ fn while_it_writes<T: Send + 'static>(
 async fn c2_a_file_that_another_program_makes_meanwhile_is_not_overwritten() {
     let memory = Memory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
-    let mut refused = 0;
-    for _ in 0..ROUNDS {
+    let (mut rounds, mut refused) = (0, 0);
+    while rounds < ROUNDS || refused == 0 {
+        assert!(rounds < MAX_ROUNDS, "the other program was never first");
+        rounds += 1;
         let made = while_it_writes(&memory, {
             let target = target.clone();
             move || File::create_new(target).and_then(|mut file| file.write_all(b"theirs")).is_ok()
@@ -61,15 +66,16 @@ async fn c2_a_file_that_another_program_makes_meanwhile_is_not_overwritten() {
         }
         fs::remove_file(&target).unwrap();
     }
-    assert!(refused > 0, "the other program was never first");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x3_a_save_while_an_edit_is_flushed_is_not_overwritten() {
     let memory = Memory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
-    let (mut saves, mut kept) = (0, 0);
-    for _ in 0..ROUNDS {
+    let (mut rounds, mut saves, mut kept) = (0, 0, 0);
+    while rounds < ROUNDS || saves == 0 {
+        assert!(rounds < MAX_ROUNDS, "the store was never seen to write");
+        rounds += 1;
         fs::write(&target, "x".repeat(2_000_000)).unwrap();
         let saved = while_it_writes(&memory, {
             let (target, beside) = (target.clone(), memory.outside().join("saved"));
@@ -83,7 +89,7 @@ async fn x3_a_save_while_an_edit_is_flushed_is_not_overwritten() {
         kept += usize::from(fs::read_to_string(&target).unwrap().contains("theirs"));
     }
     // The instant between the last look and the rename remains, in which no program can be seen.
-    assert!(saves > 0 && kept > saves / 2, "{} of {saves} saves were lost", saves - kept);
+    assert!(kept > saves / 2, "{} of {saves} saves were lost", saves - kept);
 }
 
 #[tokio::test]
@@ -134,7 +140,7 @@ async fn a_file_that_comes_and_goes_is_there_or_not_and_breaks_nothing() {
             }
         }
     });
-    for _ in 0..2_000 {
+    for _ in 0..by_tier(500, 2_000) {
         for path in ["/memories", "/memories/x", "/memories/x/f"] {
             let view = memory.view(path).await;
             let missing = format!("The path {path} does not exist. Please provide a valid path.");

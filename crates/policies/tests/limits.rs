@@ -13,6 +13,7 @@ use memory_tool_core::{
     MemoryTool, Node, Store, StoreError,
 };
 use memory_tool_policies::{LimitedStore, Limits, MountedStore, Scope, ScopedStore};
+use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -123,7 +124,7 @@ async fn copy_of(store: &dyn Store) -> InMemoryStore {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(property(1_000, 50_000))]
 
     /// Each batch comes under a capacity, and without one to a copy: what that holds afterwards says what has to become of it.
     #[test]

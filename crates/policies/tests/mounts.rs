@@ -11,6 +11,7 @@ use memory_tool_core::{
     StoreError,
 };
 use memory_tool_policies::{MountError, MountedStore, ReadOnlyStore};
+use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use serde_json::json;
 use support::{Part, Step, block_on, contents, legal_parts, path, reason, remove, rename, run, steps, write};
@@ -111,6 +112,8 @@ async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(property(256, 10_000))]
+
     #[test]
     fn a_mounted_store_answers_as_one_store_does_where_nothing_crosses(
         steps in prop::collection::vec(steps(NAMES, ELSEWHERE), 1..30),

@@ -15,6 +15,7 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{ReadOnlyStore, Scope, ScopedStore};
 use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use serde_json::json;
 use support::{Step, block_on, contents, path, reason, remove, rename, run, steps, write};
@@ -64,6 +65,8 @@ fn sequence() -> impl Strategy<Value = Vec<(usize, Step)>> {
 }
 
 proptest! {
+    #![proptest_config(property(256, 10_000))]
+
     #[test]
     fn no_scope_changes_or_reveals_anything_of_another(steps in sequence()) {
         block_on(compare(InMemoryStore::new(), ["alice", "alice2"], &steps))?;
@@ -96,7 +99,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(property(32, 1_000))]
 
     #[test]
     fn nor_on_a_disk_or_in_a_database(steps in sequence()) {

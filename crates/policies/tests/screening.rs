@@ -8,7 +8,8 @@ use memory_tool_core::{
     Batch, Engine, Error, Expected, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
 };
 use memory_tool_policies::{Detector, ScreenedStore, SensitiveData};
-use proptest::prelude::{ProptestConfig, any, proptest};
+use memory_tool_test_fixtures::property;
+use proptest::prelude::{any, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 use serde_json::{Value, json};
 
@@ -285,7 +286,7 @@ async fn a_number_is_found_after_another() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(256, 10_000))]
 
     #[test]
     fn a_text_that_is_accepted_is_stored_byte_for_byte(content in any::<Vec<u8>>(), text in "(?s).{0,200}") {

@@ -15,6 +15,9 @@ use crate::subject::{Subject, check};
 
 /// How many commands are dropped, each a little later in its course than the one before.
 const ROUNDS: u32 = 60;
+/// How often one looks whether a store has settled, and how long one waits in between: long enough for a busy machine.
+const SETTLING_LOOKS: u32 = 400;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
@@ -54,11 +57,11 @@ pub(crate) async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> O
 pub(crate) async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(
     is_whole: impl Fn() -> F,
 ) -> Result<(), Stop> {
-    for _ in 0..40 {
+    for _ in 0..SETTLING_LOOKS {
         if is_whole().await? {
             return Ok(());
         }
-        sleep(Duration::from_millis(25)).await;
+        sleep(BETWEEN_LOOKS).await;
     }
     Err(Failure::new("what was dropped has happened by half, and stays so").into())
 }

@@ -409,7 +409,7 @@ async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
 }
 
 async fn pipes(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const PATIENCE: Duration = Duration::from_secs(30);
     let place = Arc::new(Place::of(&*subject).await?);
     place.client.must_create("/memories/d/a.txt", "a").await?;
     place.make_pipe("/memories/d/pipe.txt").await?;

@@ -43,7 +43,7 @@ pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let suite = |name, fault| {
         let suite = Suite::for_store(Fixture { name, fault: Some(fault) });
         // It waits for ever for somebody at the other end of a pipe.
-        if fault == Fault::OpensSpecialFiles { suite.case_timeout(Duration::from_secs(10)) } else { suite }
+        if fault == Fault::OpensSpecialFiles { suite.case_timeout(Duration::from_secs(20)) } else { suite }
     };
     FAULTS.iter().copied().map(|(name, fault)| (name, suite(name, fault))).collect()
 }

@@ -38,7 +38,7 @@ const FAULTS: [(&str, Answer); 4] = [
 const SAVES_AT_EXIT: &str = "saves-at-exit";
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(2));
+    let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(5));
     let mut suites: Vec<_> = FAULTS.into_iter().map(|(fault, _)| (fault, patient(fault))).collect();
     // It sees no file that others put there while it runs: that the fault is not about.
     suites.push((SAVES_AT_EXIT, Suite::for_command(command_line(SAVES_AT_EXIT))));

@@ -116,6 +116,13 @@ impl TestBucket {
         self.state.lock().unwrap().faults.push_back(fault);
     }
 
+    /// Waits until all faults have begun.
+    pub(crate) async fn wait_for_faults(&self) {
+        while !self.state.lock().unwrap().faults.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// The next put of the index gets no clear answer, and arrives after the request that follows.
     pub(crate) fn delay_next_put(&self) {
         self.state.lock().unwrap().delay_next_put = true;

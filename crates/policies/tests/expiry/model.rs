@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use memory_tool_core::{Batch, Command, Engine, InMemoryStore, MemoryPath, Node, Store};
 use memory_tool_policies::ExpiringStore;
+use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -254,7 +255,7 @@ fn a_file_that_is_made_again_after_the_clock_went_back_begins_to_count_then() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(property(2_000, 50_000))]
 
     #[test]
     fn what_was_used_is_there_and_what_was_not_is_gone(events in prop::collection::vec((0..2_usize, event()), 1..40)) {
