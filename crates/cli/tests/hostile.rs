@@ -1,5 +1,6 @@
 //! A local store that somebody else made, such as a clone of a repository: no command moves, reads, replaces or makes a file outside it.
 
+#![cfg(test)]
 #![cfg(unix)]
 
 mod support;

@@ -110,7 +110,8 @@ pub(crate) fn read_file(directory: &Dir, name: Name<'_>, limit: u64) -> io::Resu
     if size > limit {
         return Ok(Content::TooLarge { size });
     }
-    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    let mut content = Vec::new();
+    content.try_reserve_exact(usize::try_from(size).unwrap_or_default())?;
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?; // it may have grown
     let size = content.len() as u64;
     Ok(if size > limit { Content::TooLarge { size } } else { Content::Whole(content) })
