@@ -3,7 +3,7 @@
 //! Where the system does not let a process read the memory of its child, the tests are reported as ignored: they have no harness
 //! to be able to say so.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::ExitCode;
 

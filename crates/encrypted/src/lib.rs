@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+#[cfg(test)]
+mod acceptance;
 mod cipher;
 mod config;
 mod failure;

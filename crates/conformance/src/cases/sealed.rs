@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError};
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
@@ -268,7 +268,8 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
     let Node::File(newer) = store.read(&first).await? else {
         return Err(Failure::new(format!("{first} is gone")).into());
     };
-    for (place, content) in older {
+    let stored = older.len();
+    for (number, (place, content)) in older.into_iter().enumerate() {
         tamper(&*beneath, &place, content).await?;
         let found = store.read(&first).await;
         if let Ok(Node::File(found)) = &found {
@@ -278,7 +279,11 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
                 format!("{first} is another text of the same version")
             })?;
         }
-        expect_file(&*store, &second, second_content).await?;
+        // With the last one, everything is as it was: a store that has seen a newer state may refuse that as a whole.
+        let is_refused = number + 1 == stored && matches!(store.read(&second).await, Err(StoreError::Failure { .. }));
+        if !is_refused {
+            expect_file(&*store, &second, second_content).await?;
+        }
     }
     Ok(())
 }
