@@ -115,7 +115,7 @@ fn print(report: &Report, format: ReportFormat) -> Result<(), Failure> {
     let text = match format {
         // A failure shows what the program wrote, which must not be able to command the terminal.
         ReportFormat::Table => {
-            let is_meant = |character: char| character.is_control() && character != '\n';
+            let is_meant = |character: char| failure::commands_terminal(character) && character != '\n';
             failure::escape(&report.to_string(), is_meant).into_bytes()
         }
         ReportFormat::Json => to_json(report)?,

@@ -131,14 +131,15 @@ fn text_for(to_terminal: bool, text: String) -> String {
     if to_terminal { failure::without_commands(&text) } else { text }
 }
 
-/// The same for JSON, which means the same in either form. It escapes most control characters already.
+/// The same for JSON, which means the same in either form. It escapes most control characters already. Each of those left
+/// has four hexadecimal digits.
 fn json_for(to_terminal: bool, json: Vec<u8>) -> Vec<u8> {
     if !to_terminal {
         return json;
     }
     let mut escaped = String::with_capacity(json.len());
     for character in String::from_utf8_lossy(&json).chars() {
-        if character.is_control() {
+        if failure::commands_terminal(character) {
             escaped += &format!("\\u{:04x}", u32::from(character));
         } else {
             escaped.push(character);
@@ -156,11 +157,11 @@ fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    const TITLE: &str = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}";
+    const TITLE: &str = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}\u{202e}";
 
     #[test]
     fn a_terminal_is_not_commanded_by_a_text() {
-        assert_eq!(text_for(true, TITLE.to_owned()), "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}");
+        assert_eq!(text_for(true, TITLE.to_owned()), "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}");
         assert_eq!(text_for(false, TITLE.to_owned()), TITLE);
     }
 
@@ -169,7 +170,7 @@ mod tests {
         let json = to_json(&json!({"content": TITLE})).unwrap();
         assert_eq!(json_for(false, json.clone()), json);
         let escaped = String::from_utf8(json_for(true, json)).unwrap();
-        assert!(!escaped.contains(char::is_control), "{escaped}");
+        assert!(!escaped.contains(failure::commands_terminal), "{escaped}");
         assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap()["content"], TITLE);
     }
 }

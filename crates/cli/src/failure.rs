@@ -213,9 +213,19 @@ pub(crate) fn on_one_line(text: &str) -> String {
     escape(text, is_unprintable)
 }
 
-/// The text with its control characters escaped but line feeds and tabs: it must not be able to command a terminal.
+/// The text with what [`commands_terminal`] escaped, except line feeds and tabs.
 pub(crate) fn without_commands(text: &str) -> String {
-    escape(text, |character| character.is_control() && !matches!(character, '\n' | '\t'))
+    escape(text, |character| commands_terminal(character) && !matches!(character, '\n' | '\t'))
+}
+
+/// Whether a terminal obeys the character rather than showing it: a control character, or one with the Unicode property
+/// Bidi_Control, which reorders the text around it.
+pub(crate) fn commands_terminal(character: char) -> bool {
+    let is_bidi_control = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    character.is_control() || is_bidi_control
 }
 
 /// The text with these characters escaped.
@@ -250,6 +260,17 @@ mod tests {
             without_commands("a\tb\r\n\u{1b}]52;c;eA==\u{7}\u{9d}é\u{7f}"),
             "a\tb\\r\n\\u{1b}]52;c;eA==\\u{7}\\u{9d}é\\u{7f}"
         );
+    }
+
+    #[test]
+    fn a_terminal_shows_a_text_in_its_order() {
+        for control in
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}".chars()
+        {
+            assert_eq!(without_commands(&format!("a{control}b")), format!("a{}b", control.escape_default()));
+        }
+        let emoji = "👩\u{200d}🚀 ❤\u{fe0f} שלום";
+        assert_eq!(without_commands(emoji), emoji);
     }
 
     #[test]

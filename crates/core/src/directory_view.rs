@@ -89,7 +89,7 @@ fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<N
 /// How many characters a line of the whole listing has.
 fn line_length(view: &DirectoryView, line: usize) -> usize {
     let text = match line.checked_sub(2) {
-        None => view.own_line().to_string(),
+        None => view.own_line(),
         Some(index) => view.items[index].to_string(),
     };
     text.chars().count()

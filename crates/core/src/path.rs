@@ -21,7 +21,7 @@ pub const MAX_SEGMENT_BYTES: usize = 255;
 /// A path of the memory tool in its canonical form: `/memories`, or `/memories/` and one or more names.
 ///
 /// A value of this type is proof that the rules `[P1]`, `[P2]` and `[P3]` hold: it lies beneath `/memories`, has no `..`, `.`
-/// or empty segment, no backslash, no control or format character and no percent-encoded traversal, is in Unicode
+/// or empty segment, no backslash, no [unprintable](is_unprintable) character and no percent-encoded traversal, is in Unicode
 /// normalization form C, and keeps within [`MAX_PATH_BYTES`] and [`MAX_SEGMENT_BYTES`]. So a
 /// [segment](Self::segments) never leaves its directory and never hides a character. A backend must still cope with names
 /// that its own system refuses ([`FailureKind::UnsupportedName`](crate::FailureKind::UnsupportedName)) or takes for one
@@ -229,12 +229,12 @@ pub enum PathError {
         /// The name as it was given.
         name: String,
     },
-    /// The path holds a control, format or line-separating character (`[P2]`).
-    #[error("Path {path} contains the unprintable character {character}")]
+    /// The path holds a character that [`is_unprintable`] (`[P2]`).
+    #[error("Path {path} contains the unprintable character {character}. Leave it out")]
     UnprintableCharacter {
         /// The path as it was given, escaped.
         path: String,
-        /// The character, escaped.
+        /// The character, such as `U+202E`.
         character: String,
     },
     /// The path is not in Unicode normalization form C (`[P2]`).
@@ -320,7 +320,7 @@ fn check_segment(given: &str, segment: &str) -> Result<(), PathError> {
         return Err(PathError::DotSegment { path: path() });
     }
     if let Some(character) = segment.chars().find(|&character| is_unprintable(character)) {
-        let character = character.escape_default().to_string();
+        let character = format!("U+{:04X}", u32::from(character));
         return Err(PathError::UnprintableCharacter { path: path(), character });
     }
     if segment.len() > MAX_SEGMENT_BYTES {
@@ -377,6 +377,21 @@ mod tests {
         for harmless in ["100%", "100%.txt", "%41", "%2", "%zz", "%25", "a%20b"] {
             assert!(!has_encoded_traversal(harmless), "{harmless}");
         }
+    }
+
+    #[test]
+    fn a_hidden_character_is_named() {
+        for (name, escaped, character) in [
+            ("❤\u{fe0f}.md", "❤\\u{fe0f}.md", "U+FE0F"),
+            ("a\u{3164}", "a\\u{3164}", "U+3164"),
+            ("a\u{e0100}", "a\\u{e0100}", "U+E0100"),
+            ("a\n", "a\\n", "U+000A"),
+        ] {
+            let error = MemoryPath::parse(&format!("/memories/{name}")).unwrap_err().to_string();
+            let expected = "contains the unprintable character";
+            assert_eq!(error, format!("Path /memories/{escaped} {expected} {character}. Leave it out"));
+        }
+        assert!(MemoryPath::parse("/memories/❤.md").is_ok());
     }
 
     #[test]
