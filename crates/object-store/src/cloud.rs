@@ -10,6 +10,7 @@ use url::Url;
 use crate::config::BucketStoreBuilder;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 use crate::environment;
+use crate::machine::MachineCredentials;
 
 /// Why no bucket can be meant by a URL, or no client of it can be made.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +53,8 @@ pub enum UrlError {
 impl BucketStoreBuilder {
     /// Options of the store at `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`, by the features `s3`, `gcs`
     /// and `azure`. Credentials, region, endpoint and the like come from the environment variables of the cloud's own tools,
-    /// `AWS_*`, `GOOGLE_*` and `AZURE_*`, a connection string of Azure included. Profiles of AWS are not read.
+    /// `AWS_*`, `GOOGLE_*` and `AZURE_*`, a connection string of Azure included. Profiles of AWS are not read. If none of these
+    /// names credentials, [`open`](Self::open) asks the metadata service of the machine, for up to two seconds.
     ///
     /// # Errors
     /// [`UrlError`].
@@ -60,11 +62,15 @@ impl BucketStoreBuilder {
         let url = Url::parse(url).map_err(|error| UrlError::NotAUrl(error.into()))?;
         let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|_| UrlError::NotABucket)?;
         let prefix = Path::parse(path).map_err(UrlError::Prefix)?;
-        Ok(Self::new(client(scheme, &url)?, prefix))
+        let (client, machine_credentials) = client(scheme, &url)?;
+        Ok(Self::new(client, prefix).with_machine_credentials(machine_credentials))
     }
 }
 
-fn client(scheme: ObjectStoreScheme, url: &Url) -> Result<Arc<dyn ObjectStore>, UrlError> {
+/// A client of a bucket, and its credentials if they come from the machine.
+type Client = (Arc<dyn ObjectStore>, Option<MachineCredentials>);
+
+fn client(scheme: ObjectStoreScheme, url: &Url) -> Result<Client, UrlError> {
     match scheme {
         ObjectStoreScheme::AmazonS3 => s3(url),
         ObjectStoreScheme::GoogleCloudStorage => gcs(url),
@@ -75,28 +81,77 @@ fn client(scheme: ObjectStoreScheme, url: &Url) -> Result<Arc<dyn ObjectStore>, 
 
 /// Names the function that makes the client of a cloud, with and without its feature.
 macro_rules! client_of {
-    ($name:ident, $feature:literal, $builder:path, $settings:path) => {
+    ($name:ident, $feature:literal, $builder:path, $settings:path, $named_by:expr, $advice:literal) => {
         #[cfg(feature = $feature)]
-        fn $name(url: &Url) -> Result<Arc<dyn ObjectStore>, UrlError> {
+        fn $name(url: &Url) -> Result<Client, UrlError> {
             choose_cryptography();
             let mut builder = <$builder>::from_env();
             for (name, value) in $settings(&|name| std::env::var(name).ok())? {
                 builder = builder.with_config(name.parse().map_err(UrlError::Settings)?, value);
             }
+            let is_set = |name: &&str| {
+                name.parse().is_ok_and(|key| builder.get_config_value(&key).is_some_and(|value| value != "false"))
+            };
+            let named_by: &[&str] = &$named_by;
+            let are_named = named_by.iter().any(is_set) || environment::has_file_of($feature);
             let client = builder.with_url(url.as_str()).with_retry(no_retries()).build();
-            Ok(Arc::new(client.map_err(UrlError::Settings)?))
+            let client = Arc::new(client.map_err(UrlError::Settings)?);
+            let asked = Arc::clone(&client);
+            let ask = move || {
+                let credentials = Arc::clone(asked.credentials());
+                async move { credentials.get_credential().await.map(drop) }
+            };
+            Ok((client, (!are_named).then(|| MachineCredentials::new(ask, $advice))))
         }
 
         #[cfg(not(feature = $feature))]
-        fn $name(url: &Url) -> Result<Arc<dyn ObjectStore>, UrlError> {
+        fn $name(url: &Url) -> Result<Client, UrlError> {
             Err(UrlError::NoFeature { scheme: url.scheme().to_owned(), feature: $feature })
         }
     };
 }
 
-client_of!(s3, "s3", object_store::aws::AmazonS3Builder, environment::aws);
-client_of!(gcs, "gcs", object_store::gcp::GoogleCloudStorageBuilder, environment::google);
-client_of!(azure, "azure", object_store::azure::MicrosoftAzureBuilder, environment::azure);
+client_of!(
+    s3,
+    "s3",
+    object_store::aws::AmazonS3Builder,
+    environment::aws,
+    [
+        "access_key_id",
+        "web_identity_token_file",
+        "container_credentials_relative_uri",
+        "container_credentials_full_uri",
+        "skip_signature",
+    ],
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for example to what `aws configure export-credentials --format env` prints"
+);
+client_of!(
+    gcs,
+    "gcs",
+    object_store::gcp::GoogleCloudStorageBuilder,
+    environment::google,
+    ["service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature"],
+    "set GOOGLE_APPLICATION_CREDENTIALS to a file with a key, or run `gcloud auth application-default login`"
+);
+client_of!(
+    azure,
+    "azure",
+    object_store::azure::MicrosoftAzureBuilder,
+    environment::azure,
+    [
+        "access_key",
+        "sas_key",
+        "token",
+        "client_secret",
+        "federated_token_file",
+        "use_azure_cli",
+        "msi_endpoint",
+        "use_emulator",
+        "skip_signature",
+        "fabric_session_token",
+    ],
+    "set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY"
+);
 
 /// The store tries again by itself: it knows which requests may be repeated, and until when.
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]

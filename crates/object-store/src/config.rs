@@ -11,6 +11,7 @@ use object_store::path::Path;
 use crate::bucket::Bucket;
 use crate::deadline::Deadline;
 use crate::keys::Keys;
+use crate::machine::MachineCredentials;
 use crate::probe;
 use crate::shared::Shared;
 use crate::store::BucketStore;
@@ -27,6 +28,7 @@ pub struct BucketStoreBuilder {
     deadline: Duration,
     mode: OpenMode,
     max_file_bytes: u64,
+    machine_credentials: Option<MachineCredentials>,
 }
 
 impl BucketStoreBuilder {
@@ -37,7 +39,15 @@ impl BucketStoreBuilder {
             deadline: DEFAULT_DEADLINE,
             mode: OpenMode::default(),
             max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            machine_credentials: None,
         }
+    }
+
+    /// The same with credentials that come from the machine.
+    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+    pub(crate) fn with_machine_credentials(mut self, machine_credentials: Option<MachineCredentials>) -> Self {
+        self.machine_credentials = machine_credentials;
+        self
     }
 
     /// How long an operation may take with all its attempts before it fails: as [`Busy`](memory_tool_core::FailureKind::Busy)
@@ -96,7 +106,10 @@ impl BucketStoreBuilder {
 
     /// Opens a store whose index can be read, and whose bucket keeps conditions if the store may be changed.
     async fn open_shared(self) -> Result<Shared, OpenFailure> {
-        let Self { bucket, prefix, deadline, mode, max_file_bytes } = self;
+        let Self { bucket, prefix, deadline, mode, max_file_bytes, machine_credentials } = self;
+        if let Some(credentials) = machine_credentials {
+            credentials.check().await?;
+        }
         let bucket = Bucket { objects: bucket, keys: Keys::new(prefix) };
         let shared = Shared::new(bucket, deadline, mode, max_file_bytes)?;
         let deadline = Deadline::after(deadline);
@@ -145,6 +158,12 @@ pub enum OpenFailure {
     /// There is no index, and the mode does not allow to create a store.
     #[error("there is no memory store")]
     NotFound,
+    /// The environment names no credentials, and this machine has none of its own.
+    #[error("there are no credentials: {advice}. The metadata service of this machine gave none either")]
+    NoCredentials {
+        /// What to set.
+        advice: &'static str,
+    },
     /// It puts an object although the condition does not hold, so writers would overwrite each other's changes.
     #[error("the object store ignores conditions: {it}")]
     IgnoresConditions {

@@ -36,6 +36,15 @@ pub(crate) fn azure(variables: Variables<'_>) -> Result<Settings, UrlError> {
     Ok(settings)
 }
 
+/// Whether the clouds' own tools have left credentials in a file that the client of this feature reads.
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+pub(crate) fn has_file_of(feature: &str) -> bool {
+    let home = std::env::var_os(if cfg!(windows) { "APPDATA" } else { "HOME" });
+    let file = if cfg!(windows) { "gcloud" } else { ".config/gcloud" };
+    let file = std::path::Path::new(file).join("application_default_credentials.json");
+    feature == "gcs" && home.is_some_and(|home| std::path::Path::new(&home).join(file).exists())
+}
+
 /// The settings in a [connection string](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
 #[cfg(any(feature = "azure", test))]
 fn connection_string(text: &str) -> Result<Settings, UrlError> {

@@ -15,6 +15,7 @@ mod id;
 mod index;
 mod keys;
 mod large;
+mod machine;
 mod probe;
 mod shared;
 mod store;

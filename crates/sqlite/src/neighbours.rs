@@ -14,7 +14,8 @@ pub(crate) const JOURNAL: &str = "-journal";
 pub(crate) const LOG: &str = "-wal";
 pub(crate) const SHARED_MEMORY: &str = "-shm";
 
-/// What a journal ends with that names another file: SQLite removes that file, whatever it is, once it has undone the change.
+/// What a journal ends with that names another file. Once it has undone the change, SQLite removes that file: older versions whatever
+/// it is, newer ones if its name is like that of a journal.
 const NAMES_A_SUPER_JOURNAL: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// The file with this ending beside the database.
@@ -60,7 +61,7 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
     if names_a_super_journal(&journal)? {
         return Err(refused(
             &journal,
-            "is a journal that names another file, which SQLite would remove: no memory store writes such a journal",
+            "is a journal that names another file, which SQLite may remove: no memory store writes such a journal",
         ));
     }
     Ok(())

@@ -16,8 +16,11 @@ const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
 
 /// Brings the database up to date, as far as the mode allows it. One that is not ours is left as it is.
 pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), NotOpened> {
-    let (found, known) = (version(connection, MIGRATIONS)?, newest(MIGRATIONS));
-    refuse_foreign(connection, found)?;
+    let known = newest(MIGRATIONS);
+    let moment = connection.transaction()?; // another process may bring the database up to date in between
+    let found = version(&moment, MIGRATIONS)?;
+    refuse_foreign(&moment, found)?;
+    drop(moment);
     if found == 0 && mode != OpenMode::Create {
         return Err(OpenFailure::NotFound.into());
     }
@@ -55,7 +58,7 @@ fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpene
 
 /// The application, the version, and the number of objects in the schema, all of one moment.
 fn state(connection: &Connection) -> rusqlite::Result<(u32, u32, u32)> {
-    let savepoint = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let number = |sql| connection.query_one(sql, (), |row| row.get(0));
     // Not by the functions for pragmas: the schema of the file may have tables and views of their names.
     let state = (
@@ -63,7 +66,7 @@ fn state(connection: &Connection) -> rusqlite::Result<(u32, u32, u32)> {
         number("PRAGMA user_version")?,
         number("SELECT count(*) FROM sqlite_schema")?,
     );
-    drop(savepoint);
+    drop(moment);
     Ok(state)
 }
 
@@ -74,15 +77,11 @@ fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), NotOpened
     migrate(&mut ours, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
     let expected = objects(&ours, u32::MAX)?;
     let found = objects(connection, expected.len() as u32 + 1)?;
-    match found
-        .iter()
-        .find(|object| !expected.contains(object))
-        .or(expected.iter().find(|object| !found.contains(object)))
-    {
-        Some(object) => Err(OpenFailure::ForeignSchema { object: format!("{object}") }.into()),
-        None if found.len() != expected.len() => {
-            Err(OpenFailure::ForeignSchema { object: "an object twice".to_owned() }.into())
-        }
+    let added = found.iter().find(|object| !expected.contains(object));
+    let missing = expected.iter().find(|object| !found.contains(object));
+    let repeated = found.get(expected.len());
+    match added.or(missing).or(repeated) {
+        Some(object) => Err(OpenFailure::ForeignSchema { object: object.to_string() }.into()),
         None => Ok(()),
     }
 }
