@@ -125,7 +125,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::SymbolicLink`] and [`StoreError::NotARegularFile`] where another program put such a thing there or
-    /// above (`[P4]`); [`StoreError::Failure`].
+    /// above (`[P4]`); [`StoreError::Refused`] for a file that is larger than the store reads, see
+    /// [`DEFAULT_MAX_FILE_BYTES`](crate::DEFAULT_MAX_FILE_BYTES); [`StoreError::Failure`].
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError>;
 
     /// Lists every file strictly beneath `directory`, at any depth, with its size in bytes.
@@ -206,7 +207,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As above; [`StoreError::VersionMismatch`], [`StoreError::AlreadyExists`] and [`StoreError::OverCapacity`] for a precondition
     /// that does not hold;
-    /// [`StoreError::SymbolicLink`], [`StoreError::NotARegularFile`] (`[P4]`); [`StoreError::Failure`].
+    /// [`StoreError::SymbolicLink`], [`StoreError::NotARegularFile`] (`[P4]`); [`StoreError::Refused`] for a file that is larger than
+    /// the store reads; [`StoreError::Failure`].
     async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
 
     /// This store as one that calls hooks around its batches.

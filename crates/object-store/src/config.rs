@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, FailureKind};
+use memory_tool_core::{BoxError, FailureKind, OpenMode};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
@@ -25,11 +25,12 @@ pub struct BucketStoreBuilder {
     bucket: Arc<dyn ObjectStore>,
     prefix: Path,
     deadline: Duration,
+    mode: OpenMode,
 }
 
 impl BucketStoreBuilder {
     pub(crate) fn new(bucket: Arc<dyn ObjectStore>, prefix: Path) -> Self {
-        Self { bucket, prefix, deadline: DEFAULT_DEADLINE }
+        Self { bucket, prefix, deadline: DEFAULT_DEADLINE, mode: OpenMode::default() }
     }
 
     /// How long an operation may take with all its attempts before it fails: as [`Busy`](memory_tool_core::FailureKind::Busy)
@@ -38,6 +39,15 @@ impl BucketStoreBuilder {
     /// Default: [`DEFAULT_DEADLINE`].
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Whether the store may be created, and whether it may be changed. Default: [`OpenMode::Create`]. A store exists if its
+    /// index does, which the first write puts.
+    ///
+    /// In the mode [`OpenMode::ReadOnly`] no object is put or removed, not even to test the bucket.
+    pub fn mode(mut self, mode: OpenMode) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -54,14 +64,15 @@ impl BucketStoreBuilder {
     }
 
     /// Opens the store, after a test of the bucket: an object beneath the prefix is put under conditions that hold and under
-    /// some that do not, and then removed.
+    /// some that do not, and then removed. Except in the mode [`OpenMode::Create`] the store must exist, and nothing is put before
+    /// that is known.
     ///
     /// # Errors
     /// [`OpenError`] with the cause as its source.
     pub async fn open(self) -> Result<BucketStore, OpenError> {
-        let Self { bucket, prefix, deadline } = self;
+        let Self { bucket, prefix, deadline, mode } = self;
         let bucket = Bucket { objects: bucket, keys: Keys::new(prefix.clone()) };
-        match open(bucket, deadline).await {
+        match open(bucket, deadline, mode).await {
             Ok(shared) => Ok(BucketStore { shared: Arc::new(shared) }),
             Err(source) => Err(OpenError { prefix, source }),
         }
@@ -72,16 +83,21 @@ impl fmt::Debug for BucketStoreBuilder {
     /// Without the client, which may show its credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = f.debug_struct("BucketStoreBuilder");
-        options.field("prefix", &self.prefix).field("deadline", &self.deadline).finish_non_exhaustive()
+        options.field("prefix", &self.prefix).field("deadline", &self.deadline).field("mode", &self.mode);
+        options.finish_non_exhaustive()
     }
 }
 
-/// Opens a store whose bucket keeps conditions and whose index can be read.
-async fn open(bucket: Bucket, deadline: Duration) -> Result<Shared, OpenFailure> {
-    let shared = Shared::new(bucket, deadline)?;
+/// Opens a store whose index can be read, and whose bucket keeps conditions if the store may be changed.
+async fn open(bucket: Bucket, deadline: Duration, mode: OpenMode) -> Result<Shared, OpenFailure> {
+    let shared = Shared::new(bucket, deadline, mode)?;
     let deadline = Deadline::after(deadline);
-    probe::probe(&shared.bucket, &deadline).await?;
-    shared.fetch(&deadline).await?;
+    if shared.fetch(&deadline).await?.version.is_none() && mode != OpenMode::Create {
+        return Err(OpenFailure::NotFound);
+    }
+    if mode != OpenMode::ReadOnly {
+        probe::probe(&shared.bucket, &deadline).await?;
+    }
     Ok(shared)
 }
 
@@ -97,10 +113,20 @@ pub struct OpenError {
     pub source: OpenFailure,
 }
 
+impl OpenError {
+    /// Whether the store does not exist, and the mode did not allow to create it.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.source, OpenFailure::NotFound)
+    }
+}
+
 /// What is wrong with a bucket that cannot be used. No memory in it was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenFailure {
+    /// There is no index, and the mode does not allow to create a store.
+    #[error("there is no memory store")]
+    NotFound,
     /// It puts an object although the condition does not hold, so writers would overwrite each other's changes.
     #[error("the object store ignores conditions: {it}")]
     IgnoresConditions {

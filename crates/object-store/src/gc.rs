@@ -36,6 +36,7 @@ pub struct GcReport {
 
 impl Shared {
     pub(crate) async fn gc(&self, older_than: Duration) -> Result<GcReport, Failure> {
+        self.refuse_read_only()?;
         let listed = self.list_objects().await?;
         let old = listed.iter().filter(|object| age(object) >= older_than.max(self.least_age(object))).collect();
         let index_before = self.fetch(&Deadline::after(self.deadline)).await?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{Expected, FileEntry, Found, MemoryPath, Node, StoredFile};
+use memory_tool_core::{Expected, FailureKind, FileEntry, Found, MemoryPath, Node, OpenMode, StoredFile};
 use object_store::UpdateVersion;
 
 use crate::bucket::{Bucket, Fetched};
@@ -29,6 +29,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Shared {
     pub(crate) bucket: Bucket,
     pub(crate) deadline: Duration,
+    mode: OpenMode,
     /// Tells this store from all others that write to the bucket.
     pub(crate) writer: Id,
     /// The latest snapshot that is known. Others may have replaced the index since.
@@ -50,15 +51,26 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(bucket: Bucket, deadline: Duration) -> Result<Self, Failure> {
+    pub(crate) fn new(bucket: Bucket, deadline: Duration, mode: OpenMode) -> Result<Self, Failure> {
         Ok(Self {
             bucket,
             deadline,
+            mode,
             writer: Id::random()?,
             latest: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             backoff: Backoff::default(),
         })
+    }
+
+    /// Refuses a change of a store that was opened to be read.
+    pub(crate) fn refuse_read_only(&self) -> Result<(), Failure> {
+        match self.mode {
+            OpenMode::ReadOnly => {
+                Err(Failure::new(FailureKind::AccessDenied, "the store was opened in read-only mode"))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn latest(&self) -> Option<Arc<Snapshot>> {

@@ -75,6 +75,7 @@ impl Shared {
 
     /// Makes the write, and gives an index that has it.
     pub(crate) async fn commit(&self, write: &Write) -> Result<Arc<Snapshot>, Failure> {
+        self.refuse_read_only()?;
         let author = Author { writer: self.writer, write: Id::random()? };
         let attempts = Attempts {
             shared: self,

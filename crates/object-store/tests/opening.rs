@@ -5,10 +5,11 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::TryStreamExt;
-use memory_tool_core::{BoxError, FailureKind, Store, StoreError};
-use memory_tool_object_store::{BucketStore, OpenFailure};
+use memory_tool_core::{Batch, BoxError, FailureKind, OpenMode, Store, StoreError};
+use memory_tool_object_store::{BucketStore, OpenError, OpenFailure};
 use object_store::{ObjectStore, ObjectStoreExt};
 use support::{PREFIX, TestBucket, path, read, write};
 
@@ -127,4 +128,48 @@ async fn a_store_in_use_follows_an_index_that_is_put_back() {
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
     write(&store, "/memories/b", "text").await.unwrap();
     assert_eq!(read(&bucket.open().await, "/memories/b").await.unwrap(), "text");
+}
+
+async fn open_in(bucket: &Arc<TestBucket>, mode: OpenMode) -> Result<BucketStore, OpenError> {
+    BucketStore::builder(bucket.clone(), PREFIX.into()).mode(mode).open().await
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_exist_is_not_found_and_nothing_is_put() {
+    for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
+        let bucket = TestBucket::new();
+        put(&bucket, "contents/of-another-time", "text").await;
+        bucket.take_requests();
+        let error = open_in(&bucket, mode).await.unwrap_err();
+        assert!(error.is_not_found(), "{error:?}");
+        assert!(bucket.take_requests().iter().all(|request| request.starts_with("GET")));
+    }
+    let error = open_in(&TestBucket::new(), OpenMode::Create).await;
+    assert!(error.is_ok());
+}
+
+#[tokio::test]
+async fn a_store_that_exists_is_opened_and_can_be_changed() {
+    let (bucket, _) = with_index_of_version_1().await;
+    let store = open_in(&bucket, OpenMode::Existing).await.unwrap();
+    write(&store, "/memories/new", "new").await.unwrap();
+    bucket.ignore_conditions();
+    let refused = open_in(&bucket, OpenMode::Existing).await.unwrap_err();
+    assert!(!refused.is_not_found());
+    assert!(matches!(refused.source, OpenFailure::IgnoresConditions { .. }), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_read_only_store_puts_and_removes_nothing() {
+    let (bucket, _) = with_index_of_version_1().await;
+    bucket.ignore_conditions(); // it need not keep them
+    bucket.take_requests();
+    let store = open_in(&bucket, OpenMode::ReadOnly).await.unwrap();
+    assert_eq!(read(&store, "/memories/projects/a.md").await.unwrap(), "packed");
+    store.apply(Batch::new()).await.unwrap();
+    let denied = |error: StoreError| matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. });
+    assert!(denied(write(&store, "/memories/new", &"n".repeat(20_000)).await.unwrap_err()));
+    assert!(denied(store.apply(Batch::new().remove(path("/memories/notes.md")).unwrap()).await.unwrap_err()));
+    assert!(denied(store.gc(Duration::ZERO).await.unwrap_err()));
+    assert!(bucket.take_requests().iter().all(|request| request.starts_with("GET")));
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, FailureKind};
+use memory_tool_core::{BoxError, FailureKind, OpenMode};
 
 use crate::name::StoreName;
 use crate::store::SqliteStore;
@@ -18,11 +18,12 @@ pub struct SqliteStoreBuilder {
     pub(crate) path: PathBuf,
     pub(crate) store: StoreName,
     pub(crate) busy_timeout: Duration,
+    pub(crate) mode: OpenMode,
 }
 
 impl SqliteStoreBuilder {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, store: StoreName::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT }
+        Self { path, store: StoreName::default(), busy_timeout: DEFAULT_BUSY_TIMEOUT, mode: OpenMode::default() }
     }
 
     /// Which of the memories in the file to open. Default: `default`.
@@ -38,8 +39,20 @@ impl SqliteStoreBuilder {
         self
     }
 
-    /// Opens the store. Makes the file and the directories above it where they are missing, and brings a file of an older
-    /// version of this crate up to date.
+    /// Whether opening may create the file, and whether the store may change it. Default: [`OpenMode::Create`].
+    ///
+    /// Every database holds the memory `default`. A memory of another name exists while it holds a file.
+    ///
+    /// [`OpenMode::ReadOnly`] also works where nothing can be written, such as on a read-only disk. If no program has the
+    /// database open, it is read without locks; if a program changes it during such a read, the read fails as
+    /// [`Busy`](memory_tool_core::FailureKind::Busy).
+    pub fn mode(mut self, mode: OpenMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Opens the store. In the mode [`OpenMode::Create`] it creates the file and the directories above it if they are missing.
+    /// Except in the mode [`OpenMode::ReadOnly`] it brings a file of an older version of this crate up to date.
     ///
     /// # Errors
     /// [`OpenError`] with the cause as its source.
@@ -60,10 +73,26 @@ pub struct OpenError {
     pub source: OpenFailure,
 }
 
+impl OpenError {
+    /// Whether the database or the memory in it does not exist, and the mode did not allow to create it.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.source, OpenFailure::NotFound | OpenFailure::NoSuchMemory { .. })
+    }
+}
+
 /// What is wrong with a database that cannot be opened. It was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenFailure {
+    /// There is no file, or it is empty, and the mode does not allow to create a database.
+    #[error("there is no database")]
+    NotFound,
+    /// The database holds no file of that memory, and the mode does not allow to create it.
+    #[error("the database holds no memory `{name}`")]
+    NoSuchMemory {
+        /// The name of the memory.
+        name: StoreName,
+    },
     /// The file is something else.
     #[error("the file is not a SQLite database")]
     NotADatabase,
@@ -76,6 +105,16 @@ pub enum OpenFailure {
         /// The version of the file.
         found: u32,
         /// The newest version that this program knows.
+        known: u32,
+    },
+    /// The database was made by an older version of this crate, and the mode does not allow to bring it up to date.
+    #[error(
+        "the database has version {found} of the schema: open it once in a mode that can write, to bring it to version {known}"
+    )]
+    OlderSchema {
+        /// The version of the file.
+        found: u32,
+        /// The version that this program reads.
         known: u32,
     },
     /// SQLite cannot keep a write-ahead log there, as on a file system without shared memory.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::FailureKind;
+use memory_tool_core::{FailureKind, OpenMode};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
@@ -13,7 +13,10 @@ use tokio::task::spawn_blocking;
 
 use crate::config::OpenFailure;
 use crate::failure::{Failure, NotOpened};
+use crate::files::Files;
 use crate::idle::IdleConnections;
+use crate::name::StoreName;
+use crate::read_only::Sight;
 use crate::{private, schema};
 
 /// How many tasks of this process read at a time.
@@ -26,56 +29,112 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
+    mode: OpenMode,
     busy_timeout: Duration,
     readers: Arc<Semaphore>,
     writer: Arc<Semaphore>,
     idle: IdleConnections,
 }
 
-/// What a task is going to do. Readers and the writer do not wait for each other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Access {
-    Read,
-    Write,
-}
-
 impl Database {
-    /// Opens the database, and makes it where it is missing. Blocks.
-    pub(crate) fn open(path: &Path, busy_timeout: Duration) -> Result<Self, NotOpened> {
+    /// Opens the database that holds, or is to hold, the memory `store`. Blocks.
+    pub(crate) fn open(
+        path: &Path,
+        store: &StoreName,
+        busy_timeout: Duration,
+        mode: OpenMode,
+    ) -> Result<Self, NotOpened> {
         let deadline = Deadline::after(busy_timeout);
         // Absolute, since connections are opened later too, and to SQLite `:memory:` and `file:` are no files.
         let path = std::path::absolute(path)?;
-        private::create_missing(&path)?;
-        let mut connection = connect(&path, deadline)?;
-        prepare(&mut connection, deadline)?;
-        let idle = IdleConnections::new();
-        idle.put(connection);
-        Ok(Self {
+        if mode == OpenMode::Create {
+            private::create_missing(&path)?;
+        } else if !path.try_exists()? {
+            return Err(OpenFailure::NotFound.into());
+        }
+        let database = Self {
             path,
+            mode,
             busy_timeout,
             readers: Arc::new(Semaphore::new(READERS)),
             writer: Arc::new(Semaphore::new(1)),
-            idle,
-        })
+            idle: IdleConnections::new(),
+        };
+        database.prepare(store, deadline)?;
+        Ok(database)
     }
 
-    /// Runs `work` on a connection, off the async threads. Once started it runs to its end, also when this future is
-    /// dropped.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub(crate) fn mode(&self) -> OpenMode {
+        self.mode
+    }
+
+    /// Of several processes that open a new file at once, SQLite turns some away without waiting.
+    fn prepare(&self, store: &StoreName, deadline: Deadline) -> Result<(), NotOpened> {
+        loop {
+            match self.prepare_once(store, deadline) {
+                Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
+                    if !deadline.remaining().is_zero() =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                prepared => return prepared,
+            }
+        }
+    }
+
+    fn prepare_once(&self, store: &StoreName, deadline: Deadline) -> Result<(), NotOpened> {
+        if self.mode == OpenMode::ReadOnly {
+            return self.read_only(deadline, |connection| self.prepare_on(connection, store));
+        }
+        let mut connection = connect(&self.path, deadline)?;
+        self.prepare_on(&mut connection, store)?;
+        self.idle.put(connection);
+        Ok(())
+    }
+
+    fn prepare_on(&self, connection: &mut Connection, store: &StoreName) -> Result<(), NotOpened> {
+        schema::prepare(connection, self.mode)?;
+        if self.mode == OpenMode::Create || *store == StoreName::default() || (Files { connection, store }).exist()? {
+            return Ok(());
+        }
+        Err(OpenFailure::NoSuchMemory { name: store.clone() }.into())
+    }
+
+    /// Runs `work`, which reads, on a connection, off the async threads. If another program got in its way, it runs again.
+    pub(crate) async fn read<T: Send + 'static>(
         self: Arc<Self>,
-        access: Access,
+        work: impl FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let turns = Arc::clone(&self.readers);
+        self.run(turns, FailureKind::Other, |database, deadline| match database.mode {
+            OpenMode::ReadOnly => database.read_only(deadline, work),
+            _ => database.use_connection(deadline, work),
+        })
+        .await
+    }
+
+    /// Runs `work`, which may write, on a connection, off the async threads. Once started it runs to its end, also when this
+    /// future is dropped.
+    pub(crate) async fn write<T: Send + 'static>(
+        self: Arc<Self>,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
+        let turns = Arc::clone(&self.writer);
+        self.run(turns, FailureKind::OutcomeUnknown, |database, deadline| database.use_connection(deadline, work)).await
+    }
+
+    async fn run<T: Send + 'static>(
+        self: Arc<Self>,
+        turns: Arc<Semaphore>,
+        kind_if_lost: FailureKind,
+        work: impl FnOnce(&Self, Deadline) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.busy_timeout);
-        let (turns, kind_if_lost) = match access {
-            Access::Read => (&self.readers, FailureKind::Other),
-            Access::Write => (&self.writer, FailureKind::OutcomeUnknown),
-        };
         // The semaphore is never closed, so there is always a permit to wait for.
-        let turn = Arc::clone(turns).acquire_owned().await;
+        let turn = turns.acquire_owned().await;
         let working = spawn_blocking(move || {
             let _turn = turn;
-            self.use_connection(deadline, work)
+            work(&self, deadline)
         });
         working.await.unwrap_or_else(|error| Err(Failure::new(kind_if_lost, error)))
     }
@@ -93,11 +152,40 @@ impl Database {
         }
         result
     }
+
+    /// Runs `work` on a connection that writes nothing, and again if another program changed the database in between. The next
+    /// use looks again how the database can be read, so the connection is not kept.
+    fn read_only<T, E: From<NotOpened>>(
+        &self,
+        deadline: Deadline,
+        mut work: impl FnMut(&mut Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        loop {
+            let sight = Sight::of(&self.path)?;
+            let result =
+                connect_read_only(&sight, deadline).map_err(E::from).and_then(|mut connection| work(&mut connection));
+            if sight.allows(&result) || Sight::of(&self.path)? == sight {
+                return result;
+            }
+            if deadline.remaining().is_zero() {
+                let source = "other programs kept changing the database while it was read".into();
+                return Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, source }).into());
+            }
+            thread::sleep(PAUSE);
+        }
+    }
 }
 
 fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
-    let connection =
-        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    configured(Connection::open_with_flags(path, flags)?, deadline)
+}
+
+fn connect_read_only(sight: &Sight, deadline: Deadline) -> Result<Connection, NotOpened> {
+    Ok(configured(sight.connect()?, deadline)?)
+}
+
+fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Connection> {
     connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait already
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -113,19 +201,6 @@ fn connect(path: &Path, deadline: Deadline) -> rusqlite::Result<Connection> {
          PRAGMA temp_store = MEMORY;",
     )?;
     Ok(connection)
-}
-
-/// Of several processes that open a new file at once, SQLite turns some away without waiting.
-fn prepare(connection: &mut Connection, deadline: Deadline) -> Result<(), NotOpened> {
-    loop {
-        connection.busy_timeout(deadline.remaining())?;
-        match schema::prepare(connection) {
-            Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, .. })) if !deadline.remaining().is_zero() => {
-                thread::sleep(PAUSE);
-            }
-            prepared => return prepared,
-        }
-    }
 }
 
 /// When an operation gives up waiting; `None` where that is beyond all time.
@@ -151,19 +226,24 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_failed_is_not_used_again() {
         let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(&directory.path().join("memory.sqlite"), Duration::from_secs(5)).unwrap();
+        let database = Database::open(
+            &directory.path().join("memory.sqlite"),
+            &StoreName::default(),
+            Duration::from_secs(5),
+            OpenMode::Create,
+        )
+        .unwrap();
         let database = Arc::new(database);
-        let failing = Arc::clone(&database).run(Access::Write, |connection| {
+        let failing = Arc::clone(&database).write(|connection| {
             connection.execute_batch("BEGIN IMMEDIATE; no SQL")?;
             Ok(())
         });
         failing.await.unwrap_err();
-        let panicking = Arc::clone(&database).run(Access::Write, |_| -> Result<(), Failure> { panic!("as asked") });
+        let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("as asked") });
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
         assert!(database.idle.take().is_none());
-        let working =
-            database.run(Access::Write, |connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
+        let working = database.write(|connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
         working.await.unwrap();
     }
 }

@@ -199,6 +199,11 @@ impl Files<'_> {
         first.map_or(Ok(()), |path| Ok(path.rebase(from, to).map(|_| ())?))
     }
 
+    /// Whether the store holds a file.
+    pub(crate) fn exist(&self) -> rusqlite::Result<bool> {
+        self.connection.prepare_cached("SELECT 1 FROM file WHERE store = ?1")?.exists([self.store.as_str()])
+    }
+
     fn is_file(&self, path: &MemoryPath) -> Result<bool, Failure> {
         self.finds("SELECT 1 FROM file WHERE store = ?1 AND path = ?2", path)
     }

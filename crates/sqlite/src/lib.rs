@@ -8,6 +8,7 @@ mod files;
 mod idle;
 mod name;
 mod private;
+mod read_only;
 mod schema;
 mod store;
 mod verify;

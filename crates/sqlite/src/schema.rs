@@ -1,5 +1,6 @@
 //! The tables: whose database it is, and how a file of an older version is brought up to date.
 
+use memory_tool_core::OpenMode;
 use rusqlite::{Connection, MAIN_DB, TransactionBehavior};
 
 use crate::config::OpenFailure;
@@ -11,10 +12,16 @@ const APPLICATION_ID: u32 = 0x636d_656d;
 /// Script `n` takes a database from version `n` of the schema to the next. What was released is never edited again.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
 
-/// Brings the database up to date. One that is not ours is left as it is.
-pub(crate) fn prepare(connection: &mut Connection) -> Result<(), NotOpened> {
-    let is_current = version(connection, MIGRATIONS)? == newest(MIGRATIONS);
-    if is_current && connection.is_readonly(MAIN_DB)? {
+/// Brings the database up to date, as far as the mode allows it. One that is not ours is left as it is.
+pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), NotOpened> {
+    let (found, known) = (version(connection, MIGRATIONS)?, newest(MIGRATIONS));
+    if found == 0 && mode != OpenMode::Create {
+        return Err(OpenFailure::NotFound.into());
+    }
+    if found < known && mode == OpenMode::ReadOnly {
+        return Err(OpenFailure::OlderSchema { found, known }.into());
+    }
+    if found == known && connection.is_readonly(MAIN_DB)? {
         return Ok(());
     }
     keep_write_ahead_log(connection)?;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, BatchHook, Expected, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
+    Batch, BatchHook, Expected, FailureKind, FileEntry, HookedStore, MemoryPath, NoHook, Node, OpenMode, Store,
+    StoreError,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::task::spawn_blocking;
 
 use crate::config::{OpenError, SqliteStoreBuilder};
-use crate::database::{Access, Database};
+use crate::database::Database;
 use crate::failure::{Failure, NotOpened};
 use crate::files::Files;
 use crate::name::StoreName;
@@ -63,9 +64,9 @@ impl SqliteStore {
     }
 
     pub(crate) async fn open_with(builder: SqliteStoreBuilder) -> Result<Self, OpenError> {
-        let SqliteStoreBuilder { path, store, busy_timeout } = builder;
-        let file = path.clone();
-        let opening = spawn_blocking(move || Database::open(&file, busy_timeout));
+        let SqliteStoreBuilder { path, store, busy_timeout, mode } = builder;
+        let (file, name) = (path.clone(), store.clone());
+        let opening = spawn_blocking(move || Database::open(&file, &name, busy_timeout, mode));
         let opened = opening.await.unwrap_or_else(|error| Err(std::io::Error::from(error).into()));
         let database = opened.map_err(|NotOpened(source)| OpenError { path, source })?;
         Ok(Self { database: Arc::new(database), name: store })
@@ -86,7 +87,7 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Failure`].
     pub async fn store_names(&self) -> Result<Vec<StoreName>, StoreError> {
-        self.run("listing the stores", Access::Read, |connection, _| {
+        self.read_with("listing the stores", |connection, _| {
             let mut statement = connection.prepare_cached("SELECT DISTINCT store FROM file ORDER BY store")?;
             let names = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
             Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
@@ -102,19 +103,18 @@ impl SqliteStore {
     /// [`StoreError::Failure`] where the check cannot be made. What it finds is no error, but in the list, which is empty where
     /// all is well.
     pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
-        self.run("verifying the database", Access::Read, |connection, _| verify::problems(connection)).await
+        self.read_with("verifying the database", |connection, _| verify::problems(connection)).await
     }
 
-    /// Runs `work` on a connection and the name of this store, off the async threads.
-    async fn run<T: Send + 'static>(
+    /// Runs `work`, which reads, on a connection and the name of this store, off the async threads.
+    async fn read_with<T: Send + 'static>(
         &self,
         operation: &'static str,
-        access: Access,
-        work: impl FnOnce(&mut Connection, &StoreName) -> Result<T, Failure> + Send + 'static,
+        mut work: impl FnMut(&mut Connection, &StoreName) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let name = self.name.clone();
-        let running = Arc::clone(&self.database).run(access, move |connection| work(connection, &name));
-        running.await.map_err(|failure| failure.during(operation))
+        let reading = Arc::clone(&self.database).read(move |connection| work(connection, &name));
+        reading.await.map_err(|failure| failure.during(operation))
     }
 }
 
@@ -122,12 +122,12 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         let path = path.clone();
-        self.run("reading", Access::Read, move |connection, store| Files { connection, store }.read(&path)).await
+        self.read_with("reading", move |connection, store| Files { connection, store }.read(&path)).await
     }
 
     async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
         let directory = directory.clone();
-        self.run("listing", Access::Read, move |connection, store| Files { connection, store }.list(&directory)).await
+        self.read_with("listing", move |connection, store| Files { connection, store }.list(&directory)).await
     }
 
     async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
@@ -140,7 +140,7 @@ impl Store for SqliteStore {
             }
             Ok(node)
         };
-        self.run("reading", Access::Read, read).await
+        self.read_with("reading", read).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -155,7 +155,15 @@ impl Store for SqliteStore {
 #[async_trait]
 impl HookedStore for SqliteStore {
     async fn apply_hooked(&self, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
-        self.run(APPLYING, Access::Write, |connection, store| apply(connection, store, batch, hook)).await
+        if self.database.mode() != OpenMode::ReadOnly {
+            let name = self.name.clone();
+            let applying = Arc::clone(&self.database).write(move |connection| apply(connection, &name, batch, hook));
+            return applying.await.map_err(|failure| failure.during(APPLYING));
+        }
+        if batch.changes().is_empty() {
+            return self.read_with(APPLYING, move |connection, store| check(connection, store, &batch)).await;
+        }
+        Err(Failure::new(FailureKind::AccessDenied, "the store was opened in read-only mode").during(APPLYING))
     }
 }
 
@@ -175,15 +183,25 @@ fn apply(
     Ok(hook.around(|| commit(transaction, store, batch).map_err(|failure| failure.during(APPLYING)))?)
 }
 
+/// Checks what a batch without changes requires.
+fn check(connection: &mut Connection, store: &StoreName, batch: &Batch) -> Result<(), Failure> {
+    let transaction = connection.transaction()?; // all is seen at one moment
+    check_preconditions(&Files { connection: &transaction, store }, batch)
+}
+
 /// Makes the changes and commits the transaction, which is undone where this returns before its end.
 fn commit(transaction: Transaction<'_>, store: &StoreName, batch: Batch) -> Result<(), Failure> {
     let files = Files { connection: &transaction, store };
-    batch.check_preconditions(
-        |path| files.read_version(path).map_err(|failure| failure.during(CHECKING)),
-        |path| files.usage(path).map_err(|failure| failure.during(CHECKING)),
-    )?;
+    check_preconditions(&files, &batch)?;
     for change in batch.into_changes() {
         files.change(change)?;
     }
     transaction.commit().map_err(Failure::of_commit)
+}
+
+fn check_preconditions(files: &Files<'_>, batch: &Batch) -> Result<(), Failure> {
+    Ok(batch.check_preconditions(
+        |path| files.read_version(path).map_err(|failure| failure.during(CHECKING)),
+        |path| files.usage(path).map_err(|failure| failure.during(CHECKING)),
+    )?)
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool_core::FailureKind;
+use memory_tool_core::{FailureKind, OpenMode};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use serde_json::json;
 use support::{Place, call, read, write};
@@ -19,12 +19,19 @@ use support::{Place, call, read, write};
 /// Names the database that a process without the rights of root is to try.
 const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
 
+/// Names the database that such a process is to open in read-only mode.
+const UNPRIVILEGED_VIEW: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED_VIEW";
+
 const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed";
 const FULL: &str = "Error: The memory storage is full. Nothing was changed";
 
 fn main() -> ExitCode {
     if let Some(database) = std::env::var_os(UNPRIVILEGED) {
         use_read_only_file(Path::new(&database));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(database) = std::env::var_os(UNPRIVILEGED_VIEW) {
+        block_on(assert_can_be_viewed(Path::new(&database)));
         return ExitCode::SUCCESS;
     }
     let arguments = Arguments::from_args();
@@ -44,6 +51,7 @@ fn main() -> ExitCode {
         mount("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
+        other_user("a_database_that_cannot_be_written_can_be_viewed", a_database_that_cannot_be_written_can_be_viewed),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -109,8 +117,8 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     });
 }
 
-/// SQLite reads a database with a log only where it can keep the files beside it. So a store that is open goes on, and to open
-/// one is an error that says why.
+/// SQLite reads a database with a log only where it can keep the files beside it. So opening one to change it is an error that
+/// says why; the read-only mode opens it.
 fn a_read_only_disk_refuses_changes() {
     let mount = Mount::new("size=2m").unwrap();
     let kind = |failure: &OpenFailure| matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. });
@@ -124,6 +132,46 @@ fn a_read_only_disk_refuses_changes() {
         let refused = block_on(SqliteStore::open(mount.directory.path().join(name))).unwrap_err();
         assert!(kind(&refused.source), "{refused:?}");
     }
+    let database = mount.database();
+    block_on(async { assert_can_be_viewed(&database).await });
+}
+
+async fn assert_can_be_viewed(database: &Path) {
+    let store = SqliteStore::builder(database).mode(OpenMode::ReadOnly).open().await.unwrap();
+    assert_eq!(read(&store, "/memories/a.txt").await.unwrap(), "a");
+    assert_eq!(store.verify().await.unwrap(), []);
+    let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
+    assert_eq!(call(&store, create).await, REFUSED);
+}
+
+/// With and without the files that SQLite keeps beside the database, in a directory that cannot be written either.
+fn a_database_that_cannot_be_written_can_be_viewed() {
+    let place = Place::new();
+    let read_only = Place::new();
+    let store = block_on(async {
+        let store = place.open().await;
+        write(&store, "/memories/a.txt", "a").await.unwrap();
+        store
+    });
+    for suffixes in [&["-wal", "-shm"][..], &["-wal"], &[]] {
+        if suffixes.is_empty() {
+            place.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
+        }
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(read_only.directory().join(format!("memory.sqlite{suffix}")));
+        }
+        for suffix in suffixes.iter().chain(&[""]) {
+            let file = format!("memory.sqlite{suffix}");
+            std::fs::copy(place.directory().join(&file), read_only.directory().join(&file)).unwrap();
+            set_mode(&read_only.directory().join(&file), 0o444);
+        }
+        set_mode(read_only.directory(), 0o555);
+        let mut test = unprivileged(&std::env::current_exe().unwrap());
+        let test = test.env(UNPRIVILEGED_VIEW, read_only.database()).output().unwrap();
+        assert!(test.status.success(), "{suffixes:?}: {}", String::from_utf8_lossy(&test.stderr));
+        set_mode(read_only.directory(), 0o755);
+    }
+    drop(store);
 }
 
 fn a_read_only_file_can_be_read() {
