@@ -2,8 +2,9 @@
 
 use std::io;
 
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, OpenMode, Store, StoreError};
 use memory_tool_encrypted::{self as encrypted, EncryptedStore, EncryptionError, KeyRing};
+use memory_tool_local::LocalStore;
 use memory_tool_sqlite::{self as sqlite, StoreName};
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
@@ -51,6 +52,11 @@ async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
             };
             let problems: Vec<_> = problems.iter().map(|problem| ProblemBeneath::of(problem, name)).collect();
             findings.read_memory(&store.encryption, Box::new(database), keys, &problems).await
+        }
+        StoreUrl::Local(directory) => {
+            let opened = LocalStore::builder(directory).mode(OpenMode::ReadOnly).open().await;
+            let stored = Box::new(opened.map_err(|error| Failure::Store(error.into()))?);
+            Findings::default().read_memory(&store.encryption, stored, keys, &[]).await
         }
         url => {
             let stored = store_url::open_as_stored(url).await?;

@@ -1,15 +1,15 @@
 //! The few things this crate does to a directory, each relative to an open handle and to one name in it.
 //!
-//! A name is a single component: it holds no separator and is never `.` or `..`. So nothing here can leave the directory
+//! A [`Name`] is a single component: it holds no separator and is never `.` or `..`. So nothing here can leave the directory
 //! of the handle, and nothing follows a symbolic link.
 
-use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
-use cap_std::time::SystemTime;
+use cap_std::time::{SystemClock, SystemTime};
+
+use crate::name::{Name, TemporaryName};
 
 /// What a name in a directory stands for.
 pub(crate) enum Child {
@@ -22,7 +22,7 @@ pub(crate) enum Child {
 }
 
 /// Looks a name up without opening anything but a directory.
-pub(crate) fn child(directory: &Dir, name: &str) -> io::Result<Child> {
+pub(crate) fn child(directory: &Dir, name: Name<'_>) -> io::Result<Child> {
     let Some(found) = metadata(directory, name)? else { return Ok(Child::Absent) };
     if !found.is_dir() {
         return Ok(match () {
@@ -44,9 +44,9 @@ pub(crate) fn child(directory: &Dir, name: &str) -> io::Result<Child> {
 
 /// Whether the directory lists a name in just this spelling: a file system that ignores case, or rewrites names, finds
 /// others by it too.
-pub(crate) fn lists(directory: &Dir, name: &str) -> io::Result<bool> {
+pub(crate) fn lists(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
     for entry in directory.entries()? {
-        if entry?.file_name() == name {
+        if entry?.file_name() == name.as_os_str() {
             return Ok(true);
         }
     }
@@ -54,12 +54,12 @@ pub(crate) fn lists(directory: &Dir, name: &str) -> io::Result<bool> {
 }
 
 /// Opens a directory that was looked up before.
-pub(crate) fn open_directory(directory: &Dir, name: &str) -> io::Result<Dir> {
+pub(crate) fn open_directory(directory: &Dir, name: Name<'_>) -> io::Result<Dir> {
     directory.open_dir_nofollow(name)
 }
 
 /// The metadata of a name itself, not of what it links to; `None` where there is no such name.
-pub(crate) fn metadata(directory: &Dir, name: &str) -> io::Result<Option<Metadata>> {
+pub(crate) fn metadata(directory: &Dir, name: Name<'_>) -> io::Result<Option<Metadata>> {
     match directory.symlink_metadata(name) {
         Ok(metadata) => Ok(Some(metadata)),
         // No file can have a name that the file system refuses.
@@ -76,8 +76,16 @@ pub(crate) struct Glance {
     modified: Option<SystemTime>,
 }
 
+impl Glance {
+    /// The same in bytes, which tell states apart as the glance does.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let since_epoch = self.modified.and_then(|modified| modified.duration_since(SystemClock::UNIX_EPOCH).ok());
+        format!("{:?} {} {since_epoch:?}", self.identity, self.size).into_bytes()
+    }
+}
+
 /// Takes a glance at a file; `None` where there is none.
-pub(crate) fn glance(directory: &Dir, name: &str) -> io::Result<Option<Glance>> {
+pub(crate) fn glance(directory: &Dir, name: Name<'_>) -> io::Result<Option<Glance>> {
     let found = metadata(directory, name)?;
     Ok(found.map(|found| Glance {
         identity: (found.dev(), found.ino()),
@@ -86,16 +94,30 @@ pub(crate) fn glance(directory: &Dir, name: &str) -> io::Result<Option<Glance>> 
     }))
 }
 
-/// Reads a file whole.
-pub(crate) fn read_file(directory: &Dir, name: &str) -> io::Result<Vec<u8>> {
-    let mut file = open_regular(directory, name, OpenOptions::new().read(true))?;
-    let mut content = Vec::new();
-    file.read_to_end(&mut content)?;
-    Ok(content)
+/// What reading a file gave.
+pub(crate) enum Content {
+    Whole(Vec<u8>),
+    /// More than was to be read.
+    TooLarge {
+        size: u64,
+    },
+}
+
+/// Reads a file whole, if it has no more than `limit` bytes.
+pub(crate) fn read_file(directory: &Dir, name: Name<'_>, limit: u64) -> io::Result<Content> {
+    let file = open_regular(directory, name, OpenOptions::new().read(true))?;
+    let size = file.metadata()?.len();
+    if size > limit {
+        return Ok(Content::TooLarge { size });
+    }
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?; // it may have grown
+    let size = content.len() as u64;
+    Ok(if size > limit { Content::TooLarge { size } } else { Content::Whole(content) })
 }
 
 /// Opens a regular file, and nothing else: what was put in its place since it was looked up is refused.
-fn open_regular(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::Result<File> {
+fn open_regular(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
     do_not_wait_for_a_pipe(options.follow(FollowSymlinks::No));
     let file = directory.open_with(name, options)?;
     if !file.metadata()?.is_file() {
@@ -105,51 +127,76 @@ fn open_regular(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::R
 }
 
 /// Writes a new file that its owner alone may read, and waits until the disk has it.
-pub(crate) fn create_file(directory: &Dir, name: &str, content: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).follow(FollowSymlinks::No);
-    let mut file = create_private(directory, name, &mut options)?;
+pub(crate) fn create_file(directory: &Dir, name: Name<'_>, content: &[u8]) -> io::Result<()> {
+    write_new_file(directory, name, content)?.sync_all()
+}
+
+/// Writes a new file that its owner alone may read.
+pub(crate) fn write_new_file(directory: &Dir, name: Name<'_>, content: &[u8]) -> io::Result<File> {
+    let mut file = create_private(directory, name, OpenOptions::new().write(true))?;
     file.write_all(content)?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// Opens the lock file of this name, made if need be. It is opened for writing, which network file systems ask for, but
 /// where that is refused the right to read it is enough.
-pub(crate) fn open_lock_file(directory: &Dir, name: &str) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    match open_regular(directory, name, &mut options) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create_private(directory, name, options.create(true).follow(FollowSymlinks::No))
+pub(crate) fn open_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<File> {
+    loop {
+        match open_single(directory, name, OpenOptions::new().read(true).write(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if is_refusal(&error) => return open_single(directory, name, OpenOptions::new().read(true)),
+            opened => return opened,
         }
-        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
-            open_regular(directory, name, OpenOptions::new().read(true))
+        match create_private(directory, name, OpenOptions::new().read(true).write(true)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {} // another process was faster
+            created => return created,
         }
-        opened => opened,
     }
+}
+
+/// Opens the lock file of this name to read it; `None` where there is none.
+pub(crate) fn open_lock_file_if_there(directory: &Dir, name: Name<'_>) -> io::Result<Option<File>> {
+    match open_single(directory, name, OpenOptions::new().read(true)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Opens a regular file that has no other name: one that has may be somebody else's.
+fn open_single(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
+    let file = open_regular(directory, name, options)?;
+    match file.metadata()?.nlink() {
+        0 | 1 => Ok(file), // none, where it was removed since
+        links => {
+            let message =
+                format!("`{name}` in `.memory-tool` has {links} hard links: remove it while no program uses the store");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+        }
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Makes a directory that its owner alone may enter. `workshop` must be out of others' reach, and on the same file system
 /// as `directory`: the new directory gets its mode there before it is moved into place.
-pub(crate) fn create_directory(workshop: &Dir, directory: &Dir, name: &str, temporary_name: &str) -> io::Result<()> {
-    create_private_directory(workshop, temporary_name)?;
-    let moved = rename_new(workshop, temporary_name, directory, name);
+pub(crate) fn create_directory(workshop: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
+    let temporary = TemporaryName::random();
+    create_private_directory(workshop, temporary.as_name())?;
+    let moved = rename_new(workshop, temporary.as_name(), directory, name);
     if moved.is_err() {
-        workshop.remove_dir(temporary_name)?;
+        workshop.remove_dir(temporary.as_name())?;
     }
     moved
 }
 
 /// Removes the empty directories at and beneath a name; whether nothing is left there.
-pub(crate) fn remove_empty_directories(directory: &Dir, name: &str) -> io::Result<bool> {
+pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
     let Child::Directory(opened) = child(directory, name)? else { return Ok(false) };
     for entry in opened.entries()? {
         let entry = entry?;
-        let is_cleared = match entry.file_name().to_str() {
-            Some(name) if entry.file_type()?.is_dir() => remove_empty_directories(&opened, name)?,
-            _ => false,
-        };
-        if !is_cleared {
+        if !entry.file_type()?.is_dir() || !remove_empty_directories(&opened, Name::parse(&entry.file_name())?)? {
             return Ok(false);
         }
     }
@@ -164,7 +211,9 @@ pub(crate) fn remove_empty_directories(directory: &Dir, name: &str) -> io::Resul
 pub(crate) fn holds_only_directories(directory: &Dir) -> io::Result<bool> {
     for entry in directory.entries()? {
         let entry = entry?;
-        if !entry.file_type()?.is_dir() || !holds_only_directories(&directory.open_dir_nofollow(entry.file_name())?)? {
+        if !entry.file_type()?.is_dir()
+            || !holds_only_directories(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
+        {
             return Ok(false);
         }
     }
@@ -175,33 +224,38 @@ pub(crate) fn holds_only_directories(directory: &Dir) -> io::Result<bool> {
 /// target.
 ///
 /// The directories beneath are moved up one after another, so that the depth of the tree does not matter.
-pub(crate) fn remove_all(ours: &Dir, name: OsString) -> io::Result<()> {
-    let mut pending = vec![name];
+pub(crate) fn remove_all(ours: &Dir, name: Name<'_>) -> io::Result<()> {
+    let mut pending = remove_one(ours, name)?;
     while let Some(name) = pending.pop() {
-        if ours.symlink_metadata(&name)?.is_dir() {
-            pending.extend(empty_directory(ours, &name)?);
-            ours.remove_dir(&name)?;
-        } else {
-            ours.remove_file_or_symlink(&name)?;
-        }
+        pending.extend(remove_one(ours, name.as_name())?);
     }
     Ok(())
 }
 
-/// Removes the files in the directory `name` and moves the directories in it up into `ours`, under the names given back.
-fn empty_directory(ours: &Dir, name: &OsStr) -> io::Result<Vec<OsString>> {
+/// Removes a file, or a directory, and moves the directories in that up into `ours`, under the names given back.
+fn remove_one(ours: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
+    if !ours.symlink_metadata(name)?.is_dir() {
+        return ours.remove_file_or_symlink(name).map(|()| Vec::new());
+    }
+    let moved = empty_directory(ours, name)?;
+    ours.remove_dir(name).map(|()| moved)
+}
+
+/// Removes the files in the directory `name` and moves the directories in it up into `ours`.
+fn empty_directory(ours: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
     let _ = make_accessible(ours, name); // another program may have taken the rights away
     let directory = ours.open_dir_nofollow(name)?;
-    let names = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
+    let entries = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
     let mut moved = Vec::new();
-    for name in names.collect::<io::Result<Vec<_>>>()? {
-        if directory.symlink_metadata(&name)?.is_dir() {
-            let _ = make_accessible(&directory, &name);
-            let temporary = OsString::from(temporary_name());
-            directory.rename(&name, ours, &temporary)?;
+    for entry in entries.collect::<io::Result<Vec<_>>>()? {
+        let name = Name::parse(&entry)?;
+        if directory.symlink_metadata(name)?.is_dir() {
+            let _ = make_accessible(&directory, name);
+            let temporary = TemporaryName::random();
+            rename_over(&directory, name, ours, temporary.as_name())?;
             moved.push(temporary);
         } else {
-            directory.remove_file_or_symlink(&name)?;
+            directory.remove_file_or_symlink(name)?;
         }
     }
     Ok(moved)
@@ -215,14 +269,8 @@ pub(crate) fn check_movable(directory: &Dir, other: &Dir) -> io::Result<()> {
     check_writable(directory)
 }
 
-/// A name that no other file in a directory of ours has. It is random: in a container the next process has the same id.
-pub(crate) fn temporary_name() -> String {
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    format!("{random:016x}")
-}
-
 /// Moves a name, replacing a file that is there.
-pub(crate) fn rename_over(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+pub(crate) fn rename_over(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
     from.rename(from_name, to, to_name)
 }
 
@@ -233,13 +281,13 @@ pub(crate) use windows::*;
 
 #[cfg(unix)]
 mod unix {
-    use std::ffi::OsStr;
     use std::io;
-    use std::path::Path;
 
-    use cap_fs_ext::MetadataExt as _;
+    use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
     use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
-    use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, chmodat, fchmod, openat};
+    use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, fchmod, openat};
+
+    use crate::name::Name;
 
     const FILE_MODE: u32 = 0o600;
     const DIRECTORY_MODE: u32 = 0o700;
@@ -249,30 +297,45 @@ mod unix {
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
 
-    /// Opens a file for writing, with its mode set whatever the umask.
-    pub(super) fn create_private(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::Result<File> {
-        let file = directory.open_with(name, options.mode(FILE_MODE))?;
+    /// Makes a file, with its mode set whatever the umask.
+    pub(super) fn create_private(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
+        let options = options.create_new(true).follow(FollowSymlinks::No).mode(FILE_MODE);
+        let file = directory.open_with(name, options)?;
         file.set_permissions(Permissions::from_mode(FILE_MODE))?;
         Ok(file)
     }
 
     /// Makes a directory in a place that nobody else reaches, with its mode set whatever the umask.
-    pub(crate) fn create_private_directory(directory: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
+    pub(crate) fn create_private_directory(directory: &Dir, name: Name<'_>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
-        directory.create_dir_with(&name, builder.mode(DIRECTORY_MODE))?;
-        match openat(directory, name.as_ref(), OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(made) => Ok(fchmod(made, Mode::RWXU)?),
-            // The umask took even the owner's right to open it.
-            Err(_) => make_accessible(directory, name.as_ref().as_os_str()),
-        }
+        directory.create_dir_with(name, builder.mode(DIRECTORY_MODE))?;
+        make_accessible(directory, name)
+    }
+
+    /// Checks that the directory of the lock and the journal is this user's alone: whoever can write there can have files moved.
+    pub(crate) fn refuse_other_users(directory: &Dir, name: Name<'_>) -> io::Result<()> {
+        let found = rustix::fs::fstat(directory)?;
+        let (owner, user) = (found.st_uid, rustix::process::geteuid().as_raw());
+        let mode = found.st_mode & 0o777;
+        let message = match () {
+            () if owner != user => format!(
+                "`{name}` belongs to user {owner}, and this process runs as user {user}: run it as user {owner}, open the store \
+                 for reading only, or `chown -R {user}` the directory"
+            ),
+            () if mode & 0o022 != 0 => {
+                format!("the mode of `{name}` is {mode:03o}, so others than its owner may write to it: `chmod go-w` it")
+            }
+            () => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
     }
 
     /// Moves a name to one that must be free, in one step.
-    pub(crate) fn rename_new(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+    pub(crate) fn rename_new(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
         #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
         {
             let flags = rustix::fs::RenameFlags::NOREPLACE;
-            match rustix::fs::renameat_with(from, from_name, to, to_name, flags) {
+            match rustix::fs::renameat_with(from, from_name.as_os_str(), to, to_name.as_os_str(), flags) {
                 // A file system that cannot do it in one step: the store's lock keeps other users of the store out.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {}
                 renamed => return Ok(renamed?),
@@ -290,9 +353,14 @@ mod unix {
         }
     }
 
-    /// Gives the owner all rights on a directory, in a place that nobody else reaches.
-    pub(super) fn make_accessible(directory: &Dir, name: &OsStr) -> io::Result<()> {
-        Ok(chmodat(directory, name, Mode::RWXU, AtFlags::empty())?)
+    /// Gives the owner all rights on a directory, and others none.
+    pub(super) fn make_accessible(directory: &Dir, name: Name<'_>) -> io::Result<()> {
+        match openat(directory, name.as_os_str(), OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+        {
+            Ok(opened) => Ok(fchmod(opened, Mode::RWXU)?),
+            // The owner has no right to open it. What may have taken its place since is in `directory` too.
+            Err(_) => directory.set_permissions(name, Permissions::from_mode(DIRECTORY_MODE)),
+        }
     }
 
     /// Checks the right to make and remove names in a directory.
@@ -325,26 +393,31 @@ mod unix {
 
 #[cfg(windows)]
 mod windows {
-    use std::ffi::OsStr;
     use std::io;
-    use std::path::Path;
 
-    use cap_fs_ext::MetadataExt as _;
+    use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
     use cap_std::fs::{Dir, File, OpenOptions};
+
+    use crate::name::Name;
 
     pub(super) fn do_not_wait_for_a_pipe(_: &mut OpenOptions) {}
 
-    /// Opens a file for writing. Who may read it is inherited from the directory above the store.
-    pub(super) fn create_private(directory: &Dir, name: &str, options: &mut OpenOptions) -> io::Result<File> {
-        directory.open_with(name, options)
+    /// Makes a file. Who may read it is inherited from the directory above the store.
+    pub(super) fn create_private(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
+        directory.open_with(name, options.create_new(true).follow(FollowSymlinks::No))
     }
 
     /// Makes a directory. Who may enter it is inherited from the directory above the store.
-    pub(crate) fn create_private_directory(directory: &Dir, name: impl AsRef<Path>) -> io::Result<()> {
+    pub(crate) fn create_private_directory(directory: &Dir, name: Name<'_>) -> io::Result<()> {
         directory.create_dir(name)
     }
 
-    pub(crate) fn rename_new(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+    /// Windows has no owner's mode: who may write there is inherited from the directory above the store.
+    pub(crate) fn refuse_other_users(_: &Dir, _: Name<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn rename_new(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
         super::rename_after_check(from, from_name, to, to_name)
     }
 
@@ -353,7 +426,7 @@ mod windows {
         Ok(())
     }
 
-    pub(super) fn make_accessible(_: &Dir, _: &OsStr) -> io::Result<()> {
+    pub(super) fn make_accessible(_: &Dir, _: Name<'_>) -> io::Result<()> {
         Ok(())
     }
 
@@ -381,7 +454,7 @@ mod windows {
 }
 
 /// Moves a name to one that must be free, where the system has no single step for it.
-fn rename_after_check(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> io::Result<()> {
+fn rename_after_check(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
     if metadata(to, to_name)?.is_some() {
         return Err(io::Error::from(io::ErrorKind::AlreadyExists));
     }
@@ -390,6 +463,8 @@ fn rename_after_check(from: &Dir, from_name: &str, to: &Dir, to_name: &str) -> i
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
@@ -397,9 +472,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("Notes.txt"), "").unwrap();
         let directory = Dir::open_ambient_dir(directory.path(), cap_std::ambient_authority()).unwrap();
-        assert!(lists(&directory, "Notes.txt").unwrap());
+        let lists = |name: &str| lists(&directory, Name::parse(OsStr::new(name)).unwrap()).unwrap();
+        assert!(lists("Notes.txt"));
         for other in ["notes.txt", "NOTES.TXT", "Notes", "Notes.txt2"] {
-            assert!(!lists(&directory, other).unwrap(), "{other}");
+            assert!(!lists(other), "{other}");
         }
     }
 }

@@ -2,23 +2,34 @@
 //!
 //! The batch is decided at the instant at which the journal gets its name. Before that nothing of it can be seen; after
 //! that every step can be made again and again until all are, and then the journal is removed.
+//!
+//! A journal may have been written by anybody: a store can be copied, cloned or unpacked. So nothing in it is believed. A journal
+//! that [`decide`] would not have written is damaged, and none of its steps is made.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io;
 
 use cap_std::fs::Dir;
+use memory_tool_core::{Batch, BoxError};
 use serde::{Deserialize, Serialize};
 
-use crate::disk;
+use crate::disk::{self, Content};
+use crate::name::Name;
 use crate::step::Step;
 
-const JOURNAL: &str = "journal";
-const UNFINISHED_JOURNAL: &str = "journal";
+const JOURNAL: Name<'_> = Name::of_ours("journal");
+const UNFINISHED_JOURNAL: Name<'_> = Name::of_ours("journal");
 
 /// The only format so far. A reader refuses any other.
 const FORMAT: u32 = 1;
 
+/// No journal is longer. A step takes about 250 bytes, so this is a batch of a quarter of a million changes, which comes from no
+/// command; and a process that reads such a journal has room for it.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
 #[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 struct Journal<'a> {
     format: u32,
     steps: Cow<'a, [Step]>,
@@ -31,7 +42,11 @@ pub(crate) fn is_pending(private: &Dir) -> io::Result<bool> {
 
 /// Decides the batch: the staged contents must be on the disk by now.
 pub(crate) fn decide(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
-    let journal = serde_json::to_vec(&Journal { format: FORMAT, steps: Cow::Borrowed(steps) })?;
+    let journal = encode(steps)?;
+    if journal.len() as u64 > MAX_BYTES {
+        let message = format!("the journal of {} changes would be longer than {MAX_BYTES} bytes", steps.len());
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
     disk::create_file(staging, UNFINISHED_JOURNAL, &journal)?;
     disk::sync_directory(staging)?;
     disk::rename_new(staging, UNFINISHED_JOURNAL, private, JOURNAL)
@@ -42,17 +57,40 @@ pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
     if !is_pending(private)? {
         return Ok(None);
     }
-    let journal = serde_json::from_slice::<Journal<'_>>(&disk::read_file(private, JOURNAL)?);
-    let journal = journal.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    if journal.format != FORMAT {
-        let message = format!("the journal has format {}, of a newer version of this program", journal.format);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    match disk::read_file(private, JOURNAL, MAX_BYTES)? {
+        Content::Whole(journal) => parse(&journal).map(Some).map_err(damaged),
+        Content::TooLarge { size, .. } => {
+            Err(damaged(format!("it has {size} bytes, and no journal is longer than {MAX_BYTES}").into()))
+        }
     }
-    Ok(Some(journal.steps.into_owned()))
 }
 
 /// Forgets the steps, which must all be done and on the disk.
 pub(crate) fn remove(private: &Dir) -> io::Result<()> {
     private.remove_file(JOURNAL)?;
     disk::sync_directory(private)
+}
+
+pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&Journal { format: FORMAT, steps: Cow::Borrowed(steps) })
+}
+
+/// The steps of a journal that [`decide`] can have written.
+pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
+    let journal = serde_json::from_slice::<Journal<'_>>(journal)?;
+    if journal.format != FORMAT {
+        return Err(format!("it has format {}, of a newer version of this program", journal.format).into());
+    }
+    let steps = journal.steps.into_owned();
+    steps.iter().try_fold(Batch::new(), |batch, step| step.add_to(batch))?;
+    let names: BTreeSet<_> = steps.iter().filter_map(Step::temporary_name).collect();
+    if names.len() < steps.iter().filter_map(Step::temporary_name).count() {
+        return Err("two of its steps have one temporary name".into());
+    }
+    Ok(steps)
+}
+
+fn damaged(cause: BoxError) -> io::Error {
+    let message = format!("the file `journal` in `.memory-tool` is not a journal that this program wrote: {cause}");
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }

@@ -9,56 +9,90 @@
 //! {base}/.memory-tool/stamp         whose change was the last, where somebody counts what is there
 //! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because another program was there
 //! ```
+//!
+//! Whoever can write in `.memory-tool` says what happens to the files. So it and the directories in it must be this user's, and
+//! nobody else may write there; and what lies in them is not believed either, as a copy of a store may be anybody's work.
 
 use std::io;
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use memory_tool_core::StoreError;
+use memory_tool_core::{OpenMode, StoreError};
 
+use crate::config::LocalStoreBuilder;
 use crate::disk::{self, Child};
 use crate::failure::{failed, unconfirmed};
+use crate::name::Name;
 use crate::tree::Tree;
 
-const MEMORIES: &str = "memories";
-const PRIVATE: &str = ".memory-tool";
-const STAGING: &str = "staging";
-const CONFLICTS: &str = "conflicts";
+const MEMORIES: Name<'_> = Name::of_ours("memories");
+const MEMORIES_IN_CAPITALS: Name<'_> = Name::of_ours("MEMORIES");
+const PRIVATE: Name<'_> = Name::of_ours(".memory-tool");
+const STAGING: Name<'_> = Name::of_ours("staging");
+const CONFLICTS: Name<'_> = Name::of_ours("conflicts");
 
 /// The open base directory. Everything else is found from it by name, again for every operation: so it does no harm when
 /// another program removes a directory meanwhile.
 #[derive(Debug)]
 pub(crate) struct Layout {
     base: Dir,
+    /// Whether anything may be changed.
+    pub(crate) is_writable: bool,
+    trusts_other_users: bool,
+    /// How many bytes a file has at most that is read or written.
+    pub(crate) max_file_bytes: u64,
     /// Whether the file system finds a file by another spelling of its name, as those of macOS and Windows do.
     ignores_case: bool,
 }
 
 impl Layout {
-    /// Opens the base directory, and makes it and what belongs in it where it is missing.
-    pub(crate) fn open(base: &Path) -> io::Result<Self> {
-        create_base(base)?;
-        let mut layout = Self { base: Dir::open_ambient_dir(base, ambient_authority())?, ignores_case: false };
-        let staging = layout.staging()?;
-        let memories = layout.memories_or_create()?;
-        if !disk::is_one_mount(&staging, &memories)? {
-            let message = "the directory `memories` in it is a mount of its own, so files cannot be moved into it";
-            return Err(io::Error::new(io::ErrorKind::CrossesDevices, message));
+    /// Opens the base directory. If the mode says so, makes it and what belongs in it where it is missing.
+    pub(crate) fn open(options: &LocalStoreBuilder) -> io::Result<Self> {
+        let creates = options.mode == OpenMode::Create;
+        if creates {
+            create_base(&options.base)?;
         }
-        layout.ignores_case = disk::metadata(&layout.base, &MEMORIES.to_uppercase())?.is_some()
-            && !disk::lists(&layout.base, &MEMORIES.to_uppercase())?;
+        let mut layout = Self {
+            base: Dir::open_ambient_dir(&options.base, ambient_authority())?,
+            is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
+            trusts_other_users: options.trusts_other_users,
+            max_file_bytes: options.max_file_bytes,
+            ignores_case: false,
+        };
+        if creates {
+            layout.staging()?;
+            layout.memories_or_create()?;
+        }
+        layout.check()?;
+        layout.ignores_case = disk::metadata(&layout.base, MEMORIES_IN_CAPITALS)?.is_some()
+            && !disk::lists(&layout.base, MEMORIES_IN_CAPITALS)?;
         Ok(layout)
+    }
+
+    /// Checks that there is a store, and that files can be moved from one of its directories to the other if they are to be.
+    fn check(&self) -> io::Result<()> {
+        match (self.private_if_there()?, directory(&self.base, MEMORIES)?) {
+            (None, None) => {
+                let message = "there is no memory store: it holds no directory `memories`";
+                Err(io::Error::new(io::ErrorKind::NotFound, message))
+            }
+            (Some(private), Some(memories)) if self.is_writable => {
+                let staging = directory(&private, STAGING)?.unwrap_or(private);
+                refuse_mount(&staging, &memories)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The files, in the directory `memories`. While that is missing, there are none.
     pub(crate) fn tree(&self) -> io::Result<Tree> {
-        Ok(Tree::new(directory(&self.base, MEMORIES)?, self.ignores_case))
+        Ok(Tree::new(directory(&self.base, MEMORIES)?, self.ignores_case, self.max_file_bytes))
     }
 
     /// The files, in the directory `memories`, which is made if need be.
     pub(crate) fn tree_or_create(&self) -> io::Result<Tree> {
-        Ok(Tree::new(Some(self.memories_or_create()?), self.ignores_case))
+        Ok(Tree::new(Some(self.memories_or_create()?), self.ignores_case, self.max_file_bytes))
     }
 
     fn memories_or_create(&self) -> io::Result<Dir> {
@@ -66,7 +100,7 @@ impl Layout {
     }
 
     /// Moves the whole directory `memories` away, to `name` in `staging`, and makes a new one.
-    pub(crate) fn remove_memories(&self, staging: &Dir, name: &str) -> Result<(), StoreError> {
+    pub(crate) fn remove_memories(&self, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
         const OPERATION: &str = "removing all files";
         disk::rename_new(&self.base, MEMORIES, staging, name).map_err(|error| failed(OPERATION, error))?;
         disk::sync_directory(&self.base).map_err(|error| unconfirmed(OPERATION, error))?;
@@ -77,21 +111,49 @@ impl Layout {
 
     /// The directory of the lock and the journal.
     pub(crate) fn private(&self) -> io::Result<Dir> {
-        directory_or_create(&self.base, PRIVATE)
+        self.own_directory(&self.base, PRIVATE)
+    }
+
+    /// The same as it is, to look at what lies there; `None` where there is none. That nobody else can write there is checked
+    /// only where the store may be changed: a reader believes no more of it than that a batch is half done.
+    pub(crate) fn private_if_there(&self) -> io::Result<Option<Dir>> {
+        let found = directory(&self.base, PRIVATE)?;
+        if let Some(found) = found.as_ref().filter(|_| self.is_writable) {
+            self.refuse_other_users(found, PRIVATE)?;
+        }
+        Ok(found)
     }
 
     /// The directory of contents that were set aside for the operator.
     pub(crate) fn conflicts(&self) -> io::Result<Dir> {
-        directory_or_create(&self.private()?, CONFLICTS)
+        self.own_directory(&self.private()?, CONFLICTS)
     }
 
     /// The directory of contents on their way in or out.
     pub(crate) fn staging(&self) -> io::Result<Dir> {
-        directory_or_create(&self.private()?, STAGING)
+        self.own_directory(&self.private()?, STAGING)
+    }
+
+    fn own_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
+        let opened = directory_or_create(parent, name)?;
+        self.refuse_other_users(&opened, name)?;
+        Ok(opened)
+    }
+
+    fn refuse_other_users(&self, directory: &Dir, name: Name<'_>) -> io::Result<()> {
+        if self.trusts_other_users { Ok(()) } else { disk::refuse_other_users(directory, name) }
     }
 }
 
-fn directory_or_create(parent: &Dir, name: &str) -> io::Result<Dir> {
+fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
+    if disk::is_one_mount(staging, memories)? {
+        return Ok(());
+    }
+    let message = "the directory `memories` in it is a mount of its own, so files cannot be moved into it";
+    Err(io::Error::new(io::ErrorKind::CrossesDevices, message))
+}
+
+fn directory_or_create(parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
     if let Some(found) = directory(parent, name)? {
         return Ok(found);
     }
@@ -102,7 +164,7 @@ fn directory_or_create(parent: &Dir, name: &str) -> io::Result<Dir> {
     directory(parent, name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-fn directory(parent: &Dir, name: &str) -> io::Result<Option<Dir>> {
+fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
     let found = match disk::child(parent, name)? {
         Child::Directory(found) => return Ok(Some(found)),
         Child::Absent => return Ok(None),
@@ -133,6 +195,6 @@ fn create_ambient(path: &Path) -> io::Result<()> {
     };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     let parent = Dir::open_ambient_dir(parent, ambient_authority())?;
-    disk::create_private_directory(&parent, name)?;
+    disk::create_private_directory(&parent, Name::parse(name)?)?;
     disk::sync_directory(&parent)
 }

@@ -4,9 +4,13 @@
 mod config;
 mod disk;
 mod failure;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod journal;
 mod layout;
 mod lock;
+mod name;
 mod step;
 mod store;
 mod tally;

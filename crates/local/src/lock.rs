@@ -5,12 +5,14 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use cap_fs_ext::MetadataExt;
+use cap_std::fs::{File as CapFile, Metadata};
 
 use crate::disk;
 use crate::layout::Layout;
+use crate::name::Name;
 
-const LOCK: &str = "lock";
-const TURNSTILE: &str = "turnstile";
+const LOCK: Name<'_> = Name::of_ours("lock");
+const TURNSTILE: Name<'_> = Name::of_ours("turnstile");
 
 /// How long to sleep between two attempts: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
@@ -36,22 +38,46 @@ impl Lock {
             // Whoever waits for the lock holds up those that come later, so that readers cannot starve a writer.
             let turnstile = disk::open_lock_file(&private, TURNSTILE)?.into_std();
             wait_for(&turnstile, Mode::Exclusive, deadline)?;
-            let file = disk::open_lock_file(&private, LOCK)?;
-            let identity = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()))?;
-            let file = file.into_std();
-            wait_for(&file, mode, deadline)?;
-            if is_still_there(layout, identity)? {
-                return Ok(Self { _file: file });
+            if let Some(lock) = Self::wait(layout, disk::open_lock_file(&private, LOCK)?, mode, deadline)? {
+                return Ok(lock);
             }
             refuse_after(deadline)?;
         }
     }
-}
 
-/// Whether the lock file is still the one that others will find: a lock on a removed file keeps nobody out.
-fn is_still_there(layout: &Layout, identity: (u64, u64)) -> io::Result<bool> {
-    let found = disk::metadata(&layout.private()?, LOCK)?;
-    Ok(found.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == identity))
+    /// Waits for the shared lock in the same way, but makes no lock file: `None` where there is none, as in a store that nobody
+    /// may change.
+    pub(crate) fn acquire_if_there(layout: &Layout, deadline: Option<Instant>) -> io::Result<Option<Self>> {
+        loop {
+            let Some(private) = layout.private_if_there()? else { return Ok(None) };
+            let turnstile = disk::open_lock_file_if_there(&private, TURNSTILE)?.map(CapFile::into_std);
+            // Shared, as network file systems give the exclusive one to writers alone. No reader keeps it while it reads.
+            turnstile.iter().try_for_each(|turnstile| wait_for(turnstile, Mode::Shared, deadline))?;
+            let Some(file) = disk::open_lock_file_if_there(&private, LOCK)? else { return Ok(None) };
+            if let Some(lock) = Self::wait(layout, file, Mode::Shared, deadline)? {
+                return Ok(Some(lock));
+            }
+            refuse_after(deadline)?;
+        }
+    }
+
+    /// Whether there is a lock file.
+    pub(crate) fn is_there(layout: &Layout) -> io::Result<bool> {
+        let private = layout.private_if_there()?;
+        Ok(private.map_or(Ok(None), |private| disk::metadata(&private, LOCK))?.is_some())
+    }
+
+    /// Waits for the lock on the open lock file; `None` where that is no longer the one that others will find: a lock on a removed
+    /// file keeps nobody out.
+    fn wait(layout: &Layout, file: CapFile, mode: Mode, deadline: Option<Instant>) -> io::Result<Option<Self>> {
+        let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+        let opened = identity(&file.metadata()?);
+        let file = file.into_std();
+        wait_for(&file, mode, deadline)?;
+        let private = layout.private_if_there()?;
+        let found = private.map_or(Ok(None), |private| disk::metadata(&private, LOCK))?;
+        Ok(found.is_some_and(|found| identity(&found) == opened).then_some(Self { _file: file }))
+    }
 }
 
 fn wait_for(file: &File, mode: Mode, deadline: Option<Instant>) -> io::Result<()> {

@@ -2,27 +2,29 @@
 
 use std::io;
 
+use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Dir;
-use memory_tool_core::{FailureKind, MemoryPath, Node, StoreError};
+use memory_tool_core::{Batch, FailureKind, InvalidBatch, MemoryPath, Node, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
 use crate::failure::{failed, unconfirmed};
+use crate::name::{Name, TemporaryName};
 use crate::transaction::Transaction;
-use crate::tree::{Descent, Place, name_of};
+use crate::tree::{Descent, Place};
 
 /// A change whose new contents, if any, are on the disk already.
 ///
 /// It can be made again and again: what was made before is recognised and left alone. What another program wrote meanwhile is
 /// recognised too, and is never overwritten; only a removal takes its path as it finds it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
     /// Move the file `staged` from the staging directory to `path`: to the place of the file whose version is `replaces`,
     /// or to a free path.
-    Write { path: MemoryPath, staged: String, replaces: Option<Vec<u8>> },
+    Write { path: MemoryPath, staged: TemporaryName, replaces: Option<Vec<u8>> },
     /// Move the file or directory out of sight, to `removed` in the staging directory.
-    Remove { path: MemoryPath, removed: String },
+    Remove { path: MemoryPath, removed: TemporaryName },
     /// Move the file or directory to a free path.
     Rename { from: MemoryPath, to: MemoryPath },
 }
@@ -34,6 +36,40 @@ impl Step {
             Self::Write { path, staged, replaces } => write(files, path, staged, replaces.as_deref()),
             Self::Remove { path, removed } => remove(files, path, removed),
             Self::Rename { from, to } => rename(files, from, to),
+        }
+    }
+
+    /// The name that the step has in the staging directory, if it has one.
+    pub(crate) fn temporary_name(&self) -> Option<&TemporaryName> {
+        match self {
+            Self::Write { staged: name, .. } | Self::Remove { removed: name, .. } => Some(name),
+            Self::Rename { .. } => None,
+        }
+    }
+
+    /// Adds the change to a batch, without contents.
+    ///
+    /// # Errors
+    /// [`InvalidBatch`] where no batch has this change together with the others.
+    pub(crate) fn add_to(&self, batch: Batch) -> Result<Batch, InvalidBatch> {
+        match self {
+            Self::Write { path, .. } => batch.write(path.clone(), Vec::new()),
+            Self::Remove { path, .. } => batch.remove(path.clone()),
+            Self::Rename { from, to } => batch.rename(from.clone(), to.clone()),
+        }
+    }
+
+    /// Checks that what waits in the staging directory to be moved into place is a file that was staged there. Nothing waits where
+    /// it was moved before.
+    pub(crate) fn check_staged(&self, files: &Transaction<'_>) -> io::Result<()> {
+        let Self::Write { staged, .. } = self else { return Ok(()) };
+        match disk::metadata(&files.staging, staged.as_name())? {
+            Some(found) if !found.is_file() || found.nlink() > 1 => {
+                let message =
+                    format!("`{}` in `.memory-tool/staging` is not a file that this program staged", staged.as_str());
+                Err(io::Error::new(io::ErrorKind::InvalidData, message))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -73,17 +109,22 @@ pub(crate) fn will_pass(error: &StoreError) -> bool {
     matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
 }
 
-fn write(files: &Transaction<'_>, path: &MemoryPath, staged: &str, replaces: Option<&[u8]>) -> Result<(), StoreError> {
+fn write(
+    files: &Transaction<'_>,
+    path: &MemoryPath,
+    staged: &TemporaryName,
+    replaces: Option<&[u8]>,
+) -> Result<(), StoreError> {
     const OPERATION: &str = "moving a file into place";
-    let waiting = disk::metadata(&files.staging, staged).map_err(|error| failed(OPERATION, error))?;
+    let waiting = disk::metadata(&files.staging, staged.as_name()).map_err(|error| failed(OPERATION, error))?;
     if waiting.is_none() {
         return Ok(()); // moved before
     }
     let parent = make_room(files, path)?;
     let moved = match replaces {
-        None => disk::rename_new(&files.staging, staged, &parent, name_of(path)),
+        None => disk::rename_new(&files.staging, staged.as_name(), &parent, Name::of(path)?),
         Some(version) if is_still(files, path, &parent, version)? => {
-            disk::rename_over(&files.staging, staged, &parent, name_of(path))
+            disk::rename_over(&files.staging, staged.as_name(), &parent, Name::of(path)?)
         }
         Some(_) => return Err(StoreError::VersionMismatch { path: path.clone() }),
     };
@@ -93,23 +134,24 @@ fn write(files: &Transaction<'_>, path: &MemoryPath, staged: &str, replaces: Opt
 
 /// Whether the file is at the version. Reading it takes its time, so what can be told at a glance is compared around it.
 fn is_still(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
-    let glance = || disk::glance(parent, name_of(path)).map_err(|error| failed("looking at a file", error));
+    let name = Name::of(path)?;
+    let glance = || disk::glance(parent, name).map_err(|error| failed("looking at a file", error));
     let before = glance()?;
-    let is_at_version = matches!(files.tree.read(path)?, Node::File(file) if file.version.as_bytes() == version);
+    let is_at_version = matches!(files.tree.node(path)?, Node::File(file) if file.version.as_bytes() == version);
     Ok(is_at_version && before == glance()?)
 }
 
-fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &str) -> Result<(), StoreError> {
+fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -> Result<(), StoreError> {
     const OPERATION: &str = "removing";
-    let gone = disk::metadata(&files.staging, removed).map_err(|error| failed(OPERATION, error))?;
+    let gone = disk::metadata(&files.staging, removed.as_name()).map_err(|error| failed(OPERATION, error))?;
     if gone.is_some() || matches!(files.tree.find(path)?, Place::Absent) {
         return Ok(());
     }
     let Some(parent) = path.parent() else {
-        return files.layout.remove_memories(&files.staging, removed);
+        return files.layout.remove_memories(&files.staging, removed.as_name());
     };
     if let Some(directory) = files.tree.open_directory(&parent)? {
-        let moved = disk::rename_new(&directory, name_of(path), &files.staging, removed);
+        let moved = disk::rename_new(&directory, Name::of(path)?, &files.staging, removed.as_name());
         moved.map_err(|error| failed(OPERATION, error))?;
         disk::sync_directory(&directory).map_err(|error| unconfirmed(OPERATION, error))?;
     }
@@ -125,7 +167,7 @@ fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
         let to_directory = make_room(files, to)?;
-        let moved = disk::rename_new(&from_directory, name_of(from), &to_directory, name_of(to));
+        let moved = disk::rename_new(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
         moved.map_err(|error| refused(to, OPERATION, error))?;
         sync_above(files, to)?;
         disk::sync_directory(&from_directory).map_err(|error| unconfirmed(OPERATION, error))?;
@@ -141,34 +183,32 @@ fn make_room(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreErr
     let parent = path.parent().unwrap_or_else(MemoryPath::root);
     let parent = match files.tree.descend(&parent)? {
         Some(Descent::Complete(parent)) => parent,
-        Some(Descent::Missing { deepest, missing }) => {
-            let made = make_directories(files, deepest, &missing);
-            made.map_err(|error| refused(path, OPERATION, error))?
-        }
+        Some(Descent::Missing { deepest, missing }) => missing.iter().try_fold(deepest, |parent, missing| {
+            let made = make_directory(files, &parent, Name::of(missing)?);
+            made.map_err(|error| refused(path, OPERATION, error))
+        })?,
         Some(Descent::File { path }) => return Err(StoreError::NotADirectory { path }),
         None => return Err(failed(OPERATION, io::Error::from(io::ErrorKind::NotFound))),
     };
     if matches!(files.tree.find(path)?, Place::Absent) {
-        disk::remove_empty_directories(&parent, name_of(path)).map_err(|error| failed(OPERATION, error))?;
+        disk::remove_empty_directories(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))?;
     }
     Ok(parent)
 }
 
-fn make_directories(files: &Transaction<'_>, deepest: Dir, missing: &[MemoryPath]) -> io::Result<Dir> {
-    missing.iter().try_fold(deepest, |parent, path| {
-        disk::create_directory(&files.staging, &parent, name_of(path), &disk::temporary_name())?;
-        disk::sync_directory(&parent)?;
-        disk::open_directory(&parent, name_of(path))
-    })
+fn make_directory(files: &Transaction<'_>, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
+    disk::create_directory(&files.staging, parent, name)?;
+    disk::sync_directory(parent)?;
+    disk::open_directory(parent, name)
 }
 
 /// Removes the directories above `path` that it leaves empty (`[P5]`). It stops where something is left in one, or anything
 /// fails: an empty directory that stays is nothing, for the contract.
 fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
     for directory in path.parents() {
-        let Some(parent) = directory.parent() else { return };
+        let (Some(parent), Ok(name)) = (directory.parent(), Name::of(&directory)) else { return };
         match files.tree.open_directory(&parent) {
-            Ok(Some(parent)) if parent.remove_dir(name_of(&directory)).is_ok() => {}
+            Ok(Some(parent)) if parent.remove_dir(name).is_ok() => {}
             _ => return,
         }
     }

@@ -1,12 +1,13 @@
 //! [`LocalStore`]: the store, which runs the work on files off the async threads.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, BatchHook, Expected, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
+    Batch, BatchHook, Expected, FailureKind, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
 };
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::spawn_blocking;
@@ -80,9 +81,8 @@ impl LocalStore {
     }
 
     pub(crate) async fn open_with(builder: LocalStoreBuilder) -> Result<Self, OpenError> {
-        let LocalStoreBuilder { base, lock_timeout } = builder;
-        let path = base.clone();
-        let layout = spawn_blocking(move || Layout::open(&path)).await.unwrap_or_else(|error| Err(error.into()));
+        let (base, lock_timeout) = (builder.base.clone(), builder.lock_timeout);
+        let layout = spawn_blocking(move || Layout::open(&builder)).await.unwrap_or_else(|error| Err(error.into()));
         let layout = layout.map_err(|source| OpenError { base, source })?;
         Ok(Self {
             files: Arc::new(Files { layout, tallies: Mutex::default(), lock_timeout }),
@@ -93,7 +93,7 @@ impl LocalStore {
     /// Runs `read` on the files while no process changes them.
     async fn read_files<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Tree) -> Result<T, StoreError> + Send + 'static,
+        read: impl Fn(&Tree) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let deadline = self.files.deadline();
         // The semaphore is never closed, so there is always a permit to wait for.
@@ -102,11 +102,23 @@ impl LocalStore {
         let files = Arc::clone(&self.files);
         let reading = spawn_blocking(move || {
             let _turn = (permit, turn);
-            let _lock = files.lock_shared(deadline)?;
-            let tree = files.layout.tree().map_err(|error| failed("opening the store", error))?;
-            read(&tree)
+            if files.layout.is_writable {
+                let _lock = files.lock_shared(deadline)?;
+                files.read(&read)
+            } else {
+                files.read_unchanged(&read, deadline)
+            }
         });
         reading.await.unwrap_or_else(|error| Err(failed("reading", error.into())))
+    }
+
+    /// Applies a batch to a store that is open for reading only: it may have preconditions, and no changes.
+    async fn check_unchanged(&self, batch: Batch) -> Result<(), StoreError> {
+        if !batch.changes().is_empty() {
+            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened for reading only");
+            return Err(failed("changing the store", cause));
+        }
+        self.read_files(move |tree| batch.check_preconditions(|path| tree.node(path), |path| tree.usage(path))).await
     }
 }
 
@@ -127,7 +139,7 @@ impl Store for LocalStore {
         self.read_files(move |tree| {
             let node = tree.read(&path)?;
             for (required, expected) in &preconditions {
-                expected.check(required, &tree.read(required)?)?;
+                expected.check(required, &tree.node(required)?)?;
             }
             Ok(node)
         })
@@ -146,6 +158,9 @@ impl Store for LocalStore {
 #[async_trait]
 impl HookedStore for LocalStore {
     async fn apply_hooked(&self, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
+        if !self.files.layout.is_writable {
+            return self.check_unchanged(batch).await;
+        }
         let deadline = self.files.deadline();
         let turn = Arc::clone(&self.turns.order).write_owned().await;
         let files = Arc::clone(&self.files);
@@ -180,6 +195,30 @@ impl Files {
         Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store's lock", error))
     }
 
+    fn read<T>(&self, read: impl Fn(&Tree) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        read(&self.layout.tree().map_err(|error| failed("opening the store", error))?)
+    }
+
+    /// Reads without changing anything, not even to complete a batch that is half done: then it fails (`[X1]`).
+    fn read_unchanged<T>(
+        &self,
+        read: impl Fn(&Tree) -> Result<T, StoreError>,
+        deadline: Option<Instant>,
+    ) -> Result<T, StoreError> {
+        const OPERATION: &str = "waiting for the store's lock";
+        loop {
+            let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
+            if self.is_journal_pending()? {
+                return Err(StoreError::failure(FailureKind::Busy, "reading", UnfinishedChange));
+            }
+            let result = self.read(&read);
+            // Without a lock file no program changes the store; one that began meanwhile made it first.
+            if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
+                return result;
+            }
+        }
+    }
+
     /// Takes the shared lock at a moment at which no batch is half done.
     fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock, StoreError> {
         loop {
@@ -194,7 +233,13 @@ impl Files {
     }
 
     fn is_journal_pending(&self) -> Result<bool, StoreError> {
-        let pending = self.layout.private().and_then(|private| journal::is_pending(&private));
+        let private = self.layout.private_if_there();
+        let pending = private.and_then(|private| private.map_or(Ok(false), |private| journal::is_pending(&private)));
         pending.map_err(|error| failed("looking for the journal", error))
     }
 }
+
+/// A journal waits, and nothing may be changed.
+#[derive(Debug, thiserror::Error)]
+#[error("a change that was cut short waits to be completed: open the store once for writing")]
+struct UnfinishedChange;

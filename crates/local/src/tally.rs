@@ -1,18 +1,19 @@
 //! [`Tallies`]: how much lies beneath directories, kept from one batch to the next, so that not each of them has to count it anew.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::time::{Duration, Instant};
 
 use cap_std::fs::Dir;
 use memory_tool_core::{Change, MemoryPath, StoreError, Usage};
 
-use crate::disk;
+use crate::disk::{self, Content};
 use crate::failure::failed;
+use crate::name::{Name, TemporaryName};
 use crate::tree::Tree;
 
 /// Holds the stamp, where somebody keeps tallies.
-const STAMP: &str = "stamp";
+const STAMP: Name<'_> = Name::of_ours("stamp");
 
 /// How long a tally is good for: what other programs put there, which leave no stamp, is counted by then. Longer than Claude takes from
 /// one edit to the next, so that a session counts once a minute and not for each edit.
@@ -28,7 +29,7 @@ const MOST_DIRECTORIES: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     /// The own stamp, once it was left.
-    stamp: Option<Vec<u8>>,
+    stamp: Option<TemporaryName>,
     /// Whether it was found there in this transaction.
     is_there: bool,
     by_directory: BTreeMap<MemoryPath, Tally>,
@@ -47,7 +48,7 @@ impl Tallies {
         if self.by_directory.is_empty() {
             return;
         }
-        self.is_there = self.stamp.is_some() && disk::read_file(private, STAMP).ok() == self.stamp;
+        self.is_there = read_stamp(private).is_ok_and(|found| self.is_own(found.as_deref()));
         if !self.is_there {
             self.forget();
         }
@@ -89,16 +90,19 @@ impl Tallies {
         if self.is_there {
             return Ok(());
         }
-        let found = match disk::read_file(private, STAMP) {
-            Ok(found) => Some(found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        if found.is_none() && self.by_directory.is_empty() || found.is_some() && found == self.stamp {
+        let found = read_stamp(private)?;
+        if found.is_none() && self.by_directory.is_empty() || self.is_own(found.as_deref()) {
             return Ok(());
         }
-        let stamp = self.stamp.get_or_insert_with(|| disk::temporary_name().into_bytes());
-        disk::open_lock_file(private, STAMP)?.write_all(stamp)
+        // Never into the file that is there: it may have another name, as somebody else's file.
+        remove_stamp(private)?;
+        let stamp = self.stamp.get_or_insert_with(TemporaryName::random);
+        disk::write_new_file(private, STAMP, stamp.as_str().as_bytes()).map(drop)
+    }
+
+    fn is_own(&self, found: Option<&[u8]>) -> bool {
+        let own = self.stamp.as_ref().map(|stamp| stamp.as_str().as_bytes());
+        found.is_some() && found == own
     }
 
     fn count(&mut self, tree: &Tree, change: &Change) -> Result<(), StoreError> {
@@ -139,6 +143,16 @@ impl Tallies {
             // Perhaps nothing lies as deep any more. Before a batch is refused for it, that is counted anew.
             tally.usage = Usage::new(files, bytes, before.depth.max(comes.depth));
         }
+    }
+}
+
+/// The stamp that is there. What is too long to be one is a stamp of nobody.
+fn read_stamp(private: &Dir) -> io::Result<Option<Vec<u8>>> {
+    match disk::read_file(private, STAMP, TemporaryName::DIGITS as u64) {
+        Ok(Content::Whole(stamp)) => Ok(Some(stamp)),
+        Ok(Content::TooLarge { .. }) => Ok(Some(Vec::new())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::disk;
 use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
+use crate::name::{Name, TemporaryName};
 use crate::step::{Step, will_pass};
 use crate::tally::Tallies;
 use crate::tree::{Descent, Place, Tree};
@@ -76,6 +77,7 @@ impl<'a> Transaction<'a> {
             Err(StoreError::OverCapacity { .. }) if tallies.forget() => self.check_preconditions(batch, tallies)?,
             checked => checked?,
         }
+        batch.check_file_sizes(self.layout.max_file_bytes)?;
         batch.changes().iter().try_for_each(|change| match change {
             Change::Write { path, .. } => self.check_write(path),
             Change::Remove { path } => self.check_exists(path),
@@ -89,7 +91,7 @@ impl<'a> Transaction<'a> {
             required.any(|(limited, expected)| limited == path && matches!(expected, Expected::Capacity(_)))
         };
         batch.check_preconditions(
-            |path| self.tree.read(path),
+            |path| self.tree.node(path),
             |path| if is_limited(path) { tallies.usage(&self.tree, path) } else { self.tree.usage(path) },
         )
     }
@@ -148,13 +150,13 @@ impl<'a> Transaction<'a> {
     fn plan(&self, change: &Change) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
-                let replaces = match self.tree.read(path)? {
+                let replaces = match self.tree.node(path)? {
                     Node::File(file) => Some(file.version.as_bytes().to_vec()),
                     Node::Absent | Node::Directory => None,
                 };
-                Step::Write { path: path.clone(), staged: disk::temporary_name(), replaces }
+                Step::Write { path: path.clone(), staged: TemporaryName::random(), replaces }
             }
-            Change::Remove { path } => Step::Remove { path: path.clone(), removed: disk::temporary_name() },
+            Change::Remove { path } => Step::Remove { path: path.clone(), removed: TemporaryName::random() },
             Change::Rename { from, to } => Step::Rename { from: from.clone(), to: to.clone() },
         })
     }
@@ -162,7 +164,7 @@ impl<'a> Transaction<'a> {
     /// Brings the new contents of a step, if it has any, to the disk.
     fn stage(&self, change: &Change, step: &Step) -> Result<(), StoreError> {
         if let (Change::Write { content, .. }, Step::Write { staged, .. }) = (change, step) {
-            let created = disk::create_file(&self.staging, staged, content);
+            let created = disk::create_file(&self.staging, staged.as_name(), content);
             created.map_err(|error| failed("writing a file", error))?;
         }
         Ok(())
@@ -185,6 +187,8 @@ impl<'a> Transaction<'a> {
     fn complete_journal(&self) -> Result<Vec<StoreError>, StoreError> {
         let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
         let Some(steps) = decided else { return Ok(Vec::new()) };
+        let staged = steps.iter().try_for_each(|step| step.check_staged(self));
+        staged.map_err(|error| failed("reading the journal", error))?;
         let mut impossible = Vec::new();
         for step in &steps {
             match step.perform(self) {
@@ -206,7 +210,7 @@ impl<'a> Transaction<'a> {
     fn set_aside(&self, step: &Step) -> io::Result<()> {
         let Step::Write { staged, .. } = step else { return Ok(()) };
         let conflicts = self.layout.conflicts()?;
-        disk::rename_new(&self.staging, staged, &conflicts, staged)?;
+        disk::rename_new(&self.staging, staged.as_name(), &conflicts, staged.as_name())?;
         disk::sync_directory(&conflicts)
     }
 
@@ -223,7 +227,7 @@ impl<'a> Transaction<'a> {
     /// Removes all from the staging directory. What cannot be removed now is tried again by the next transaction.
     fn sweep_staging(&self) {
         for entry in self.staging.entries().into_iter().flatten().flatten() {
-            let _ = disk::remove_all(&self.staging, entry.file_name());
+            let _ = Name::parse(&entry.file_name()).and_then(|name| disk::remove_all(&self.staging, name));
         }
     }
 }
@@ -235,13 +239,14 @@ mod tests {
     use memory_tool_core::Node;
 
     use super::*;
+    use crate::config::LocalStoreBuilder;
 
     fn path(text: &str) -> MemoryPath {
         MemoryPath::parse(text).unwrap()
     }
 
     fn store(base: &Path) -> Layout {
-        let layout = Layout::open(base).unwrap();
+        let layout = Layout::open(&LocalStoreBuilder::new(base.to_owned())).unwrap();
         for name in ["edited", "removed/a/b", "moved/c"] {
             let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec()).unwrap();
             Transaction::begin(&layout).unwrap().apply(&batch, &mut Tallies::default()).unwrap();

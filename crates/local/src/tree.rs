@@ -10,11 +10,23 @@ use sha2::{Digest, Sha256};
 
 use crate::disk::{self, Child};
 use crate::failure::failed;
+use crate::name::Name;
 
 /// The directory `memories/`; `None` while it is missing, which is the same as empty.
 pub(crate) struct Tree {
     root: Option<Dir>,
     ignores_case: bool,
+    max_file_bytes: u64,
+}
+
+/// What reading a path gave.
+enum Content {
+    Readable(Node),
+    /// The file in the open directory `parent` has more bytes than are read.
+    TooLarge {
+        parent: Dir,
+        size: u64,
+    },
 }
 
 /// Where a path leads.
@@ -38,26 +50,49 @@ pub(crate) enum Descent {
 }
 
 impl Tree {
-    pub(crate) fn new(root: Option<Dir>, ignores_case: bool) -> Self {
-        Self { root, ignores_case }
+    pub(crate) fn new(root: Option<Dir>, ignores_case: bool, max_file_bytes: u64) -> Self {
+        Self { root, ignores_case, max_file_bytes }
     }
 
     /// Reads what is at `path`. The version of a file is the digest of its contents: so it also tells what another
     /// program wrote, whatever that did to the times.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        match self.find(path)? {
-            Place::Absent => Ok(Node::Absent),
-            Place::Directory => Ok(Node::Directory),
-            Place::File { parent } => match disk::read_file(&parent, name_of(path)) {
-                Ok(content) => {
-                    let version = Version::new(Sha256::digest(&content).to_vec());
-                    Ok(Node::File(StoredFile::new(content, version)))
-                }
-                // Another program removed it since it was found.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Node::Absent),
-                Err(error) => Err(failed("reading a file", error)),
-            },
+        match self.content(path)? {
+            Content::Readable(node) => Ok(node),
+            Content::TooLarge { size, .. } => Err(StoreError::too_large_to_read(path, size, self.max_file_bytes)),
         }
+    }
+
+    /// Tells what is at `path`, whose content does not matter. A file that is too large to be read has a version too, which no
+    /// reading gives.
+    pub(crate) fn node(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        match self.content(path)? {
+            Content::Readable(node) => Ok(node),
+            Content::TooLarge { parent, .. } => {
+                let found = disk::glance(&parent, Name::of(path)?);
+                let found = found.map_err(|error| failed("looking at a file", error))?;
+                let version = |glance: disk::Glance| Version::new(glance.to_bytes());
+                Ok(found.map_or(Node::Absent, |glance| Node::File(StoredFile::new(Vec::new(), version(glance)))))
+            }
+        }
+    }
+
+    fn content(&self, path: &MemoryPath) -> Result<Content, StoreError> {
+        let node = match self.find(path)? {
+            Place::Absent => Node::Absent,
+            Place::Directory => Node::Directory,
+            Place::File { parent } => match disk::read_file(&parent, Name::of(path)?, self.max_file_bytes) {
+                Ok(disk::Content::Whole(content)) => {
+                    let version = Version::new(Sha256::digest(&content).to_vec());
+                    Node::File(StoredFile::new(content, version))
+                }
+                Ok(disk::Content::TooLarge { size }) => return Ok(Content::TooLarge { parent, size }),
+                // Another program removed it since it was found.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Node::Absent,
+                Err(error) => return Err(failed("reading a file", error)),
+            },
+        };
+        Ok(Content::Readable(node))
     }
 
     /// Finds where `path` leads.
@@ -77,7 +112,7 @@ impl Tree {
         const OPERATION: &str = "looking for room";
         let Some(parent) = path.parent() else { return Ok(false) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(true) };
-        match disk::child(&parent, name_of(path)).map_err(|error| failed(OPERATION, error))? {
+        match disk::child(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
             Child::Absent => Ok(true),
             Child::Directory(directory) => {
                 disk::holds_only_directories(&directory).map_err(|error| failed(OPERATION, error))
@@ -125,8 +160,8 @@ impl Tree {
             Place::Absent => Ok(Usage::default()),
             Place::Directory => self.files_beneath(path).collect(),
             Place::File { parent } => {
-                let found =
-                    disk::metadata(&parent, name_of(path)).map_err(|error| failed("looking up a size", error))?;
+                let found = disk::metadata(&parent, Name::of(path)?);
+                let found = found.map_err(|error| failed("looking up a size", error))?;
                 Ok(found.into_iter().map(|metadata| FileEntry::new(path.clone(), metadata.len())).collect())
             }
         }
@@ -135,7 +170,7 @@ impl Tree {
     /// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
     fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
         const OPERATION: &str = "looking up a path";
-        let name = name_of(path);
+        let name = Name::of(path)?;
         let found = match disk::child(directory, name).map_err(|error| failed(OPERATION, error))? {
             Child::Absent => return Ok(Found::Absent),
             Child::Directory(directory) => Found::Directory(directory),
@@ -151,11 +186,6 @@ impl Tree {
     fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
         self.files_beneath(directory).next().transpose().map(|file| file.is_some())
     }
-}
-
-/// The last segment of a path that is not the root.
-pub(crate) fn name_of(path: &MemoryPath) -> &str {
-    path.name().unwrap_or_default()
 }
 
 /// What a legal path stands for in its directory.

@@ -1,0 +1,73 @@
+//! A door to the parser of journals, for the fuzz target and a test of the same kind. No other build has it.
+
+use crate::journal;
+use crate::step::Step;
+
+/// Reads arbitrary bytes as a journal; whether they are one.
+pub fn parse_journal(bytes: &[u8]) -> bool {
+    let Ok(steps) = journal::parse(bytes) else { return false };
+    let names = steps.iter().filter_map(Step::temporary_name).map(|name| name.as_str().as_bytes());
+    for name in names {
+        assert!(name.len() == 16 && name.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)));
+    }
+    // What was understood is written back to what means the same.
+    let encoded = journal::encode(&steps).ok();
+    let again = encoded.as_deref().and_then(|encoded| journal::parse(encoded).ok());
+    assert_eq!(again.and_then(|steps| journal::encode(&steps).ok()), encoded);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many inputs the parser gets.
+    const INPUTS: usize = 100_000;
+
+    const JOURNAL: &[u8] = br#"{"format":1,"steps":[
+        {"write":{"path":"/memories/a","staged":"0123456789abcdef","replaces":[1,2,255]}},
+        {"write":{"path":"/memories/b/c","staged":"1123456789abcdef","replaces":null}},
+        {"remove":{"path":"/memories/d","removed":"2123456789abcdef"}},
+        {"rename":{"from":"/memories/e","to":"/memories/f"}}]}"#;
+
+    /// Numbers that are the same in every run: the generator `xorshift64`.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 >> 16).unwrap() % end.max(1)
+        }
+
+        /// Changes a few bytes, and now and then the length.
+        fn mutate(&mut self, seed: &[u8]) -> Vec<u8> {
+            const PIECES: [&[u8]; 8] = [b"/", b"..", b".", b"\\u0000", b"\"", b"}", b"/memories", b"d/id_rsa"];
+            let mut input = seed.to_vec();
+            for _ in 0..=self.below(3) {
+                let place = self.below(input.len());
+                match self.below(4) {
+                    0 => input.truncate(place),
+                    1 => drop(input.splice(place..place, PIECES[self.below(PIECES.len())].iter().copied())),
+                    2 if !input.is_empty() => input[place] = u8::try_from(self.below(256)).unwrap(),
+                    _ if !input.is_empty() => drop(input.remove(place)),
+                    _ => {}
+                }
+            }
+            input
+        }
+    }
+
+    #[test]
+    fn the_seed_is_understood() {
+        assert!(parse_journal(JOURNAL));
+    }
+
+    #[test]
+    fn no_journal_makes_the_parser_panic_or_name_what_is_not_ours() {
+        let mut numbers = Numbers(1);
+        let understood = (0..INPUTS).filter(|_| parse_journal(&numbers.mutate(JOURNAL))).count();
+        assert!(understood > 1_000 && understood < INPUTS / 2, "{understood}");
+    }
+}

@@ -1,0 +1,164 @@
+//! [`Name`]: a name in a directory, and [`TemporaryName`]: one that this program made up.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+use std::path::{Component, Path};
+
+use memory_tool_core::{InvalidBatch, MemoryPath, StoreError};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A single name in a directory: not empty, without a separator and without NUL, and never `.` or `..`. So whatever is done with
+/// one relative to an open directory is done in that directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name<'a>(Text<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Text<'a> {
+    Utf8(&'a str),
+    Os(&'a OsStr),
+}
+
+impl Name<'static> {
+    /// A name of this program's own. It is checked when the program is compiled.
+    pub(crate) const fn of_ours(name: &'static str) -> Self {
+        let bytes = name.as_bytes();
+        assert!(!bytes.is_empty());
+        let mut index = 0;
+        while index < bytes.len() {
+            assert!(
+                bytes[index].is_ascii_alphanumeric() || (bytes[index] == b'-' || bytes[index] == b'.' && index == 0)
+            );
+            index += 1;
+        }
+        assert!(bytes.len() > 1 || bytes[0] != b'.');
+        Self(Text::Utf8(name))
+    }
+}
+
+impl<'a> Name<'a> {
+    /// The last segment of a path.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidBatch`] for the root, which has no name.
+    pub(crate) fn of(path: &'a MemoryPath) -> Result<Self, StoreError> {
+        // The segments of a path hold no separator, and are never `.` or `..` (`[P2]`).
+        path.name().map(|name| Self(Text::Utf8(name))).ok_or(StoreError::InvalidBatch(InvalidBatch::Root))
+    }
+
+    /// A name that the operating system gave.
+    ///
+    /// # Errors
+    /// `InvalidFilename` for what is not a single name.
+    pub(crate) fn parse(name: &'a OsStr) -> io::Result<Self> {
+        let mut components = Path::new(name).components();
+        match (components.next(), components.next()) {
+            // As a whole: `a/` and `a/.` have the one component `a`.
+            (Some(Component::Normal(only)), None) if only == name && !name.as_encoded_bytes().contains(&0) => {
+                Ok(Self(Text::Os(name)))
+            }
+            _ => Err(io::Error::new(io::ErrorKind::InvalidFilename, "not a single name in a directory")),
+        }
+    }
+
+    pub(crate) fn as_os_str(self) -> &'a OsStr {
+        match self.0 {
+            Text::Utf8(name) => OsStr::new(name),
+            Text::Os(name) => name,
+        }
+    }
+}
+
+impl AsRef<Path> for Name<'_> {
+    fn as_ref(&self) -> &Path {
+        Path::new(self.as_os_str())
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_os_str().display().fmt(f)
+    }
+}
+
+/// The name of something in a directory of ours that no other thing there has: 16 hexadecimal digits in lower case.
+///
+/// A journal names such things. What was not made here is not accepted as one.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub(crate) struct TemporaryName(String);
+
+impl TemporaryName {
+    pub(crate) const DIGITS: usize = 16;
+
+    /// A new name. It is random: in a container the next process has the same id.
+    pub(crate) fn random() -> Self {
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        Self(format!("{random:016x}"))
+    }
+
+    pub(crate) fn as_name(&self) -> Name<'_> {
+        Name(Text::Utf8(&self.0))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for TemporaryName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let is_ours = name.len() == Self::DIGITS && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if is_ours {
+            Ok(Self(name))
+        } else {
+            let message = format!("{name:?} is not a name of 16 lower-case hexadecimal digits");
+            Err(serde::de::Error::custom(message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_single_component() {
+        for name in ["a", ".a", "...", "a b", "a..", "~", "-"] {
+            assert_eq!(Name::parse(OsStr::new(name)).unwrap().as_os_str(), name);
+        }
+        for path in ["", ".", "..", "/", "/a", "a/", "a/b", "a/.", "./a", "../a", "a/..", "a\0", "a//"] {
+            assert_eq!(Name::parse(OsStr::new(path)).unwrap_err().kind(), io::ErrorKind::InvalidFilename, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn the_root_has_no_name() {
+        assert!(matches!(Name::of(&MemoryPath::root()), Err(StoreError::InvalidBatch(InvalidBatch::Root))));
+        assert_eq!(Name::of(&"/memories/a/b".parse().unwrap()).unwrap().to_string(), "b");
+    }
+
+    #[test]
+    fn a_temporary_name_is_read_back_and_no_other_is() {
+        let name = TemporaryName::random();
+        let written = serde_json::to_string(&name).unwrap();
+        assert_eq!(serde_json::from_str::<TemporaryName>(&written).unwrap(), name);
+        for foreign in [
+            "",
+            "d/id_rsa",
+            "..",
+            "0123456789abcde",
+            "0123456789abcdef0",
+            "0123456789ABCDEF",
+            "0123456789abcde/",
+            "0123456789abcd..",
+            "0123456789abcde\\u0000",
+            "journal",
+        ] {
+            let refused = serde_json::from_str::<TemporaryName>(&format!("\"{foreign}\"")).unwrap_err();
+            assert!(refused.to_string().contains("is not a name of 16"), "{foreign}: {refused}");
+        }
+    }
+}
