@@ -99,7 +99,7 @@ Examples:
 Exit status:
   0  no case failed, and one or more passed
   1  a case failed, or every case was ignored
-  2  no report: wrong usage, or the suite could not be run
+  2  no report: wrong usage, a program that cannot be started, or the suite could not be run
   130  interrupted by Ctrl-C; another signal that ends the run gives 128 and its number";
 
 const VERIFY_FINDINGS: &str = "\

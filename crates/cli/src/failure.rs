@@ -159,6 +159,9 @@ pub(crate) enum Failure {
     /// No name can be made that nobody else has.
     #[error("cannot make a random name")]
     Randomness(#[source] getrandom::Error),
+    /// The program that was to be checked cannot be started.
+    #[error("{0}")]
+    Program(String),
     /// A filter leaves nothing to do.
     #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
     NoCase {
