@@ -189,14 +189,15 @@ Exit status:
   2  no answer: wrong usage, no store SRC, a store that cannot be opened or that fails";
 
 const EXPORTING: &str = "\
-TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar; or - for \
-a tar archive on the standard output, which must be no terminal, with the report on the standard error. Each file of /memories becomes a plain file \
+TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar, or in \
+.tar.gz or .tgz for one that is compressed with gzip; or - for a tar archive on the standard output, which must be no terminal, \
+with the report on the standard error. Each file of /memories becomes a plain file \
 of the same name, byte for byte, that its owner alone can read. Links in TARGET are never followed. An archive of the same files has \
 the same bytes, and has its name only when it is whole. What is exported is not encrypted, whatever the store is.
 
 Examples:
-  memory-tool export --store ./memory backup.tar
-  memory-tool export --store s3://bucket/prefix --key-file memory.key - | gzip > backup.tar.gz
+  memory-tool export --store ./memory backup.tar.gz
+  memory-tool export --store s3://bucket/prefix --key-file memory.key - | zstd > backup.tar.zst
 
 Exit status:
   0  all files are exported
@@ -206,21 +207,21 @@ replace an archive
   130  interrupted by Ctrl-C; 143 by SIGTERM";
 
 const IMPORTING: &str = "\
-SOURCE is a directory, or a tar archive that is not compressed, or - for such an archive on the standard input. Each plain file becomes \
-the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
+SOURCE is a directory, or a tar archive, plain or compressed with gzip, or - for such an archive on the standard input. Each plain file \
+becomes the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
 /x, is told and left out; so are links, sparse files of an archive and whatever else is no plain file, of two files of one name the \
 second, and files of more bytes than --skip-above.
 
 Examples:
-  memory-tool import --store ./memory backup.tar
+  memory-tool import --store ./memory backup.tar.gz
   memory-tool import --store sqlite:memory.db --screen redact ./notes
-  gunzip -c backup.tar.gz | memory-tool import --store ./memory -
+  zstd -dc backup.tar.zst | memory-tool import --store ./memory -
   tar -c ./old-store | memory-tool import --store ./memory --beneath old-store/memories -
 
 Exit status:
   0  all files are imported
   1  not all: a file stands in the way, is refused or left out, or the archive is damaged or cut off
-  2  no answer: wrong usage, no SOURCE, a store that cannot be opened or that fails";
+  2  no answer: wrong usage, no SOURCE or nothing under --beneath in it, or a store that cannot be opened or that fails";
 
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
@@ -503,7 +504,7 @@ impl CopyArguments {
 /// The arguments of `export`.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArguments {
-    /// Where to write to: a directory, a file that ends in .tar, or - for a tar archive on the standard output
+    /// The target: a directory, a file name that ends in .tar, .tar.gz or .tgz, or - for a tar archive on the standard output
     pub(crate) target: PathBuf,
 
     /// Export the part of the store that belongs to NAME, such as a tenant
@@ -525,10 +526,10 @@ pub(crate) struct ExportArguments {
 /// The arguments of `import`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArguments {
-    /// What to import: a directory, a tar archive, or - for a tar archive on the standard input
+    /// The source: a directory, a tar archive, or - for a tar archive on the standard input. gzip is recognized by its content
     pub(crate) source: PathBuf,
 
-    /// Import what lies beneath this directory of SOURCE, and nothing else
+    /// Import only files under DIRECTORY of SOURCE
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_an_origin)]
     pub(crate) beneath: Option<String>,
 

@@ -114,6 +114,36 @@ pub(crate) enum Failure {
         "cannot export an archive to a terminal: send the standard output to a file or a program, or name a file that ends in .tar"
     )]
     ArchiveOnTerminal,
+    /// The name of a target is that of an archive of a format that is not written.
+    #[error("cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz or .tgz", path.display())]
+    TargetFormat {
+        /// The target.
+        path: PathBuf,
+    },
+    /// A source is an archive of a format that is not read.
+    #[error("cannot import {}: {format} is not supported. Name a directory, a tar archive, or one that is compressed with gzip", path.display())]
+    SourceFormat {
+        /// The source.
+        path: PathBuf,
+        /// The format.
+        format: &'static str,
+    },
+    /// A source is the directory of a store: besides the files of the memory, it holds those that the store needs.
+    #[error("cannot import {}: it is the directory of a store. Copy it instead: memory-tool copy {} {destination}", path.display(), path.display())]
+    SourceIsStore {
+        /// The source.
+        path: PathBuf,
+        /// The URL of the store that its files were to be put into.
+        destination: String,
+    },
+    /// A source holds nothing under the directory that was asked for.
+    #[error("there is nothing under {directory} in {}", path.display())]
+    NothingBeneath {
+        /// The directory.
+        directory: String,
+        /// The source.
+        path: PathBuf,
+    },
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
     Verification(#[source] StoreError),
