@@ -38,6 +38,9 @@ Stores:
   az://container/prefix           a container of Azure Blob Storage
   memory:                         a memory in this process, new and empty, and gone with it: for trying `run`
 
+run, chat, create, copy and import create a store that does not exist. All other commands, and these with --read-only, report it \
+and create nothing.
+
 Credentials, region and endpoint of a bucket come from the environment variables that the tools of its cloud have: AWS_*, \
 GOOGLE_*, AZURE_*. For MinIO, R2, SeaweedFS and others that speak S3, AWS_ENDPOINT_URL is their address, and \
 AWS_ALLOW_HTTP=true allows one that begins with http:.
@@ -106,16 +109,16 @@ Exit status:
   130  interrupted by Ctrl-C; another signal that ends the run gives 128 and its number";
 
 const VERIFY_FINDINGS: &str = "\
-Every file is read and held against the listing. A difference counts only if nobody changed the file meanwhile, so other \
-programs may go on using the store. For a sqlite: URL the whole database is checked as well, with all the memories in it. A \
-bucket where no memory is yet holds 0 files.
+Every file is read and compared with the listing. A difference counts only if nobody changed the file at the same time, so other \
+programs may use the store. For a sqlite: URL the whole database is checked as well, with all the memories in it. Nothing is \
+written: a database or a directory that cannot be written can be verified.
 
-Each problem has a line of the output, and the last line sums up.
+Each problem has a line of the output, and the last line is a summary.
 
 Exit status:
-  0  what is stored is whole
+  0  no problem was found
   1  a problem was found
-  2  no answer: wrong usage, no store there, or one that cannot be opened";
+  2  no answer: wrong usage, or a store that does not exist or cannot be opened";
 
 const BUCKETS: &str = "\
 A memory in a bucket keeps contents in objects of their own. Those of a file that was deleted or changed stay until they are \
@@ -171,9 +174,8 @@ with the same bytes is left; what is there with others is told and left, too, un
 interrupted goes on where it was when it is run again. In the end SRC is gone through anew, as long as others change it. What DST \
 holds besides stays. A text that --screen redacts is compared as DST would keep it.
 
-Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
-of DST refuses does not show. To open a store that is there may make what it lacks besides files, such as .memory-tool in a \
-directory, also with --dry-run.
+Policies and the options of encryption are those of DST. Nothing is written to SRC, nor to DST with --dry-run; what only the storage \
+of DST refuses does not show there.
 
 DST, and what is mounted in it to be changed, must have nothing in common with SRC. When files were last used, as --expire-after \
 keeps it, stays behind: in DST they begin to count anew.

@@ -30,6 +30,14 @@ pub(crate) enum Failure {
     /// Expired files could not be looked for or removed.
     #[error("cannot remove what is expired")]
     Sweep(#[source] StoreError),
+    /// When files were last used cannot be read, so none is known to be expired.
+    #[error("cannot read when files were last used: {cause}. To start again, remove the record: {command}")]
+    AccessTimes {
+        /// What is wrong with it.
+        cause: String,
+        /// What removes it.
+        command: String,
+    },
     /// Stores are mounted at one path.
     #[error(transparent)]
     Mount(MountError),
@@ -73,16 +81,14 @@ pub(crate) enum Failure {
         /// What exists.
         taken: PathBuf,
     },
-    /// Where the store would be that is to be there already, there is none.
-    #[error("there is no store in {}", path.display())]
-    NoStore {
-        /// The place.
-        path: PathBuf,
-        /// Why nothing is seen there.
-        source: io::Error,
+    /// A store, or the part of it that belongs to a scope, does not exist and is not to be created.
+    #[error("there is no {what}")]
+    NotFound {
+        /// What is missing, with its name.
+        what: String,
     },
-    /// What keeps nothing was to be looked after.
-    #[error("memory: keeps nothing that could be looked after: it is a new memory in this process, and gone with it")]
+    /// A store that ends with this process was to be read from or kept.
+    #[error("memory: is temporary: it is new and empty, and ends with this process")]
     NothingKept,
     /// What is copied could be among the files that are to be copied.
     #[error("cannot copy a store into itself: what is written to DST could be among the files of SRC")]
