@@ -1,4 +1,7 @@
 //! [`Arguments`]: what the command line takes, and what `--help` says of it.
+//!
+//! clap puts every argument under the last heading that was set before it. So a subcommand's own arguments come first, and what it
+//! flattens with a heading of its own comes last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
 
 use std::fmt;
 #[cfg(feature = "chat")]
@@ -34,6 +37,9 @@ Stores:
   gs://bucket/prefix              a bucket of Google Cloud Storage
   az://container/prefix           a container of Azure Blob Storage
   memory:                         a memory in this process, new and empty, and gone with it: for trying `run`
+
+run, chat, create, copy and import create a store that does not exist. All other commands, and these with --read-only, report it \
+and create nothing.
 
 Credentials, region and endpoint of a bucket come from the environment variables that the tools of its cloud have: AWS_*, \
 GOOGLE_*, AZURE_*. For MinIO, R2, SeaweedFS and others that speak S3, AWS_ENDPOINT_URL is their address, and \
@@ -99,20 +105,20 @@ Examples:
 Exit status:
   0  no case failed, and one or more passed
   1  a case failed, or every case was ignored
-  2  no report: wrong usage, or the suite could not be run
+  2  no report: wrong usage, a program that cannot be started, or the suite could not be run
   130  interrupted by Ctrl-C; another signal that ends the run gives 128 and its number";
 
 const VERIFY_FINDINGS: &str = "\
-Every file is read and held against the listing. A difference counts only if nobody changed the file meanwhile, so other \
-programs may go on using the store. For a sqlite: URL the whole database is checked as well, with all the memories in it. A \
-bucket where no memory is yet holds 0 files.
+Every file is read and compared with the listing. A difference counts only if nobody changed the file at the same time, so other \
+programs may use the store. For a sqlite: URL the whole database is checked as well, with all the memories in it. Nothing is \
+written: a database or a directory that cannot be written can be verified.
 
-Each problem has a line of the output, and the last line sums up.
+Each problem has a line of the output, and the last line is a summary.
 
 Exit status:
-  0  what is stored is whole
+  0  no problem was found
   1  a problem was found
-  2  no answer: wrong usage, no store there, or one that cannot be opened";
+  2  no answer: wrong usage, or a store that does not exist or cannot be opened";
 
 const BUCKETS: &str = "\
 A memory in a bucket keeps contents in objects of their own. Those of a file that was deleted or changed stay until they are \
@@ -168,9 +174,8 @@ with the same bytes is left; what is there with others is told and left, too, un
 interrupted goes on where it was when it is run again. In the end SRC is gone through anew, as long as others change it. What DST \
 holds besides stays. A text that --screen redacts is compared as DST would keep it.
 
-Policies and the options of encryption are those of DST. With --dry-run all is read and nothing is written; what only the storage \
-of DST refuses does not show. To open a store that is there may make what it lacks besides files, such as .memory-tool in a \
-directory, also with --dry-run.
+Policies and the options of encryption are those of DST. Nothing is written to SRC, nor to DST with --dry-run; what only the storage \
+of DST refuses does not show there.
 
 DST, and what is mounted in it to be changed, must have nothing in common with SRC. When files were last used, as --expire-after \
 keeps it, stays behind: in DST they begin to count anew.
@@ -186,14 +191,15 @@ Exit status:
   2  no answer: wrong usage, no store SRC, a store that cannot be opened or that fails";
 
 const EXPORTING: &str = "\
-TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar; or - for \
-a tar archive on the standard output, which must be no terminal, with the report on the standard error. Each file of /memories becomes a plain file \
+TARGET is a directory, which must be new or empty unless --overwrite is given; or a tar archive, if its name ends in .tar, or in \
+.tar.gz or .tgz for one that is compressed with gzip; or - for a tar archive on the standard output, which must be no terminal, \
+with the report on the standard error. Each file of /memories becomes a plain file \
 of the same name, byte for byte, that its owner alone can read. Links in TARGET are never followed. An archive of the same files has \
 the same bytes, and has its name only when it is whole. What is exported is not encrypted, whatever the store is.
 
 Examples:
-  memory-tool export --store ./memory backup.tar
-  memory-tool export --store s3://bucket/prefix --key-file memory.key - | gzip > backup.tar.gz
+  memory-tool export --store ./memory backup.tar.gz
+  memory-tool export --store s3://bucket/prefix --key-file memory.key - | zstd > backup.tar.zst
 
 Exit status:
   0  all files are exported
@@ -203,21 +209,21 @@ replace an archive
   130  interrupted by Ctrl-C; 143 by SIGTERM";
 
 const IMPORTING: &str = "\
-SOURCE is a directory, or a tar archive that is not compressed, or - for such an archive on the standard input. Each plain file becomes \
-the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
+SOURCE is a directory, or a tar archive, plain or compressed with gzip, or - for such an archive on the standard input. Each plain file \
+becomes the file of the same name beneath /memories, byte for byte, by the same rules as in `copy`. What has no legal name, such as ../x or \
 /x, is told and left out; so are links, sparse files of an archive and whatever else is no plain file, of two files of one name the \
 second, and files of more bytes than --skip-above.
 
 Examples:
-  memory-tool import --store ./memory backup.tar
+  memory-tool import --store ./memory backup.tar.gz
   memory-tool import --store sqlite:memory.db --screen redact ./notes
-  gunzip -c backup.tar.gz | memory-tool import --store ./memory -
+  zstd -dc backup.tar.zst | memory-tool import --store ./memory -
   tar -c ./old-store | memory-tool import --store ./memory --beneath old-store/memories -
 
 Exit status:
   0  all files are imported
   1  not all: a file stands in the way, is refused or left out, or the archive is damaged or cut off
-  2  no answer: wrong usage, no SOURCE, a store that cannot be opened or that fails";
+  2  no answer: wrong usage, no SOURCE or nothing under --beneath in it, or a store that cannot be opened or that fails";
 
 /// Claude's memory tool on your own storage
 #[derive(Debug, Parser)]
@@ -241,28 +247,28 @@ pub(crate) enum Action {
     /// Test a program in any language, or a store, with the conformance suite
     #[command(after_help = CHECK_PROTOCOL)]
     Check(CheckArguments),
-    /// Look whether what is stored is whole
+    /// Check a store for missing or damaged files
     #[command(after_help = VERIFY_FINDINGS)]
     Verify(VerifyArguments),
-    /// Remove the objects of a bucket that no file of the memory refers to any more
+    /// Remove unused objects from a bucket
     #[command(after_help = BUCKETS)]
     Gc(GcArguments),
-    /// Remove the files that nobody has read or written for a time
+    /// Remove expired files
     #[command(after_help = EXPIRY)]
     Expire(ExpireArguments),
-    /// Make a key for an encrypted store
+    /// Generate a key for an encrypted store
     #[command(after_help = KEYS)]
     Keygen(KeygenArguments),
-    /// Encrypt anew what an encrypted store holds, with another key
+    /// Re-encrypt a store with a new key
     #[command(after_help = ROTATION)]
     Rekey(RekeyArguments),
-    /// Copy all files of one store into another
+    /// Copy all files of one store to another
     #[command(after_help = COPYING)]
     Copy(Box<CopyArguments>),
-    /// Write all files of a store into a plain directory or a tar archive
+    /// Export all files of a store to a directory or a tar archive
     #[command(after_help = EXPORTING)]
     Export(ExportArguments),
-    /// Put the files of a plain directory or a tar archive into a store
+    /// Import files into a store from a directory or a tar archive
     #[command(after_help = IMPORTING)]
     Import(Box<ImportArguments>),
     /// The commands for people.
@@ -274,13 +280,13 @@ pub(crate) enum Action {
 #[derive(Args, Debug)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
-    pub(crate) memory: MemoryArgument,
-
-    #[command(flatten)]
     pub(crate) overwrites: OverwritesArgument,
 
     #[command(flatten)]
     pub(crate) cap: ViewCapArgument,
+
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
 }
 
 /// The arguments of `chat`.
@@ -325,7 +331,6 @@ pub(crate) struct ChatArguments {
     #[arg(long, value_name = "N", default_value = "100")]
     pub(crate) max_responses: NonZeroU32,
 
-    // The last, as the headings of what it holds are those of all that comes after it.
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,
 }
@@ -349,10 +354,7 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) store: Option<StoreUrl>,
 
-    #[command(flatten)]
-    pub(crate) encryption: Encryption,
-
-    /// Only show the cases: id, clauses, where it comes from, what it needs, why it is there
+    /// List the cases instead of running them: id, clauses, origin, needs and reason
     #[arg(long)]
     pub(crate) list: bool,
 
@@ -375,6 +377,9 @@ pub(crate) struct CheckArguments {
     /// Ignore the cases that need NEED, for this reason, such as sessions='it locks its directory'; may be repeated
     #[arg(long, value_name = "NEED=REASON")]
     pub(crate) lacks: Vec<DeclaredLack>,
+
+    #[command(flatten)]
+    pub(crate) encryption: Encryption,
 }
 
 /// A directory that is not the case's own would be shared by all cases.
@@ -385,40 +390,37 @@ fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
 /// The arguments of `verify`.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArguments {
-    #[command(flatten)]
-    pub(crate) store: StoreArgument,
-
-    /// Print one JSON value: files, bytes and problems
+    /// Print the report as JSON: files, bytes and problems
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
 }
 
 /// The arguments of `gc`.
 #[derive(Args, Debug)]
 pub(crate) struct GcArguments {
-    #[command(flatten)]
-    pub(crate) store: StoreArgument,
-
-    /// Spare objects that are younger than AGE, such as 90s, 15m, 24h or 7d
+    /// Keep objects younger than AGE, such as 90s, 15m, 24h or 7d
     #[arg(long, value_name = "AGE", default_value_t)]
     pub(crate) older_than: Age,
 
-    /// Print one JSON value: removed_objects, removed_bytes and kept_objects
+    /// Print the report as JSON: removed_objects, removed_bytes and kept_objects
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
 }
 
 /// The arguments of `expire`.
 #[derive(Args, Debug)]
 pub(crate) struct ExpireArguments {
-    #[command(flatten)]
-    pub(crate) store: StoreArgument,
-
     /// Remove what nobody has read or written for AGE, such as 24h or 90d: as long as those say who use the memory
     #[arg(long, value_name = "AGE")]
     pub(crate) expire_after: Age,
 
-    /// Spare this file, or what is beneath this directory; may be repeated
+    /// Keep this file, or everything under this directory; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(crate) pin: Vec<MemoryPath>,
 
@@ -426,19 +428,22 @@ pub(crate) struct ExpireArguments {
     #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
     pub(crate) scope: Option<Scope>,
 
-    /// Only show what would be removed
+    /// List what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
     /// Print one JSON value: removed, the paths, and kept, their number; with --dry-run, expired: path, size and last_access of each
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
 }
 
 /// The arguments of `keygen`.
 #[derive(Args, Debug)]
 pub(crate) struct KeygenArguments {
-    /// Write the key to FILE, which must not exist, and which nobody else can read [default: the standard output]
+    /// Write the key to FILE, which must not exist; only its owner can read it [default: the standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -446,23 +451,23 @@ pub(crate) struct KeygenArguments {
 /// The arguments of `rekey`.
 #[derive(Args, Debug)]
 pub(crate) struct RekeyArguments {
-    #[command(flatten)]
-    pub(crate) store: StoreArgument,
-
-    /// Print one JSON value: rewritten, damaged, no_longer_needed and still_needed
+    /// Print the report as JSON: rewritten, damaged, no_longer_needed and still_needed
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
 }
 
 /// The arguments of `copy`.
 #[derive(Args, Debug)]
 pub(crate) struct CopyArguments {
-    /// What to copy: a directory's path, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+    /// The source: a directory, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
     /// az://CONTAINER/PREFIX
     #[arg(value_name = "SRC", value_parser = store_url_parser())]
     pub(crate) source: StoreUrl,
 
-    /// Where to copy to, in the same words
+    /// The destination, in the same form
     #[arg(id = "store", value_name = "DST", value_parser = store_url_parser())]
     pub(crate) destination: StoreUrl,
 
@@ -501,14 +506,14 @@ impl CopyArguments {
 /// The arguments of `export`.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArguments {
-    /// Where to write to: a directory, a file that ends in .tar, or - for a tar archive on the standard output
+    /// The target: a directory, a file name that ends in .tar, .tar.gz or .tgz, or - for a tar archive on the standard output
     pub(crate) target: PathBuf,
 
     /// Export the part of the store that belongs to NAME, such as a tenant
     #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
     pub(crate) scope: Option<Scope>,
 
-    /// Write into a directory that is not empty, and replace files
+    /// Write into a directory that is not empty, and overwrite files
     #[arg(long)]
     pub(crate) overwrite: bool,
 
@@ -523,14 +528,14 @@ pub(crate) struct ExportArguments {
 /// The arguments of `import`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArguments {
-    /// What to import: a directory, a tar archive, or - for a tar archive on the standard input
+    /// The source: a directory, a tar archive, or - for a tar archive on the standard input. gzip is recognized by its content
     pub(crate) source: PathBuf,
 
-    /// Import what lies beneath this directory of SOURCE, and nothing else
+    /// Import only files under DIRECTORY of SOURCE
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_an_origin)]
     pub(crate) beneath: Option<String>,
 
-    /// Leave out files of more than N bytes, and never read them
+    /// Skip files larger than N bytes without reading them
     #[arg(long, value_name = "N", default_value_t = MAX_LINE_BYTES as u64)]
     pub(crate) skip_above: u64,
 
@@ -555,11 +560,11 @@ fn directory_of_an_origin(given: &str) -> Result<String, &'static str> {
 /// How files are put into a store.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct WritingArgument {
-    /// Replace files that are there with other contents
+    /// Overwrite existing files whose contents differ
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// Only say what would be done
+    /// Report what would be done, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -567,16 +572,16 @@ pub(crate) struct WritingArgument {
 /// One of the tool's six commands, given by a person.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CommandArguments {
-    /// Show a directory two levels deep, or a file with line numbers
+    /// Print a directory two levels deep, or a file with line numbers
     View(ViewArguments),
     /// Create a file
     Create(CreateArguments),
     /// Replace a text that occurs exactly once in a file
     #[command(name = "str_replace", visible_alias = "str-replace")]
     StrReplace(StrReplaceArguments),
-    /// Insert a line, or several, into a file
+    /// Insert lines into a file
     Insert(InsertArguments),
-    /// Delete a file, or a directory with all that is beneath it
+    /// Delete a file, or a directory with everything in it
     Delete(DeleteArguments),
     /// Rename or move a file or directory
     Rename(RenameArguments),
@@ -585,30 +590,27 @@ pub(crate) enum CommandArguments {
 /// The arguments of `view`.
 #[derive(Args, Debug)]
 pub(crate) struct ViewArguments {
-    #[command(flatten)]
-    pub(crate) shared: SharedArguments,
-
-    /// What to show: /memories, or a path beneath it
+    /// The file or directory to print: /memories, or a path under it
     pub(crate) path: String,
 
-    /// Show only these lines of a file or listing, counted from 1; a LAST of -1 means to the end
+    /// Print only these lines of a file or listing, counted from 1; a LAST of -1 means to the end
     #[arg(long, num_args = 2, value_names = ["FIRST", "LAST"], allow_negative_numbers = true)]
     pub(crate) view_range: Option<Vec<i64>>,
 
     #[command(flatten)]
     pub(crate) cap: ViewCapArgument,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
 }
 
 /// The arguments of `create`.
 #[derive(Args, Debug)]
 pub(crate) struct CreateArguments {
-    #[command(flatten)]
-    pub(crate) shared: SharedArguments,
-
-    /// The file to create, beneath /memories
+    /// The file to create, under /memories
     pub(crate) path: String,
 
-    /// The file's text [default: what --file or the standard input holds]
+    /// The file's text [default: from --file or the standard input]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
     pub(crate) text: Option<String>,
 
@@ -618,14 +620,14 @@ pub(crate) struct CreateArguments {
 
     #[command(flatten)]
     pub(crate) overwrites: OverwritesArgument,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
 }
 
 /// The arguments of `str_replace`.
 #[derive(Args, Debug)]
 pub(crate) struct StrReplaceArguments {
-    #[command(flatten)]
-    pub(crate) shared: SharedArguments,
-
     /// The file to edit
     pub(crate) path: String,
 
@@ -633,71 +635,74 @@ pub(crate) struct StrReplaceArguments {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) old_str: String,
 
-    /// The text to put in its place, taken literally [default: none, which deletes]
+    /// The replacement, taken literally [default: delete the text]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) new_str: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
 }
 
 /// The arguments of `insert`.
 #[derive(Args, Debug)]
 pub(crate) struct InsertArguments {
-    #[command(flatten)]
-    pub(crate) shared: SharedArguments,
-
     /// The file to edit
     pub(crate) path: String,
 
-    /// How many lines stand before the inserted text: 0 inserts at the beginning
+    /// Insert after line N; 0 inserts at the beginning
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) insert_line: i64,
 
-    /// The text to insert [default: what --file or the standard input holds]
+    /// The text to insert [default: from --file or the standard input]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "file")]
     pub(crate) insert_text: Option<String>,
 
     /// Read the text from this file, outside the memory
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
 }
 
 /// The arguments of `delete`.
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArguments {
+    /// The file or directory to delete
+    pub(crate) path: String,
+
     #[command(flatten)]
     pub(crate) shared: SharedArguments,
-
-    /// What to delete
-    pub(crate) path: String,
 }
 
 /// The arguments of `rename`.
 #[derive(Args, Debug)]
 pub(crate) struct RenameArguments {
-    #[command(flatten)]
-    pub(crate) shared: SharedArguments,
-
-    /// What to rename
+    /// The file or directory to rename
     pub(crate) old_path: String,
 
-    /// Its new path, which must be free
+    /// The new path, which must not exist
     pub(crate) new_path: String,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
 }
 
 /// What every command for people takes.
 #[derive(Args, Debug)]
 pub(crate) struct SharedArguments {
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgument,
-
     /// Print the reply or the error as a `tool_result` block in JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
 }
 
 /// Whether `create` overwrites (`[C2]`).
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct OverwritesArgument {
-    /// Let `create` replace a file that exists, instead of refusing
+    /// Let `create` overwrite an existing file
     #[arg(long)]
     pub(crate) create_overwrites: bool,
 }
@@ -705,7 +710,7 @@ pub(crate) struct OverwritesArgument {
 /// How much one `view` shows (`[V8]`).
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ViewCapArgument {
-    /// Show at most N characters of a file or listing in one `view`
+    /// Limit the output of one `view` to N characters
     #[arg(long, value_name = "N|none", default_value_t)]
     pub(crate) max_view_chars: ViewCap,
 }
@@ -723,8 +728,8 @@ pub(crate) struct MemoryArgument {
 /// The store that a subcommand works on.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgument {
-    /// Where the memory is kept: a directory's path, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX,
-    /// gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, or memory: for one that ends with this process
+    /// The store: a directory, a file: URL, sqlite:FILE?store=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,
+    /// az://CONTAINER/PREFIX, or memory: for a temporary one in this process
     #[arg(id = "store", long, value_name = "URL", value_parser = store_url_parser())]
     pub(crate) url: StoreUrl,
 
@@ -864,13 +869,46 @@ impl FromStr for DeclaredLack {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{Arg, Command, CommandFactory as _};
 
     use super::*;
 
     #[test]
     fn the_definition_holds_together() {
         Arguments::command().debug_assert();
+    }
+
+    /// clap lists an argument under whatever heading was set before it.
+    #[test]
+    fn every_argument_is_listed_under_the_heading_of_its_own_group() {
+        let ids = |command: Command| command.get_arguments().map(Arg::get_id).cloned().collect::<Vec<_>>();
+        let groups = [
+            ("Encryption", ids(Encryption::augment_args(Command::new("")))),
+            ("Encryption of SRC", ids(SourceEncryption::augment_args(Command::new("")))),
+            ("Policies", ids(Policies::augment_args(Command::new("")))),
+        ];
+        let command = Arguments::command();
+        for command in command.get_subcommands() {
+            let own = ids(command.clone());
+            // `expire` has options of its own that are named as policies are.
+            let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
+            for argument in command.get_arguments() {
+                let group = groups.clone().find(|(_, group)| group.contains(argument.get_id()));
+                let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());
+                assert_eq!(found, expected, "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn the_old_path_comes_before_the_new_one() {
+        let mut command = Arguments::command();
+        let rename = command.find_subcommand_mut("rename").unwrap();
+        let help = rename.render_long_help().to_string();
+        let (usage, arguments) = help.split_once("Arguments:").unwrap();
+        for text in [usage, arguments.split_once("Options:").unwrap().0] {
+            assert!(text.find("<OLD_PATH>").unwrap() < text.find("<NEW_PATH>").unwrap(), "{help}");
+        }
     }
 
     #[test]

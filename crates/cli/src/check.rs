@@ -48,6 +48,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Failure> {
     }
     let runtime = Runtime::new().map_err(Failure::Start)?;
     let interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
+    // A program that is not there would fail every case in the same words.
+    if let Some(command_line) = &arguments.command_line {
+        runtime.block_on(command_line.try_start()).map_err(|failure| Failure::Program(failure.to_string()))?;
+    }
     // Dropped last: the stores of the cases are removed with it, whatever became of their cases.
     let place = arguments.store.as_ref().map(|url| Place::make(url, &arguments.encryption, &runtime)).transpose()?;
     let suite = match (&arguments.command_line, &place) {

@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use memory_tool_core::{Error, Reply, ToolResult};
+use memory_tool_core::{Error, OpenMode, Reply, ToolResult};
 use serde_json::{Value, json};
 
 use crate::arguments::{CommandArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{to_json, write_line};
-use crate::run::{open_tool, start_runtime};
+use crate::run::{open_tool_in, start_runtime};
 
 /// Whether the tool did what it was told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,10 +30,19 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
         CommandArguments::Create(create) => (create.overwrites, ViewCapArgument::default()),
         _ => Default::default(),
     };
-    let tool = runtime.block_on(open_tool(&shared.memory, overwrites, cap))?;
+    let tool = runtime.block_on(open_tool_in(mode(&command), &shared.memory, overwrites, cap))?;
     let outcome = runtime.block_on(tool.call(input(command)?));
     write_outcome(&outcome, json)?;
     Ok(if outcome.is_ok() { Outcome::Done } else { Outcome::Refused })
+}
+
+/// In a store that does not exist, there is nothing to view, edit, delete or rename.
+fn mode(command: &CommandArguments) -> OpenMode {
+    match command {
+        CommandArguments::View(_) => OpenMode::ReadOnly,
+        CommandArguments::Create(_) => OpenMode::Create,
+        _ => OpenMode::Existing,
+    }
 }
 
 fn shared(command: &CommandArguments) -> &SharedArguments {

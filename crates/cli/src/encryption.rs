@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use memory_tool_core::{Batch, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, OpenMode, Store, StoreError};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
+use memory_tool_url::StoreUrl;
 
 use crate::failure::Failure;
 
@@ -117,18 +118,30 @@ impl FromStr for PaddingArgument {
 }
 
 impl Encryption {
-    /// The store, decrypted where there are keys.
-    pub(crate) async fn over(&self, store: Box<dyn Store>, keys: Option<KeyRing>) -> Result<Box<dyn Store>, Failure> {
+    /// The store at a URL, decrypted where there are keys.
+    pub(crate) async fn over(
+        &self,
+        url: &StoreUrl,
+        store: Box<dyn Store>,
+        keys: Option<KeyRing>,
+        mode: OpenMode,
+    ) -> Result<Box<dyn Store>, Failure> {
         match keys {
             None => refuse_encrypted(store).await,
-            Some(keys) => Ok(Box::new(self.open(store, keys).await?)),
+            Some(keys) => Ok(Box::new(self.open(url, store, keys, mode).await?)),
         }
     }
 
-    /// The encrypted memory in a store, opened with these keys.
-    pub(crate) async fn open(&self, store: Box<dyn Store>, keys: KeyRing) -> Result<EncryptedStore, Failure> {
+    /// The encrypted memory in the store at a URL, opened with these keys.
+    pub(crate) async fn open(
+        &self,
+        url: &StoreUrl,
+        store: Box<dyn Store>,
+        keys: KeyRing,
+        mode: OpenMode,
+    ) -> Result<EncryptedStore, Failure> {
         let padding = self.padding.map_or(Padding::None, |padding| padding.0);
-        let mut builder = EncryptedStore::builder(store, keys).padding(padding);
+        let mut builder = EncryptedStore::builder(store, keys).mode(mode).padding(padding);
         if let Some(name) = &self.memory_name {
             builder = builder.name(name);
         }
@@ -138,7 +151,10 @@ impl Encryption {
         if self.memory_was_unnamed {
             builder = builder.former_name(None);
         }
-        builder.open().await.map_err(|error| Failure::Store(error.into()))
+        builder.open().await.map_err(|error| match error {
+            error if error.is_not_found() => Failure::NotFound { what: format!("encrypted store at {url}") },
+            error => Failure::Store(error.into()),
+        })
     }
 
     /// Whether there is a key.

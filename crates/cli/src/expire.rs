@@ -2,19 +2,23 @@
 
 use std::io;
 
-use memory_tool_policies::ExpiredFile;
+use memory_tool_core::{FailureKind, OpenMode, StoreError};
+use memory_tool_policies::{ACCESS_TIMES_NAME, ExpiredFile};
 use serde::Serialize;
 
-use crate::arguments::ExpireArguments;
+use crate::arguments::{ExpireArguments, StoreArgument};
 use crate::failure::{Failure, on_one_line};
 use crate::output::{count, to_json, write_line};
-use crate::policies::{expiring, in_scope};
+use crate::policies::{expiring, find_scope, in_scope};
 use crate::run::start_runtime;
 use crate::store_url;
 
+/// What an [`ExpiringStore`](memory_tool_policies::ExpiringStore) was doing where it fails because of its record.
+const READING_ACCESS_TIMES: &str = "reading the access times";
+
 /// Removes what is expired, or looks for it, and prints what it is.
 pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
-    store_url::expect_store(&arguments.store.url)?;
+    store_url::refuse_temporary(&arguments.store.url)?;
     let outcome = start_runtime()?.block_on(expire(arguments))?;
     let text = if arguments.json { to_json(&outcome)? } else { outcome.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: what was removed is removed.
@@ -22,15 +26,31 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
 }
 
 async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
-    let store = store_url::open(&arguments.store.url, &arguments.store.encryption).await?;
-    let store = in_scope(arguments.scope.as_ref(), store);
-    let store = expiring(store, arguments.expire_after, &arguments.pin)?;
+    let ExpireArguments { store: StoreArgument { url, encryption }, scope, .. } = arguments;
+    let mode = if arguments.dry_run { OpenMode::ReadOnly } else { OpenMode::Existing };
+    let store = store_url::open(url, encryption, mode).await?;
+    find_scope(scope.as_ref(), &*store, url).await?;
+    let store = expiring(in_scope(scope.as_ref(), store), arguments.expire_after, &arguments.pin)?;
     if arguments.dry_run {
-        let expired = store.expired().await.map_err(Failure::Sweep)?;
+        let expired = store.expired().await.map_err(|error| failure(error, arguments))?;
         return Ok(Outcome::Found { expired: expired.into_iter().map(Expired::from).collect() });
     }
-    let swept = store.sweep().await.map_err(Failure::Sweep)?;
+    let swept = store.sweep().await.map_err(|error| failure(error, arguments))?;
     Ok(Outcome::Swept { removed: swept.removed.iter().map(ToString::to_string).collect(), kept: swept.kept })
+}
+
+/// What failed, with what to do where the access times are damaged: as long as they are there, nothing expires.
+fn failure(error: StoreError, arguments: &ExpireArguments) -> Failure {
+    match error {
+        StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
+            let ExpireArguments { store: StoreArgument { url, encryption }, scope, .. } = arguments;
+            let scope = scope.as_ref().map(|scope| format!(" --scope {scope}")).unwrap_or_default();
+            let key = if encryption.is_on() { ", with the same options of encryption" } else { "" };
+            let command = format!("memory-tool delete /memories/{ACCESS_TIMES_NAME} --store {url}{scope}{key}");
+            Failure::AccessTimes { cause: source.to_string(), command }
+        }
+        error => Failure::Sweep(error),
+    }
 }
 
 /// What is printed.

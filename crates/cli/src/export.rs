@@ -11,7 +11,7 @@ use memory_tool_core::MemoryPath;
 use serde::Serialize;
 
 use crate::arguments::ExportArguments;
-use crate::export::archive::Archive;
+use crate::export::archive::{Archive, Compression};
 use crate::export::directory::Directory;
 use crate::failure::{Failure, on_one_line, tell};
 use crate::interruption::Interruption;
@@ -25,6 +25,10 @@ pub(crate) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 
 /// What stands for the standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
+
+/// How the names of archives end that are not written.
+const OTHER_FORMATS: &[&str] =
+    &[".7z", ".bz2", ".gz", ".lz4", ".rar", ".tbz", ".tbz2", ".txz", ".tzst", ".xz", ".zip", ".zst"];
 
 /// How an export came to its end.
 pub(crate) enum Ended<T> {
@@ -55,6 +59,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Ended<Completeness>, Fa
 
 fn export(arguments: &ExportArguments) -> Result<Ended<Exported>, Failure> {
     let ExportArguments { store, scope, target, overwrite, .. } = arguments;
+    let form = Form::of(target)?;
     if target == Path::new(STANDARD_STREAM) && io::stdout().is_terminal() {
         return Err(Failure::ArchiveOnTerminal);
     }
@@ -65,7 +70,7 @@ fn export(arguments: &ExportArguments) -> Result<Ended<Exported>, Failure> {
     let is_file = target != Path::new(STANDARD_STREAM);
     let listen = || runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start);
     let mut interruption = is_file.then(listen).transpose()?;
-    let mut target = Target::open(target, *overwrite)?;
+    let mut target = Target::open(target, form, *overwrite)?;
     let mut exported = Exported::default();
     let mut line = ProgressLine::of_standard_error();
     // Writing blocks, which no task may: so the loop stands outside the runtime and enters it to read one file at a time.
@@ -112,6 +117,33 @@ async fn status_of(interruption: &mut Option<Interruption>) -> u8 {
     }
 }
 
+/// What a target is, as its name says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    Directory,
+    Archive(Compression),
+    /// An archive on the standard output.
+    StandardOutput,
+}
+
+impl Form {
+    /// # Errors
+    /// The name is that of an archive which would be a directory.
+    fn of(target: &Path) -> Result<Self, Failure> {
+        if target == Path::new(STANDARD_STREAM) {
+            return Ok(Self::StandardOutput);
+        }
+        let name = target.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        match () {
+            () if ends_in(&[".tar"]) => Ok(Self::Archive(Compression::None)),
+            () if ends_in(&[".tar.gz", ".tgz"]) => Ok(Self::Archive(Compression::Gzip)),
+            () if ends_in(OTHER_FORMATS) => Err(Failure::TargetFormat { path: target.to_owned() }),
+            () => Ok(Self::Directory),
+        }
+    }
+}
+
 /// Where files are exported to.
 enum Target {
     Directory(Directory),
@@ -136,13 +168,11 @@ enum Finished {
 }
 
 impl Target {
-    fn open(target: &Path, overwrites: bool) -> Result<Self, Failure> {
-        if target == Path::new(STANDARD_STREAM) {
-            Ok(Self::Archive(Archive::to_standard_output()))
-        } else if target.extension().is_some_and(|extension| extension == "tar") {
-            Archive::to_file(target, overwrites).map(Self::Archive)
-        } else {
-            Directory::open(target, overwrites).map(Self::Directory)
+    fn open(target: &Path, form: Form, overwrites: bool) -> Result<Self, Failure> {
+        match form {
+            Form::Directory => Directory::open(target, overwrites).map(Self::Directory),
+            Form::Archive(compression) => Archive::to_file(target, compression, overwrites).map(Self::Archive),
+            Form::StandardOutput => Ok(Self::Archive(Archive::to_standard_output())),
         }
     }
 

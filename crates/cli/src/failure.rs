@@ -30,6 +30,14 @@ pub(crate) enum Failure {
     /// Expired files could not be looked for or removed.
     #[error("cannot remove what is expired")]
     Sweep(#[source] StoreError),
+    /// When files were last used cannot be read, so none is known to be expired.
+    #[error("cannot read when files were last used: {cause}. To start again, remove the record: {command}")]
+    AccessTimes {
+        /// What is wrong with it.
+        cause: String,
+        /// What removes it.
+        command: String,
+    },
     /// Stores are mounted at one path.
     #[error(transparent)]
     Mount(MountError),
@@ -73,16 +81,14 @@ pub(crate) enum Failure {
         /// What exists.
         taken: PathBuf,
     },
-    /// Where the store would be that is to be there already, there is none.
-    #[error("there is no store in {}", path.display())]
-    NoStore {
-        /// The place.
-        path: PathBuf,
-        /// Why nothing is seen there.
-        source: io::Error,
+    /// A store, or the part of it that belongs to a scope, does not exist and is not to be created.
+    #[error("there is no {what}")]
+    NotFound {
+        /// What is missing, with its name.
+        what: String,
     },
-    /// What keeps nothing was to be looked after.
-    #[error("memory: keeps nothing that could be looked after: it is a new memory in this process, and gone with it")]
+    /// A store that ends with this process was to be read from or kept.
+    #[error("memory: is temporary: it is new and empty, and ends with this process")]
     NothingKept,
     /// What is copied could be among the files that are to be copied.
     #[error("cannot copy a store into itself: what is written to DST could be among the files of SRC")]
@@ -114,6 +120,36 @@ pub(crate) enum Failure {
         "cannot export an archive to a terminal: send the standard output to a file or a program, or name a file that ends in .tar"
     )]
     ArchiveOnTerminal,
+    /// The name of a target is that of an archive of a format that is not written.
+    #[error("cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz or .tgz", path.display())]
+    TargetFormat {
+        /// The target.
+        path: PathBuf,
+    },
+    /// A source is an archive of a format that is not read.
+    #[error("cannot import {}: {format} is not supported. Name a directory, a tar archive, or one that is compressed with gzip", path.display())]
+    SourceFormat {
+        /// The source.
+        path: PathBuf,
+        /// The format.
+        format: &'static str,
+    },
+    /// A source is the directory of a store: besides the files of the memory, it holds those that the store needs.
+    #[error("cannot import {}: it is the directory of a store. Copy it instead: memory-tool copy {} {destination}", path.display(), path.display())]
+    SourceIsStore {
+        /// The source.
+        path: PathBuf,
+        /// The URL of the store that its files were to be put into.
+        destination: String,
+    },
+    /// A source holds nothing under the directory that was asked for.
+    #[error("there is nothing under {directory} in {}", path.display())]
+    NothingBeneath {
+        /// The directory.
+        directory: String,
+        /// The source.
+        path: PathBuf,
+    },
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
     Verification(#[source] StoreError),
@@ -159,6 +195,9 @@ pub(crate) enum Failure {
     /// No name can be made that nobody else has.
     #[error("cannot make a random name")]
     Randomness(#[source] getrandom::Error),
+    /// The program that was to be checked cannot be started.
+    #[error("{0}")]
+    Program(String),
     /// A filter leaves nothing to do.
     #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
     NoCase {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use memory_tool_core::OpenMode;
 use memory_tool_object_store::GcReport;
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
@@ -20,7 +21,7 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         _ => return Err(Failure::NothingToCollect),
     };
     let report = start_runtime()?.block_on(async {
-        let store = store_url::open_bucket(url).await?;
+        let store = store_url::open_bucket(url, OpenMode::Existing).await?;
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
     })?;
     let collected = Collected::from(report);

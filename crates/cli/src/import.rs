@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use crate::arguments::ImportArguments;
 use crate::export::{PARTIAL_PREFIX, STANDARD_STREAM};
 use crate::failure::{Failure, on_one_line};
+use crate::import::archive::Archive;
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
@@ -36,16 +37,13 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> 
 }
 
 fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
-    let ImportArguments { memory, source, writing, .. } = arguments;
-    let origin = Origin::open(source)?; // first, so that no store is made for nothing
+    let origin = Origin::open(arguments)?;
     let runtime = start_runtime()?;
-    let (url, encryption) = (&memory.store.url, &memory.store.encryption);
-    let destination = runtime.block_on(Destination::open(url, encryption, &memory.policies, *writing))?;
     let mut intake = Intake {
         runtime: &runtime,
-        destination,
-        beneath: arguments.beneath.as_deref().unwrap_or_default(),
-        skip_above: arguments.skip_above,
+        arguments,
+        destination: None,
+        is_anything_found: false,
         taken: HashSet::new(),
         left_out: Vec::new(),
         also_left_out: 0,
@@ -58,7 +56,12 @@ fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
         }
         Origin::Archive(archive) => archive::take_files(archive, &mut intake)?,
     };
-    let Intake { destination, left_out, also_left_out, line, .. } = intake;
+    let ImportArguments { source, beneath, .. } = arguments;
+    if let (Some(directory), false, None) = (beneath, intake.is_anything_found, &broken_off) {
+        return Err(Failure::NothingBeneath { directory: directory.clone(), path: source.clone() });
+    }
+    let destination = intake.take_destination()?;
+    let Intake { left_out, also_left_out, line, .. } = intake;
     drop(line);
     let written = runtime.block_on(destination.report(|_| false))?;
     Ok(Imported { written, left_out, also_left_out, broken_off })
@@ -67,20 +70,26 @@ fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
 /// Where files are imported from.
 enum Origin {
     Directory(cap_std::fs::Dir),
-    Archive(Box<dyn Read>),
+    Archive(Archive),
 }
 
 impl Origin {
-    fn open(source: &Path) -> Result<Self, Failure> {
+    fn open(arguments: &ImportArguments) -> Result<Self, Failure> {
+        let source = arguments.source.as_path();
         if source == Path::new(STANDARD_STREAM) {
-            return Ok(Self::Archive(Box::new(io::stdin().lock())));
+            return Archive::open(io::stdin().lock(), source).map(Self::Archive);
         }
         let failed = |error| Failure::File { path: source.to_owned(), source: error };
-        if fs::metadata(source).map_err(failed)?.is_dir() {
-            return directory::open(source).map(Self::Directory).map_err(failed);
+        if !fs::metadata(source).map_err(failed)?.is_dir() {
+            let file = fs::File::open(source).map_err(failed)?;
+            return Archive::open(io::BufReader::new(file), source).map(Self::Archive);
         }
-        let file = fs::File::open(source).map_err(failed)?;
-        Ok(Self::Archive(Box::new(io::BufReader::new(file))))
+        let directory = directory::open(source).map_err(failed)?;
+        if arguments.beneath.is_none() && directory::is_store(&directory) {
+            let destination = arguments.memory.store.url.to_string();
+            return Err(Failure::SourceIsStore { path: source.to_owned(), destination });
+        }
+        Ok(Self::Directory(directory))
     }
 }
 
@@ -93,10 +102,11 @@ impl Origin {
 /// 4. The access times of another memory are passed over.
 struct Intake<'a> {
     runtime: &'a Runtime,
-    destination: Destination,
-    /// The directory of the origin that is meant; all of it where this is empty.
-    beneath: &'a str,
-    skip_above: u64,
+    arguments: &'a ImportArguments,
+    /// Opened for the first file, so that no store is created for nothing.
+    destination: Option<Destination>,
+    /// Whether the origin holds anything in the directory that is meant.
+    is_anything_found: bool,
     taken: HashSet<MemoryPath>,
     left_out: Vec<Told>,
     /// How many more are left out than are told.
@@ -107,7 +117,9 @@ struct Intake<'a> {
 impl Intake<'_> {
     /// Where a file of that name and size belongs. Where it belongs nowhere, that is told.
     fn place(&mut self, name: &[u8], size: u64) -> Option<MemoryPath> {
-        let path = match self.path(name)? {
+        let path = self.path(name)?;
+        self.is_anything_found = true;
+        let path = match path {
             Ok(path) => path,
             Err(reason) => {
                 self.leave_out(name, &reason);
@@ -117,7 +129,7 @@ impl Intake<'_> {
         if is_access_times(&path) {
             return None; // an export of before left them, or a copy of the disk
         }
-        if size > self.skip_above {
+        if size > self.skip_above() {
             self.leave_out(name, &self.too_large());
             return None;
         }
@@ -130,11 +142,23 @@ impl Intake<'_> {
 
     /// Puts a file into the memory.
     fn put(&mut self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
-        self.runtime.block_on(self.destination.put(path, content))?;
+        let mut destination = self.take_destination()?;
+        self.runtime.block_on(destination.put(path, content))?;
+        self.destination = Some(destination);
         if let Some(line) = &mut self.line {
             line.show(&count(self.taken.len() as u64, "file"));
         }
         Ok(())
+    }
+
+    /// The store that files are put into.
+    fn take_destination(&mut self) -> Result<Destination, Failure> {
+        if let Some(destination) = self.destination.take() {
+            return Ok(destination);
+        }
+        let ImportArguments { memory, writing, .. } = self.arguments;
+        let (url, encryption) = (&memory.store.url, &memory.store.encryption);
+        self.runtime.block_on(Destination::open(url, encryption, &memory.policies, *writing))
     }
 
     /// Tells of a name that it is left out, unless it is outside the directory that is meant.
@@ -142,6 +166,7 @@ impl Intake<'_> {
         if self.meant(name).is_none() {
             return;
         }
+        self.is_anything_found = true;
         if self.left_out.len() == MOST_TOLD {
             self.also_left_out += 1;
             return;
@@ -162,7 +187,11 @@ impl Intake<'_> {
     }
 
     fn too_large(&self) -> String {
-        format!("it has more than {}, see --skip-above", count(self.skip_above, "byte"))
+        format!("it has more than {}, see --skip-above", count(self.skip_above(), "byte"))
+    }
+
+    fn skip_above(&self) -> u64 {
+        self.arguments.skip_above
     }
 
     /// The path of a name, or why it has none; nothing where it is not meant.
@@ -174,10 +203,10 @@ impl Intake<'_> {
     /// The name beneath the directory that is meant.
     fn meant<'b>(&self, name: &'b [u8]) -> Option<&'b [u8]> {
         let name = name.strip_prefix(b"./").unwrap_or(name);
-        if self.beneath.is_empty() {
-            return Some(name);
+        match &self.arguments.beneath {
+            None => Some(name),
+            Some(directory) => name.strip_prefix(directory.as_bytes())?.strip_prefix(b"/"),
         }
-        name.strip_prefix(self.beneath.as_bytes())?.strip_prefix(b"/")
     }
 }
 

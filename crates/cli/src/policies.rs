@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use memory_tool_core::{BoxError, Engine, MemoryPath, MemoryTool, Store};
+use memory_tool_core::{BoxError, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, OpenMode, Store};
 use memory_tool_policies::{
     Actor, AuditedStore, AuditedTool, Detector, ExpiringStore, ExpiringStoreBuilder, JsonLinesLog, LimitedStore,
     Limits, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
@@ -182,24 +182,31 @@ enum Logged {
     Operations,
 }
 
-/// What is done with a store that is opened.
+/// How a subcommand opens its stores.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
-    /// It is changed, and made where there is none.
-    Change,
-    /// It is asked what it would do.
+    /// In this mode.
+    Mode(OpenMode),
+    /// For a dry run: stores are read, and changes are only pretended. One that does not exist is taken for empty.
     Rehearse,
 }
 
 impl Access {
     async fn open(self, url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
         match self {
-            Self::Change => store_url::open(url, encryption).await,
+            Self::Mode(mode) => store_url::open(url, encryption, mode).await,
             Self::Rehearse => {
-                let store = store_url::open_or_pretend(url, encryption).await?;
+                let store: Box<dyn Store> = match store_url::open(url, encryption, OpenMode::ReadOnly).await {
+                    Err(Failure::NotFound { .. }) => Box::new(InMemoryStore::new()),
+                    opened => opened?,
+                };
                 Ok(Box::new(Rehearsal::of(store).await.map_err(Failure::Writing)?))
             }
         }
+    }
+
+    fn may_create(self) -> bool {
+        matches!(self, Self::Mode(OpenMode::Create) | Self::Rehearse)
     }
 }
 
@@ -209,10 +216,11 @@ impl Policies {
         &self,
         url: &StoreUrl,
         encryption: &Encryption,
+        mode: OpenMode,
         build: impl FnOnce(Box<dyn Store>) -> Engine<Box<dyn Store>>,
     ) -> Result<Box<dyn MemoryTool>, Failure> {
         let audit = self.audit().await?; // first, so that nothing is done which nobody records
-        let engine = build(self.open_store(url, encryption, audit.as_ref(), Access::Change).await?);
+        let engine = build(self.open_store(url, encryption, audit.as_ref(), Access::Mode(mode)).await?);
         let tool: Box<dyn MemoryTool> = match audit {
             Some(Audit { log, actor }) => {
                 let audited = AuditedTool::new(engine, log, actor);
@@ -233,11 +241,9 @@ impl Policies {
         encryption: &Encryption,
         access: Access,
     ) -> Result<Box<dyn Store>, Failure> {
-        if self.mount.iter().map(|mount| &mount.url).chain([url]).any(|url| *url == StoreUrl::Memory) {
-            return Err(Failure::NothingKept);
-        }
+        self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(store_url::refuse_temporary)?;
         let audit = match access {
-            Access::Change => self.audit().await?,
+            Access::Mode(_) => self.audit().await?,
             Access::Rehearse => None,
         };
         if let Some(logged) = self.log {
@@ -256,7 +262,14 @@ impl Policies {
         audit: Option<&Audit>,
         access: Access,
     ) -> Result<Box<dyn Store>, Failure> {
-        let mut store = in_scope(self.scope.as_ref(), self.observe_store(access.open(url, encryption).await?));
+        // First those that must exist, so that no other is created for nothing.
+        let read_only = open_all(&self.mount_read_only, encryption, Access::Mode(OpenMode::ReadOnly)).await?;
+        let own = self.own_access(access);
+        let store = own.open(url, encryption).await?;
+        if !own.may_create() {
+            find_scope(self.scope.as_ref(), &*store, url).await?;
+        }
+        let mut store = in_scope(self.scope.as_ref(), self.observe_store(store));
         if let Some(idle_time) = self.expire_after {
             store = Box::new(expiring(store, idle_time, &self.pin)?);
         }
@@ -266,7 +279,7 @@ impl Policies {
         if self.read_only {
             store = Box::new(ReadOnlyStore::new(store));
         }
-        store = self.mount(store, encryption, access).await?;
+        store = mounted(store, read_only, open_all(&self.mount, encryption, access).await?)?;
         if let Some(Audit { log, actor }) = audit {
             store = Box::new(AuditedStore::new(store, log.clone(), actor.clone()));
         }
@@ -276,29 +289,24 @@ impl Policies {
         })
     }
 
+    /// How the store itself is opened, whatever is mounted in it. One that is only read is not written, unless the reads are to be
+    /// recorded for the expiry of files.
+    fn own_access(&self, access: Access) -> Access {
+        match access {
+            Access::Mode(mode) if self.read_only || mode == OpenMode::ReadOnly => {
+                Access::Mode(match self.expire_after {
+                    None => OpenMode::ReadOnly,
+                    Some(_) => OpenMode::Existing,
+                })
+            }
+            access => access,
+        }
+    }
+
     async fn audit(&self) -> Result<Option<Audit>, Failure> {
         let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(None) };
         let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await;
         Ok(Some(Audit { log: log.map_err(Failure::AuditLog)?, actor: actor.clone() }))
-    }
-
-    async fn mount(
-        &self,
-        store: Box<dyn Store>,
-        encryption: &Encryption,
-        access: Access,
-    ) -> Result<Box<dyn Store>, Failure> {
-        if self.mount.is_empty() && self.mount_read_only.is_empty() {
-            return Ok(store);
-        }
-        let mut builder = MountedStore::builder(store);
-        for Mount { point, url } in &self.mount {
-            builder = builder.mount(point.clone(), access.open(url, encryption).await?);
-        }
-        for Mount { point, url } in &self.mount_read_only {
-            builder = builder.mount_read_only(point.clone(), access.open(url, encryption).await?);
-        }
-        Ok(Box::new(builder.build().map_err(Failure::Mount)?))
     }
 
     /// Where files lie that are changed when this store is: in it, and in those that are mounted.
@@ -333,6 +341,41 @@ impl Policies {
         start_log(logged);
         let observed = ObservedTool::new(tool, STORE_IN_LOG);
         Box::new(if self.log_paths { observed.with_paths() } else { observed })
+    }
+}
+
+/// A store, and where it is mounted.
+type Opened = (MemoryPath, Box<dyn Store>);
+
+async fn open_all(mounts: &[Mount], encryption: &Encryption, access: Access) -> Result<Vec<Opened>, Failure> {
+    let mut opened = Vec::new();
+    for Mount { point, url } in mounts {
+        opened.push((point.clone(), access.open(url, encryption).await?));
+    }
+    Ok(opened)
+}
+
+fn mounted(store: Box<dyn Store>, read_only: Vec<Opened>, writable: Vec<Opened>) -> Result<Box<dyn Store>, Failure> {
+    if read_only.is_empty() && writable.is_empty() {
+        return Ok(store);
+    }
+    let mut builder = MountedStore::builder(store);
+    for (point, store) in writable {
+        builder = builder.mount(point, store);
+    }
+    for (point, store) in read_only {
+        builder = builder.mount_read_only(point, store);
+    }
+    Ok(Box::new(builder.build().map_err(Failure::Mount)?))
+}
+
+/// Fails if the store holds no file of the scope.
+pub(crate) async fn find_scope(scope: Option<&Scope>, store: &dyn Store, url: &StoreUrl) -> Result<(), Failure> {
+    let Some(scope) = scope else { return Ok(()) };
+    match store.read(scope.directory()).await {
+        Ok(Node::Absent) => Err(Failure::NotFound { what: format!("scope {scope} in {url}") }),
+        // If that cannot be known, the first command says why.
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::io;
 
+use memory_tool_core::OpenMode;
 use memory_tool_encrypted::{KeyId, RekeyProgress, RekeyReport};
 use serde::Serialize;
 
-use crate::arguments::RekeyArguments;
+use crate::arguments::{RekeyArguments, StoreArgument};
 use crate::failure::Failure;
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::{ProgressLine, bar};
@@ -29,10 +30,11 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
 }
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
-    let encryption = &arguments.store.encryption;
+    let StoreArgument { url, encryption } = &arguments.store;
     let keys = encryption.key_ring().await?.ok_or(Failure::NoKey)?;
-    store_url::expect_store(&arguments.store.url)?;
-    let store = encryption.open(store_url::open_as_stored(&arguments.store.url).await?, keys).await?;
+    store_url::refuse_temporary(url)?;
+    let stored = store_url::open_as_stored(url, OpenMode::Existing).await?;
+    let store = encryption.open(url, stored, keys, OpenMode::Existing).await?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {
         if let Some(line) = &mut line {

@@ -2,11 +2,11 @@
 
 use std::io::{self, BufRead, Read as _, Write};
 
-use memory_tool_core::{Engine, InputError, MemoryTool, RejectedToolUse, ToolResult, ToolUse};
+use memory_tool_core::{Engine, InputError, MemoryTool, OpenMode, RejectedToolUse, ToolResult, ToolUse};
 use tokio::runtime::Runtime;
 
 use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, ViewCapArgument};
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, on_one_line, tell};
 use crate::output::{Reader, to_json, write_line};
 
 /// The longest line in bytes, without its line feed.
@@ -15,12 +15,35 @@ pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// Answers line after line until the input ends, or nobody reads the output any more.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
-    let tool = runtime.block_on(open_tool(&arguments.memory, arguments.overwrites, arguments.cap))?;
+    let tool = runtime.block_on(open_or_create(arguments))?;
     serve(&runtime, &*tool, io::stdin().lock(), io::stdout().lock())
 }
 
-/// The tool over the memory, with the options that were given.
+/// The tool over the memory. The operator reads if that is a new one: its name may be mistyped.
+async fn open_or_create(arguments: &RunArguments) -> Result<Box<dyn MemoryTool>, Failure> {
+    let RunArguments { overwrites, cap, memory } = arguments;
+    match open_tool_in(OpenMode::Existing, memory, *overwrites, *cap).await {
+        Err(Failure::NotFound { what }) => {
+            let tool = open_tool(memory, *overwrites, *cap).await?;
+            tell(&on_one_line(&format!("memory-tool: created the {what}")));
+            Ok(tool)
+        }
+        opened => opened,
+    }
+}
+
+/// The tool over the memory, with the options that were given. A memory that does not exist is created.
 pub(crate) async fn open_tool(
+    memory: &MemoryArgument,
+    overwrites: OverwritesArgument,
+    cap: ViewCapArgument,
+) -> Result<Box<dyn MemoryTool>, Failure> {
+    open_tool_in(OpenMode::Create, memory, overwrites, cap).await
+}
+
+/// The same, opened in this mode.
+pub(crate) async fn open_tool_in(
+    mode: OpenMode,
     memory: &MemoryArgument,
     overwrites: OverwritesArgument,
     cap: ViewCapArgument,
@@ -30,7 +53,7 @@ pub(crate) async fn open_tool(
         let builder = Engine::builder(store).create_overwrites(overwrites.create_overwrites);
         builder.max_view_characters(cap.max_view_chars.0).build()
     };
-    policies.open_tool(&store.url, &store.encryption, build).await
+    policies.open_tool(&store.url, &store.encryption, mode, build).await
 }
 
 /// A runtime for one thing at a time, on this thread. The other thread looks after the connections to a bucket, which may be

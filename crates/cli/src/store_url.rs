@@ -2,14 +2,12 @@
 //! a store.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
-use memory_tool_core::{BoxError, InMemoryStore, Store};
+use memory_tool_core::{BoxError, OpenMode, Store};
 use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_sqlite::{SqliteStore, StoreName};
-use memory_tool_url::StoreUrl;
+use memory_tool_url::{OpenError, StoreUrl};
 
 use crate::encryption::Encryption;
 use crate::failure::Failure;
@@ -24,36 +22,32 @@ pub(crate) fn parse(given: &OsStr) -> Result<StoreUrl, BoxError> {
 }
 
 /// Opens the store, decrypted where it is encrypted.
-pub(crate) async fn open(url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
-    let keys = encryption.key_ring().await?; // first, so that nothing is made where there is none
-    encryption.over(open_as_stored(url).await?, keys).await
-}
-
-/// Opens the store, decrypted where it is encrypted; where there is none, one without files that nothing is kept of.
-pub(crate) async fn open_or_pretend(url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
-    let keys = encryption.key_ring().await?;
-    let store: Box<dyn Store> = match expect_store(url) {
-        Ok(()) => open_as_stored(url).await?,
-        Err(Failure::NoStore { source, .. }) if source.kind() == ErrorKind::NotFound => Box::new(InMemoryStore::new()),
-        Err(failure) => return Err(failure),
-    };
-    encryption.over(store, keys).await
+pub(crate) async fn open(url: &StoreUrl, encryption: &Encryption, mode: OpenMode) -> Result<Box<dyn Store>, Failure> {
+    let keys = encryption.key_ring().await?; // first, so that nothing is created if one is missing
+    // One in this process is always there, and never encrypted before it is opened.
+    let mode = if *url == StoreUrl::Memory { OpenMode::Create } else { mode };
+    encryption.over(url, open_as_stored(url, mode).await?, keys, mode).await
 }
 
 /// Opens the store as it lies there: where it is encrypted, it holds ciphertexts.
-pub(crate) async fn open_as_stored(url: &StoreUrl) -> Result<Box<dyn Store>, Failure> {
-    url.open().await.map_err(|error| Failure::Store(error.into()))
+pub(crate) async fn open_as_stored(url: &StoreUrl, mode: OpenMode) -> Result<Box<dyn Store>, Failure> {
+    url.open_with(mode).await.map_err(|error| not_opened(url, OpenError::is_not_found(&error), error))
 }
 
 /// Opens a memory in a SQLite database.
-pub(crate) async fn open_sqlite(path: &Path, store: &StoreName) -> Result<SqliteStore, Failure> {
-    let opened = SqliteStore::builder(path).store(store.clone()).open().await;
-    opened.map_err(|error| Failure::Store(error.into()))
+pub(crate) async fn open_sqlite(
+    url: &StoreUrl,
+    path: &Path,
+    name: &str,
+    mode: OpenMode,
+) -> Result<SqliteStore, Failure> {
+    let builder = SqliteStore::builder(path).store(store_name(name)?).mode(mode);
+    builder.open().await.map_err(|error| not_opened(url, error.is_not_found(), error))
 }
 
 /// Opens a memory in a bucket.
-pub(crate) async fn open_bucket(url: &str) -> Result<BucketStore, Failure> {
-    bucket(url)?.open().await.map_err(|error| Failure::Store(error.into()))
+pub(crate) async fn open_bucket(url: &str, mode: OpenMode) -> Result<BucketStore, Failure> {
+    bucket(url)?.mode(mode).open().await.map_err(|error| not_opened(&url, error.is_not_found(), error))
 }
 
 /// A client of a bucket, made of the settings in the environment. It has sent nothing yet.
@@ -66,14 +60,11 @@ pub(crate) fn store_name(name: &str) -> Result<StoreName, Failure> {
     StoreName::parse(name).map_err(|error| Failure::Store(error.into()))
 }
 
-/// Fails where there is no store: opening would make one, and a mistyped name would seem to be that of a store in which all is well.
-pub(crate) fn expect_store(url: &StoreUrl) -> Result<(), Failure> {
-    let path = match url {
-        StoreUrl::Local(directory) => directory.join("memories"),
-        StoreUrl::Sqlite { path, .. } => path.clone(),
-        // Beneath any prefix there is a store, if only one without files, and looking there makes none.
-        StoreUrl::Bucket { .. } => return Ok(()),
-        _ => return Err(Failure::NothingKept),
-    };
-    fs::metadata(&path).map(|_| ()).map_err(|source| Failure::NoStore { path, source })
+/// Fails for the store that ends with this process.
+pub(crate) fn refuse_temporary(url: &StoreUrl) -> Result<(), Failure> {
+    if *url == StoreUrl::Memory { Err(Failure::NothingKept) } else { Ok(()) }
+}
+
+fn not_opened(url: &impl std::fmt::Display, is_not_found: bool, error: impl Into<BoxError>) -> Failure {
+    if is_not_found { Failure::NotFound { what: format!("store at {url}") } } else { Failure::Store(error.into()) }
 }

@@ -6,8 +6,10 @@ mod rehearsal;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use memory_tool_core::{Batch, Expected, FailureKind, MemoryPath, Node, Store, StoreError, StoredFile, Version};
-use memory_tool_policies::{ACCESS_TIMES_NAME, ReadOnlyStore, Scope, ScopedStore, Screen as _, SensitiveData, Verdict};
+use memory_tool_core::{
+    Batch, Expected, FailureKind, MemoryPath, Node, OpenMode, Store, StoreError, StoredFile, Version,
+};
+use memory_tool_policies::{ACCESS_TIMES_NAME, ReadOnlyStore, Scope, Screen as _, SensitiveData, Verdict};
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
@@ -18,7 +20,7 @@ use crate::arguments::WritingArgument;
 use crate::encryption::Encryption;
 use crate::failure::{Failure, on_one_line, tell, with_causes};
 use crate::output::count;
-use crate::policies::{Access, Policies};
+use crate::policies::{Access, Policies, find_scope, in_scope};
 use crate::store_url;
 
 /// How often a file is looked at again that others change meanwhile.
@@ -54,14 +56,12 @@ pub(crate) enum Listed {
 }
 
 impl Source {
-    /// Opens a store that is there already, or the part of it that belongs to a scope.
+    /// Opens a store that exists, or the part of it that belongs to a scope.
     pub(crate) async fn open(url: &StoreUrl, encryption: &Encryption, scope: Option<&Scope>) -> Result<Self, Failure> {
-        store_url::expect_store(url)?;
-        let store = store_url::open(url, encryption).await?;
-        Ok(match scope {
-            Some(scope) => Self::of(ScopedStore::new(store, scope.clone())),
-            None => Self::of(store),
-        })
+        store_url::refuse_temporary(url)?;
+        let store = store_url::open(url, encryption, OpenMode::ReadOnly).await?;
+        find_scope(scope, &*store, url).await?;
+        Ok(Self::of(in_scope(scope, store)))
     }
 
     pub(crate) fn of(store: impl Store) -> Self {
@@ -153,7 +153,7 @@ impl Destination {
         policies: &Policies,
         writing: WritingArgument,
     ) -> Result<Self, Failure> {
-        let access = if writing.dry_run { Access::Rehearse } else { Access::Change };
+        let access = if writing.dry_run { Access::Rehearse } else { Access::Mode(OpenMode::Create) };
         let store = policies.open_for(url, encryption, access).await?;
         Ok(Self::new(store, policies.screening(), writing))
     }

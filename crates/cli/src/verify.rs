@@ -4,13 +4,11 @@ use std::io;
 
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, OpenMode, Store, StoreError};
 use memory_tool_encrypted::{self as encrypted, EncryptedStore, EncryptionError, KeyRing};
-use memory_tool_local::LocalStore;
-use memory_tool_sqlite::{self as sqlite, StoreName};
+use memory_tool_sqlite as sqlite;
 use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
-use crate::encryption::Encryption;
 use crate::failure::{Failure, on_one_line, with_causes};
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
@@ -28,7 +26,7 @@ pub(crate) enum Soundness {
 
 /// Looks at all that is stored and prints what is wrong with it.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Soundness, Failure> {
-    store_url::expect_store(&arguments.store.url)?;
+    store_url::refuse_temporary(&arguments.store.url)?;
     let findings = start_runtime()?.block_on(verify(&arguments.store))?;
     let text = if arguments.json { to_json(&findings)? } else { findings.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: the status says it, too.
@@ -40,8 +38,7 @@ async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
     let keys = store.encryption.key_ring().await?;
     match &store.url {
         StoreUrl::Sqlite { path, store: name } => {
-            let name = &store_url::store_name(name)?;
-            let database = store_url::open_sqlite(path, name).await?;
+            let database = store_url::open_sqlite(&store.url, path, name, OpenMode::ReadOnly).await?;
             let mut findings = Findings::default();
             let problems = match database.verify().await {
                 Ok(problems) => problems,
@@ -51,16 +48,11 @@ async fn verify(store: &StoreArgument) -> Result<Findings, Failure> {
                 }
             };
             let problems: Vec<_> = problems.iter().map(|problem| ProblemBeneath::of(problem, name)).collect();
-            findings.read_memory(&store.encryption, Box::new(database), keys, &problems).await
-        }
-        StoreUrl::Local(directory) => {
-            let opened = LocalStore::builder(directory).mode(OpenMode::ReadOnly).open().await;
-            let stored = Box::new(opened.map_err(|error| Failure::Store(error.into()))?);
-            Findings::default().read_memory(&store.encryption, stored, keys, &[]).await
+            findings.read_memory(store, Box::new(database), keys, &problems).await
         }
         url => {
-            let stored = store_url::open_as_stored(url).await?;
-            Findings::default().read_memory(&store.encryption, stored, keys, &[]).await
+            let stored = store_url::open_as_stored(url, OpenMode::ReadOnly).await?;
+            Findings::default().read_memory(store, stored, keys, &[]).await
         }
     }
 }
@@ -73,10 +65,10 @@ struct ProblemBeneath<'a> {
 }
 
 impl<'a> ProblemBeneath<'a> {
-    fn of(problem: &'a sqlite::Problem, memory: &StoreName) -> Self {
+    fn of(problem: &'a sqlite::Problem, memory: &str) -> Self {
         let file = match problem {
             sqlite::Problem::NoContent { store, path } | sqlite::Problem::WrongSize { store, path, .. } => {
-                (store == memory.as_str()).then_some(path.as_str())
+                (store == memory).then_some(path.as_str())
             }
             _ => None,
         };
@@ -122,7 +114,7 @@ impl Findings {
     /// both sides of the encryption, the memory's own words are printed: they alone have the name of the file.
     async fn read_memory(
         mut self,
-        encryption: &Encryption,
+        at: &StoreArgument,
         stored: Box<dyn Store>,
         keys: Option<KeyRing>,
         beneath: &[ProblemBeneath<'_>],
@@ -136,7 +128,7 @@ impl Findings {
                 Ok(false) | Err(_) => self.read_files(&*stored, is_told).await,
             };
         };
-        let memory = encryption.open(stored, keys).await?;
+        let memory = at.encryption.open(&at.url, stored, keys, OpenMode::ReadOnly).await?;
         let problems = memory.verify().await.map_err(Failure::Verification)?;
         let unreadable: Vec<_> = problems.iter().filter_map(unreadable_object).collect();
         let untold = beneath.iter().filter(|problem| !unreadable.iter().any(|object| problem.is_about(object)));

@@ -115,7 +115,10 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     const HEADER: &str =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
     let create = ["create", "/memories/d/a", "--text", "one\ntwo"];
-    cloud.assert_replies(&["verify"], "0 files, 0 bytes: no problem found");
+    let missing = (Some(2), String::new(), format!("memory-tool: there is no store at {}\n", cloud.store()));
+    for arguments in [&["verify"][..], &["view", "/memories"], &["run", "--read-only"], &["gc"], &["export", "-"]] {
+        assert_eq!(cloud.run(arguments), missing, "{arguments:?}");
+    }
     assert_eq!(cloud.keys(), [""; 0], "looking makes nothing");
     cloud.assert_replies(&create, "File created successfully at: /memories/d/a");
     assert!(cloud.keys().iter().all(|key| key.starts_with(PREFIX)), "{:?}", cloud.keys());
@@ -239,9 +242,13 @@ fn no_reply_holds_the_place_in_the_bucket() {
 
 /// Runs `view` where it must fail soon, with one line for the operator.
 fn assert_cannot_open(store: &str, environment: &[(&'static str, String)], reason: &str) {
+    assert_fails(&["view", "/memories"], store, environment, reason);
+}
+
+fn assert_fails(arguments: &[&str], store: &str, environment: &[(&'static str, String)], reason: &str) {
     let start = Instant::now();
     let mut command = program_without_clouds();
-    command.args(["view", "/memories", "--store", store]).envs(environment.iter().map(|(name, value)| (name, value)));
+    command.args(arguments).args(["--store", store]).envs(environment.iter().map(|(name, value)| (name, value)));
     let (status, output, errors) = outcome(command.output().unwrap());
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
@@ -274,7 +281,8 @@ fn a_wrong_signature_is_told() {
 #[test]
 fn a_bucket_that_is_not_there_is_told() {
     let s3 = Cloud::s3();
-    assert_cannot_open("s3://no-such-bucket/a", &s3.0.environment(s3.0.url()), "NoSuchBucket");
+    let environment = s3.0.environment(s3.0.url());
+    assert_fails(&["create", "/memories/a", "--text", ""], "s3://no-such-bucket/a", &environment, "NoSuchBucket");
 }
 
 /// Not those of `object_store`, but of Azure's command line and of Google's libraries.

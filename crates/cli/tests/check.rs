@@ -273,12 +273,16 @@ fn a_program_that_never_ends_its_line_fails_its_cases() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_fails_its_cases() {
-    let output = check(&["--command", "./no-such-program {dir}", "--filter", "view.", "--format", "junit"]);
-    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), ""));
-    let report = quick_junit::Report::deserialize_from_str(&text(&output.stdout)).unwrap();
-    assert!(report.tests > 1 && report.failures == report.tests, "{report:?}");
-    assert!(text(&output.stdout).contains("cannot start ./no-such-program: "));
+fn a_program_that_cannot_be_started_is_reported_in_one_line() {
+    for format in ["table", "json", "junit"] {
+        for program in ["nosuchprog", "./no-such-program", "/"] {
+            let output = check(&["--command", &format!("{program} {{dir}}"), "--format", format]);
+            let errors = text(&output.stderr);
+            assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{errors}");
+            assert!(errors.starts_with(&format!("memory-tool: cannot start {program}: ")), "{errors}");
+            assert_eq!(errors.lines().count(), 1, "{errors}");
+        }
+    }
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn view_shows_a_directory_or_a_file() {
     let place = Place::new();
     const HEADER: &str =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
+    fs::create_dir_all(place.file("")).unwrap();
     assert_eq!(place.run(&["view", "/memories"]), replied(&format!("{HEADER}\n0B\t/memories")));
     place.put("d/a.txt", "one\ntwo\nthree");
     assert_eq!(
@@ -224,6 +225,7 @@ fn rename_renames() {
 #[test]
 fn a_wrong_path_is_an_answer_of_the_tool() {
     let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
     for arguments in [
         &["view", "/elsewhere"][..],
         &["create", "/elsewhere", "--text", ""],

@@ -413,7 +413,7 @@ fn a_store_that_is_not_there_is_not_given_another_key() {
     let place = Place::new();
     let key = option("--key-file", keygen(&place, "key"));
     for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
-        assert_fails(&run(&store, &["rekey"], &key), "there is no store in");
+        assert_fails(&run(&store, &["rekey"], &key), "there is no store at");
     }
     assert!(!place.store().exists());
 }

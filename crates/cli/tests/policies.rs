@@ -39,7 +39,7 @@ fn a_scope_is_a_memory_of_its_own() {
     let view = ["view", "/memories/a"];
     assert!(run(&store, &view, &["--scope", "alice"]).1.ends_with("\thers\n"));
     assert!(run(&store, &view, &["--scope", "alice2"]).1.ends_with("\ttheirs\n"));
-    assert_refused(&run(&store, &view, &["--scope", "Alice"]), "does not exist");
+    assert!(run(&store, &view, &["--scope", "Alice"]).2.contains("there is no scope Alice in "));
     assert_refused(&run(&store, &view, &[]), "does not exist");
 }
 
@@ -123,6 +123,36 @@ fn files_expire_that_nobody_uses() {
     let missing = run(&nowhere, &["expire"], &["--expire-after=1h"]);
     assert_eq!(missing.0, Some(2));
     assert!(missing.2.contains("there is no store"), "{}", missing.2);
+}
+
+#[test]
+fn damaged_access_times_are_reported_with_the_command_that_removes_them() {
+    let place = Place::in_memory();
+    let key = place.outside("key");
+    assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
+    let key = format!("--key-file={}", key.display());
+    for (store, options, note) in [
+        (place.store().into_os_string(), &[][..], ""),
+        (place.store().into_os_string(), &["--scope=alice"], ""),
+        (place.sqlite("a").into(), &["--scope=alice", &key], ", with the same options of encryption"),
+    ] {
+        let record = "/memories/.access-times";
+        assert_done(&run(&store, &create("/memories/a", "text"), options));
+        assert_done(&run(&store, &create(record, "{"), options));
+        let expire = ["expire", "--expire-after=1h"];
+        for last in [&["--dry-run"][..], &[]] {
+            let (status, output, errors) = run(&store, &[&expire[..], last].concat(), options);
+            assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+            let (_, remedy) = errors.trim_end().split_once("remove the record: memory-tool ").unwrap();
+            let remedy = remedy.strip_suffix(note).unwrap();
+            assert!(remedy.starts_with(&format!("delete {record} --store ")), "{errors}");
+            if last.is_empty() {
+                let keys = options.iter().filter(|option| option.starts_with("--key-file"));
+                assert!(program().args(remedy.split(' ')).args(keys).output().unwrap().status.success(), "{remedy}");
+            }
+        }
+        assert_done(&run(&store, &expire, options));
+    }
 }
 
 #[test]

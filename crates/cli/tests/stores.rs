@@ -4,11 +4,13 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use memory_tool_url::StoreUrl;
 use serde_json::json;
 use support::{Place, Session, program};
 
@@ -70,12 +72,169 @@ fn a_store_is_a_path_or_a_file_url() {
 }
 
 #[test]
-fn a_new_store_is_made_with_its_parents_and_is_empty() {
+fn a_new_store_is_created_with_its_parents_and_is_empty() {
     let place = Place::new();
+    let run = program().args(["run", "--store", "new/er/store"]).current_dir(place.outside("")).output().unwrap();
+    assert!(run.status.success(), "{run:?}");
     let output = view("new/er/store", &place.outside(""));
     assert!(output.status.success(), "{output:?}");
     assert!(output.stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
-    assert!(place.outside("new/er/store").is_dir());
+}
+
+/// All that is beneath a directory, with the contents of files.
+fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(current) = directories.pop() {
+        for entry in fs::read_dir(current).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path.clone());
+            }
+            found.insert(path.clone(), fs::read(&path).unwrap_or_default());
+        }
+    }
+    found
+}
+
+const A: &str = "/memories/a";
+
+/// A place with a store, a database, a file to import and a key. Commands run in its directory.
+fn furnished() -> Place {
+    let place = Place::new();
+    let key = place.outside("key");
+    assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
+    for store in ["store", "sqlite:memory.db", "sqlite:memory.db?store=a"] {
+        let output = in_place(&place, &["create", A, "--text", "kept", "--store", store]);
+        assert!(output.status.success(), "{output:?}");
+    }
+    place
+}
+
+fn in_place(place: &Place, arguments: &[&str]) -> Output {
+    program().args(arguments).current_dir(place.outside("")).output().unwrap()
+}
+
+#[test]
+fn what_does_not_exist_is_reported_and_not_created() {
+    let place = furnished();
+    let before = everything(&place.outside(""));
+    let commands: &[&[&str]] = &[
+        &["view", "/memories"],
+        &["view", "/memories", "--json"],
+        &["view", "/memories", "--expire-after", "1d"],
+        &["view", "/memories", "--key-file", "key"],
+        &["create", A, "--text", "x", "--read-only"],
+        &["str_replace", A, "--old-str", "x"],
+        &["insert", A, "--insert-line", "0", "--insert-text", "x"],
+        &["delete", A],
+        &["delete", A, "--json"],
+        &["rename", A, "/memories/b"],
+        &["run", "--read-only"],
+        &["run", "--read-only", "--expire-after", "1d"],
+        &["verify"],
+        &["verify", "--key-file", "key"],
+        &["export", "target"],
+        &["export", "target.tar.gz"],
+        &["export", "-"],
+        &["expire", "--expire-after", "1d"],
+        &["expire", "--expire-after", "1d", "--dry-run"],
+        &["rekey", "--key-file", "key"],
+    ];
+    for store in ["typo", "ty/po", "sqlite:typo", "sqlite:ty/po", "sqlite:memory.db?store=typo"] {
+        let url: StoreUrl = store.parse().unwrap();
+        let reason = format!("memory-tool: there is no store at {url}\n");
+        for command in commands {
+            let output = in_place(&place, &[command, &["--store", store][..]].concat());
+            assert_refusal(&output, &reason);
+        }
+        for command in [&["copy", store, "target"][..], &["copy", store, "target", "--dry-run"]] {
+            assert_refusal(&in_place(&place, command), &reason);
+        }
+        for command in [&["view", "/memories"][..], &["run"], &["create", "/memories/new", "--text", "x"]] {
+            let mount = format!("--mount-read-only=/memories/m={store}");
+            for over in ["store", "new"] {
+                assert_refusal(&in_place(&place, &[command, &["--store", over, &mount]].concat()), &reason);
+            }
+        }
+        let mount = format!("--mount=/memories/m={store}");
+        assert_refusal(&in_place(&place, &["view", "/memories", "--store", "store", &mount]), &reason);
+    }
+    assert_eq!(everything(&place.outside("")), before);
+}
+
+#[test]
+fn a_scope_without_files_is_reported() {
+    let place = furnished();
+    for (store, url) in [("store", "file:store"), ("sqlite:memory.db", "sqlite:memory.db?store=default")] {
+        let reason = format!("memory-tool: there is no scope typo in {url}\n");
+        for command in [
+            &["view", "/memories", "--scope=typo"][..],
+            &["delete", A, "--scope=typo"],
+            &["run", "--read-only", "--scope=typo"],
+            &["export", "target", "--scope=typo"],
+            &["expire", "--expire-after=1d", "--scope=typo"],
+        ] {
+            assert_refusal(&in_place(&place, &[command, &["--store", store]].concat()), &reason);
+        }
+        assert_refusal(&in_place(&place, &["copy", store, "target", "--source-scope=typo"]), &reason);
+    }
+    assert!(!place.outside("target").exists());
+}
+
+#[test]
+fn run_says_what_it_creates_and_the_other_commands_that_create_are_silent() {
+    let place = furnished();
+    let mount = "--mount=/memories/m=mounted";
+    for (arguments, told) in [
+        (&["--store", "new"][..], "memory-tool: created the store at file:new\n"),
+        (&["--store", "new"], ""),
+        (&["--store", "store", "--scope", "alice"], "memory-tool: created the scope alice in file:store\n"),
+        (&["--store", "store", mount], "memory-tool: created the store at file:mounted\n"),
+        (&["--store", "store", mount], ""),
+        (&["--store", "sqlite:new.db"], "memory-tool: created the store at sqlite:new.db?store=default\n"),
+        (&["--store", "new", "--key-file", "key"], "memory-tool: created the encrypted store at file:new\n"),
+        (&["--store", "memory:"], ""),
+        (&["--store", "memory:", "--key-file", "key"], ""),
+    ] {
+        let output = in_place(&place, &[&["run"], arguments].concat());
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), told), "{arguments:?}");
+    }
+    for arguments in [
+        &["create", A, "--text", "x", "--store", "created"][..],
+        &["create", A, "--text", "x", "--store", "created", "--scope", "alice"],
+        &["copy", "store", "copied"],
+        &["import", "store/memories", "--store", "imported"],
+    ] {
+        let output = in_place(&place, arguments);
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+/// To keep a file alive, its use must be recorded; all else that reads leaves a store as it is.
+#[test]
+fn to_read_a_store_changes_nothing_in_it() {
+    let place = furnished();
+    fs::create_dir_all(place.outside("by-hand/memories")).unwrap();
+    fs::write(place.outside("by-hand/memories/a"), "kept").unwrap();
+    let before = everything(&place.outside(""));
+    for store in ["store", "by-hand", "sqlite:memory.db"] {
+        for command in [
+            &["view", A][..],
+            &["run", "--read-only"],
+            &["create", "/memories/b", "--text", "x", "--read-only"],
+            &["verify"],
+            &["export", "-"],
+            &["expire", "--expire-after=1d", "--dry-run"],
+        ] {
+            let output = in_place(&place, &[command, &["--store", store]].concat());
+            assert_eq!(output.status.code(), Some(i32::from(command[0] == "create")), "{command:?} {output:?}");
+        }
+        assert!(in_place(&place, &["copy", store, "sqlite:memory.db?store=b", "--dry-run"]).status.success());
+    }
+    assert_eq!(everything(&place.outside("")), before);
+    let used = in_place(&place, &["view", A, "--store", "store", "--expire-after=1d", "--read-only"]);
+    assert!(used.status.success() && place.file(".access-times").exists(), "{used:?}");
 }
 
 #[test]
@@ -133,7 +292,10 @@ fn a_path_that_is_a_file_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_place_where_nobody_can_make_directories_is_refused() {
-    assert_refused("/proc/memory", "memory-tool: cannot open the memory store in the directory /proc/memory: ");
+    for command in [&["run"][..], &["create", A, "--text", ""]] {
+        let output = program().args(command).args(["--store", "/proc/memory"]).output().unwrap();
+        assert_refusal(&output, "memory-tool: cannot open the memory store in the directory /proc/memory: ");
+    }
 }
 
 #[test]
@@ -149,13 +311,52 @@ fn a_directory_without_rights_is_refused() {
         fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
         for store in [directory.clone(), directory.join("new")] {
             let output =
-                without_privileges(&place).args(["view", "/memories", "--store"]).arg(&store).output().unwrap();
+                without_privileges(&place).args(["create", A, "--text", "", "--store"]).arg(&store).output().unwrap();
             assert_refusal(
                 &output,
                 &format!("memory-tool: cannot open the memory store in the directory {}: ", store.display()),
             );
             assert!(errors(&output).contains("Permission denied"), "{}", errors(&output));
         }
+    }
+}
+
+/// As on a read-only disk, or in a backup of another user.
+#[test]
+#[cfg(unix)]
+fn what_cannot_be_written_can_be_viewed_verified_and_exported() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = furnished();
+    for path in everything(&place.outside("")).into_keys().chain([place.outside("")]) {
+        let mode = if path.is_dir() { 0o555 } else { 0o444 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // The program is copied for the other user where it can be reached.
+    let reachable = Place::new();
+    fs::set_permissions(reachable.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let before = everything(&place.outside(""));
+    for store in ["store", "sqlite:memory.db", "sqlite:memory.db?store=a"] {
+        for (command, printed) in [
+            (&["view", A][..], "kept\n"),
+            (&["verify"], "1 file, 4 bytes: no problem found\n"),
+            (&["export", "-"], ""),
+            (&["run", "--read-only"], ""),
+        ] {
+            let mut program = without_privileges(&reachable);
+            let output =
+                program.args(command).args(["--store", store]).current_dir(place.outside("")).output().unwrap();
+            assert!(output.status.success(), "{store} {command:?} {output:?}");
+            assert!(String::from_utf8(output.stdout).unwrap().ends_with(printed), "{store} {command:?}");
+        }
+        let mut program = without_privileges(&reachable);
+        let write = program.args(["create", "/memories/b", "--text", "x", "--store", store]);
+        assert!(!write.current_dir(place.outside("")).output().unwrap().status.success());
+    }
+    assert_eq!(everything(&place.outside("")), before);
+    fs::set_permissions(place.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
+    for directory in everything(&place.outside("")).into_keys().filter(|path| path.is_dir()) {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap(); // or it could not be removed
     }
 }
 
@@ -243,6 +444,6 @@ fn a_memory_in_this_process_is_not_looked_after() {
     let rekey = ["rekey", "--key-file", key];
     for arguments in [&["verify"][..], &["gc"], &["check"], &["expire", "--expire-after", "1d"], &rekey] {
         let output = program().args(arguments).args(["--store", "memory:"]).output().unwrap();
-        assert_refusal(&output, "memory-tool: memory: keeps nothing that could be looked after");
+        assert_refusal(&output, "memory-tool: memory: is temporary");
     }
 }

@@ -366,9 +366,9 @@ fn a_source_must_be_there_and_be_another_store() {
     let (source, destination) = (place.store(), place.outside("to"));
     let (status, output, errors) = run(&[&"copy", &source, &destination]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
-    assert!(errors.contains("there is no store in "), "{errors}");
+    assert!(errors.contains("there is no store at "), "{errors}");
     let (status, _, errors) = run(&[&"export", &"--store", &source, &destination]);
-    assert!(status == Some(2) && errors.contains("there is no store in "), "{errors}");
+    assert!(status == Some(2) && errors.contains("there is no store at "), "{errors}");
     let (status, _, errors) = run(&[&"import", &source, &"--store", &destination]);
     assert!(status == Some(2) && errors.contains("cannot read "), "{errors}");
     assert!(!source.exists() && !destination.exists());
@@ -378,16 +378,12 @@ fn a_source_must_be_there_and_be_another_store() {
         let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
         assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
     }
-    // What is mistyped within a store that is there is no success either.
-    assert_eq!(run(&[&"copy", &source, &place.sqlite("a")]).0, Some(0));
-    for (source, options) in
-        [(source.into_os_string(), &["--source-scope=none"][..]), (place.sqlite("none").into(), &[])]
-    {
-        let (status, output, errors) =
-            outcome(program().arg("copy").arg(&source).arg(place.outside("empty")).args(options));
-        assert_eq!((status, output.starts_with("0 files copied")), (Some(1), true), "{output}");
-        assert!(errors.contains("there is no file in ") && errors.lines().count() == 1, "{errors}");
-    }
+    // A source that is there and holds no file is no success either.
+    let empty = place.outside("empty");
+    fs::create_dir_all(empty.join("memories")).unwrap();
+    let (status, output, errors) = run(&[&"copy", &empty, &place.outside("empty too")]);
+    assert_eq!((status, output.starts_with("0 files copied")), (Some(1), true), "{output}");
+    assert!(errors.contains("there is no file in ") && errors.lines().count() == 1, "{errors}");
     // A key that is missing is told before anything is made.
     let source = place.store();
     let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
@@ -457,7 +453,7 @@ fn nothing_is_put_into_what_ends_with_the_process() {
         ] {
             let (status, output, errors) = outcome(command);
             assert_eq!((status, output.as_str()), (Some(2), ""), "{command:?}");
-            assert!(errors.contains("memory: keeps nothing"), "{errors}");
+            assert!(errors.contains("memory: is temporary"), "{errors}");
         }
     }
     assert!(!other.exists());
@@ -490,7 +486,7 @@ fn an_export_comes_back_as_it_was() {
     let place = Place::in_memory();
     let all = fill_with_odd_files(&place.store());
     let bytes: usize = all.values().map(Vec::len).sum();
-    for target in ["plain", "backup.tar"] {
+    for target in ["plain", "backup.tar", "backup.tar.gz", "backup.tgz", "B.TAR.GZ"] {
         let path = place.outside(target);
         let summary = format!("{} files exported, {bytes} bytes", all.len());
         assert_eq!(run(&[&"export", &"--store", &place.store(), &path]), done(0, &summary));
@@ -550,16 +546,186 @@ fn an_archive_of_no_files_replaces_none_that_is_there() {
     let archive = backups.join("backup.tar");
     assert_eq!(run(&[&"export", &"--store", &database, &archive]).0, Some(0));
     let before = files(&backups);
-    let mistyped = place.sqlite("alcie");
+    let empty = place.outside("empty");
+    fs::create_dir_all(empty.join("memories")).unwrap();
     let told = "the archive that is there stays as it is: there is no file to export\n0 files exported, 0 bytes";
-    assert_eq!(run(&[&"export", &"--store", &mistyped, &archive, &"--overwrite"]), done(1, told));
-    let scoped = run(&[&"export", &"--store", &database, &"--scope=alcie", &archive, &"--overwrite"]);
-    assert_eq!(scoped, done(1, told));
+    assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, told));
+    for mistyped in [&["--scope=alcie"][..], &["--scope=alcie", "--overwrite"]] {
+        let mut command = program();
+        let (status, output, errors) =
+            outcome(command.args(["export", "--store", &database]).args(mistyped).arg(&archive));
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        assert!(errors.contains("there is no scope alcie in "), "{errors}");
+    }
     assert_eq!(files(&backups), before);
     // Where none is there, an empty store makes an empty archive.
     let new = backups.join("new.tar");
-    assert_eq!(run(&[&"export", &"--store", &mistyped, &new]), done(0, "0 files exported, 0 bytes"));
+    assert_eq!(run(&[&"export", &"--store", &empty, &new]), done(0, "0 files exported, 0 bytes"));
     assert_eq!(fs::read(new).unwrap(), END);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_compressed_archive_has_the_same_bytes_each_time_and_holds_the_plain_one() {
+    let place = Place::in_memory();
+    let all = fill_with_odd_files(&place.store());
+    for target in ["a.tar", "a.tar.gz", "b.tgz"] {
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &place.outside(target)]).0, Some(0));
+    }
+    let read = |name: &str| fs::read(place.outside(name)).unwrap();
+    assert_eq!(read("a.tar.gz"), read("b.tgz"));
+    let unpacked = Command::new("gzip").arg("-dc").arg(place.outside("b.tgz")).output().unwrap();
+    assert!(unpacked.status.success() && unpacked.stdout == read("a.tar"));
+    // What gzip makes is read whatever it is called, and from the standard input; so are several streams in a row.
+    let (first, rest) = unpacked.stdout.split_at(2_000);
+    for (number, archive) in [gzip(&unpacked.stdout), [gzip(first), gzip(rest)].concat()].iter().enumerate() {
+        let (of_file, of_input) = (place.outside(&format!("file{number}")), place.outside(&format!("input{number}")));
+        fs::write(place.outside("backup.tar"), archive).unwrap();
+        assert_eq!(run(&[&"import", &"--store", &of_file, &place.outside("backup.tar")]).0, Some(0));
+        assert_eq!(feed(program().args(["import", "-", "--store"]).arg(&of_input), archive).0, Some(0));
+        assert_eq!((memories(&of_file), memories(&of_input)), (all.clone(), all.clone()));
+    }
+}
+
+#[test]
+fn a_compressed_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
+    let whole = gzip(&[regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec(), vec![0; 9_000]].concat());
+    let import = |bytes: &[u8]| {
+        let place = Place::in_memory();
+        let command = &mut program();
+        let (status, output, errors) =
+            feed(command.args(["import", "-", "--json", "--store"]).arg(place.store()), bytes);
+        assert_eq!(errors, "");
+        (status, serde_json::from_str::<Value>(&output).unwrap())
+    };
+    assert_eq!(import(&whole).0, Some(0));
+    for length in (2..whole.len()).step_by(7).chain([whole.len() - 1]) {
+        let (status, found) = import(&whole[..length]);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{length} bytes: {found}");
+    }
+    let checksum = whole.len() - 8;
+    for (position, byte) in whole.iter().enumerate().skip(checksum) {
+        let mut damaged = whole.clone();
+        damaged[position] = !byte;
+        let (status, found) = import(&damaged);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "byte {position}: {found}");
+    }
+}
+
+/// What is a thousand times as long as it looks takes time, and no more memory than other archives.
+#[test]
+fn a_compressed_archive_cannot_fill_the_memory() {
+    const LENGTH: usize = 512 << 20;
+    let place = Place::in_memory();
+    // Streams in a row are one, and that of a megabyte of zeros or letters is made once.
+    let filled = |byte: u8| gzip(&vec![byte; 1 << 20]).repeat(LENGTH >> 20);
+    let header = |kind, name: &[u8]| gzip(&entry(kind, name, LENGTH as u64, b""));
+    let rest = gzip(&[regular("last", b"last"), END.to_vec()].concat());
+    let long_name = header(tar::EntryType::GNULongName, b"././@LongLink");
+    let extension = header(tar::EntryType::XHeader, b"extensions");
+    for (number, (archive, is_whole)) in [
+        ([header(tar::EntryType::Regular, b"large"), filled(0), rest.clone()], true),
+        ([long_name, filled(b'n'), rest.clone()], false),
+        ([extension, filled(b'1'), rest.clone()], false),
+        ([gzip(&END), filled(0), filled(0)], true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = place.outside("bomb.tar.gz");
+        fs::write(&path, archive.concat()).unwrap();
+        let store = place.outside(&number.to_string());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 300000 && exec \"$0\" import \"$1\" --json --store \"$2\""]);
+        let (_, output, errors) = outcome(shell.arg(program().get_program()).arg(&path).arg(&store));
+        let found: Value = serde_json::from_str(&output).expect(&errors);
+        assert_eq!(found["broken_off"].is_null(), is_whole, "{number}: {found}");
+        assert_eq!(found["copied"], i32::from(number == 0), "{number}: {found}");
+    }
+}
+
+#[test]
+fn an_archive_of_another_format_is_refused_in_one_line() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text")]);
+    for name in ["x.zip", "x.tar.zst", "x.tar.bz2", "x.tar.xz", "x.7z", "x.rar", "x.gz", "X.ZIP", "dir/x.tzst"] {
+        let target = place.outside(name);
+        let told = format!(
+            "memory-tool: cannot export to {}: its format is not supported. \
+             Name a directory, or a file that ends in .tar, .tar.gz or .tgz\n",
+            target.display()
+        );
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &target]), (Some(2), String::new(), told));
+        assert!(!target.exists());
+    }
+    let store = place.outside("to");
+    for (start, format) in [
+        (b"PK\x03\x04\x14\0".as_slice(), "a zip archive"),
+        (b"\x28\xb5\x2f\xfd\x04\0", "zstd compression"),
+        (b"BZh91AY&SY\0", "bzip2 compression"),
+        (b"\xfd7zXZ\0\0", "xz compression"),
+        (b"7z\xbc\xaf\x27\x1c\0", "a 7z archive"),
+        (b"Rar!\x1a\x07\x01\0", "a rar archive"),
+    ] {
+        let source = place.outside("backup");
+        fs::write(&source, [start, &[7; 2_000]].concat()).unwrap();
+        let told = |source: &str| {
+            format!(
+                "memory-tool: cannot import {source}: {format} is not supported. \
+                 Name a directory, a tar archive, or one that is compressed with gzip\n"
+            )
+        };
+        let of_file = run(&[&"import", &source, &"--store", &store]);
+        assert_eq!(of_file, (Some(2), String::new(), told(source.to_str().unwrap())));
+        let of_input = feed(program().args(["import", "-", "--store"]).arg(&store), start);
+        assert_eq!(of_input, (Some(2), String::new(), told("-")));
+    }
+    assert!(!store.exists());
+}
+
+#[test]
+fn the_directory_of_a_store_is_copied_and_not_imported() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    let create = ["create", "/memories/a", "--text", "text", "--store"];
+    assert!(program().args(create).arg(&source).output().unwrap().status.success());
+    let told = format!(
+        "memory-tool: cannot import {0}: it is the directory of a store. Copy it instead: \
+         memory-tool copy {0} file://{1}\n",
+        source.display(),
+        destination.display()
+    );
+    assert_eq!(run(&[&"import", &source, &"--store", &destination]), (Some(2), String::new(), told));
+    assert!(!destination.exists());
+    let beneath = run(&[&"import", &source, &"--store", &destination, &"--beneath=memories"]);
+    assert_eq!(beneath.0, Some(0), "{beneath:?}");
+    assert_eq!(memories(&destination), memories(&source));
+}
+
+#[test]
+fn a_directory_that_a_source_lacks_is_reported_and_no_store_is_created() {
+    let place = Place::in_memory();
+    let (plain, archive) = (place.outside("plain"), place.outside("plain.tar.gz"));
+    fs::create_dir_all(plain.join("typo-not")).unwrap();
+    fs::write(plain.join("typo-not/a"), "text").unwrap();
+    fs::write(&archive, gzip(&[regular("typo-not/a", b"text"), END.to_vec()].concat())).unwrap();
+    let store = place.store();
+    for source in [&plain, &archive] {
+        for option in [&[][..], &["--dry-run"], &["--json"]] {
+            let mut command = program();
+            command.arg("import").arg(source).args(["--beneath=typo", "--store"]).arg(&store).args(option);
+            let told = format!("memory-tool: there is nothing under typo in {}\n", source.display());
+            assert_eq!(outcome(&mut command), (Some(2), String::new(), told));
+        }
+    }
+    assert!(!store.exists());
+    let (status, found) = report(&[&"import", &plain, &"--beneath=typo-not", &"--store", &store]);
+    assert_eq!((status, &found["copied"]), (Some(0), &json!(1)));
 }
 
 #[test]

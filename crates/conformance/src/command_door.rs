@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::MemoryTool;
@@ -80,6 +81,24 @@ impl CommandLine {
         self
     }
 
+    /// Starts the program as a case would, and kills it: whether it can be started at all.
+    ///
+    /// It needs a runtime of tokio with its I/O enabled.
+    ///
+    /// # Errors
+    /// Why it cannot be started.
+    pub async fn try_start(&self) -> Result<(), Box<Failure>> {
+        let door = CommandDoor { command_line: self.clone() };
+        let ended = match door.start(&ToolOptions::default(), Duration::ZERO) {
+            Ok((program, _directory)) => program.kill().await,
+            Err(stop) => Err(stop),
+        };
+        match ended {
+            Err(Stop::Failed(failure)) => Err(failure),
+            Ok(()) | Err(Stop::Lacks { .. }) => Ok(()),
+        }
+    }
+
     fn command(&self, directory: &str, options: &ToolOptions) -> Result<Command, Stop> {
         let mut words = Vec::new();
         let mut takes_options = false;
@@ -117,14 +136,21 @@ pub(crate) struct CommandDoor {
     pub(crate) command_line: CommandLine,
 }
 
+impl CommandDoor {
+    /// Starts the program in a directory of its own, which must outlive it.
+    fn start(&self, options: &ToolOptions, patience: Duration) -> Result<(Program, TempDir), Stop> {
+        let directory = directory_for_a_case().map_err(|error| Failure::new(format!("no directory: {error}")))?;
+        let command = self.command_line.command(&directory.path().to_string_lossy(), options)?;
+        Ok((Program::start(command, patience)?, directory))
+    }
+}
+
 #[async_trait]
 impl Door for CommandDoor {
     async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop> {
-        let directory = directory_for_a_case().map_err(|error| Failure::new(format!("no directory: {error}")))?;
+        let (program, directory) = self.start(options, effort.patience)?;
         let command_line = self.command_line.clone();
-        let command = command_line.command(&directory.path().to_string_lossy(), options)?;
-        let session = Arc::new(Program::start(command, effort.patience)?);
-        Ok(Arc::new(CommandSubject { session, command_line, effort, directory }))
+        Ok(Arc::new(CommandSubject { session: Arc::new(program), command_line, effort, directory }))
     }
 
     fn can_store(&self, _: &str) -> bool {

@@ -3,14 +3,14 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use memory_tool_core::{BoxError, Engine, InMemoryStore, MemoryTool, Store};
+use memory_tool_core::{BoxError, Engine, InMemoryStore, MemoryTool, OpenMode, Store};
 
 use crate::store_url::{StoreUrl, StoreUrlError};
 
 /// Opens the memory that a plain path or a URL names, as a tool with the contract's default options.
 ///
-/// A directory or a database is made where it is missing; a bucket must exist. For other options, or for something between the
-/// store and the tool, put an [`Engine`] over what [`StoreUrl::open`] gives.
+/// A directory or a database that does not exist is created; a bucket must exist. For other options, or for something between the
+/// store and the tool, put an [`Engine`] over what [`StoreUrl::open`] or [`StoreUrl::open_with`] returns.
 ///
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -31,18 +31,36 @@ pub async fn open(url: impl AsRef<OsStr>) -> Result<Arc<dyn MemoryTool>, OpenErr
 }
 
 impl StoreUrl {
-    /// Opens the store. A directory or a database is made where it is missing; a bucket must exist, and is tested.
+    /// Opens the store, and creates it if it does not exist: [`open_with`](Self::open_with) in the mode [`OpenMode::Create`].
     ///
     /// # Errors
     /// [`OpenError`]. It is for the operator: it names the place, and whatever failed there.
     pub async fn open(&self) -> Result<Box<dyn Store>, OpenError> {
+        self.open_with(OpenMode::Create).await
+    }
+
+    /// Opens the store in this mode.
+    ///
+    /// # Behavior
+    /// 1. With [`OpenMode::Create`], a directory or a database that does not exist is created. A bucket must exist, and is tested.
+    /// 2. With [`OpenMode::Existing`] and [`OpenMode::ReadOnly`], a store that does not exist is [`OpenError::NotFound`], and nothing
+    ///    is created. A memory in a bucket exists from its first write, one with a name in a database while it holds a file.
+    /// 3. [`StoreUrl::Memory`] exists in every mode: it is a new and empty one.
+    ///
+    /// # Errors
+    /// [`OpenError`]. It is for the operator: it names the place, and whatever failed there.
+    pub async fn open_with(&self, mode: OpenMode) -> Result<Box<dyn Store>, OpenError> {
         match self {
             #[cfg(feature = "local")]
-            Self::Local(path) => boxed(memory_tool_local::LocalStore::open(path).await),
+            Self::Local(path) => {
+                let opened = memory_tool_local::LocalStore::builder(path).mode(mode).open().await;
+                self.boxed(opened, memory_tool_local::OpenError::is_not_found)
+            }
             #[cfg(feature = "sqlite")]
             Self::Sqlite { path, store } => {
                 let store = store.parse().map_err(|error| OpenError::unusable(self, error))?;
-                boxed(memory_tool_sqlite::SqliteStore::builder(path).store(store).open().await)
+                let opened = memory_tool_sqlite::SqliteStore::builder(path).store(store).mode(mode).open().await;
+                self.boxed(opened, memory_tool_sqlite::OpenError::is_not_found)
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket { url } => {
@@ -53,11 +71,24 @@ impl StoreUrl {
                     UrlError::NoFeature { feature, .. } => OpenError::missing_feature(self, feature),
                     error => OpenError::unusable(self, error),
                 })?;
-                boxed(builder.open().await)
+                self.boxed(builder.mode(mode).open().await, memory_tool_object_store::OpenError::is_not_found)
             }
             Self::Memory => Ok(Box::new(InMemoryStore::new())),
             #[allow(unreachable_patterns, reason = "nothing is missing where each feature is on")]
             _ => Err(OpenError::missing_feature(self, self.feature())),
+        }
+    }
+
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "local", feature = "s3", feature = "sqlite"))]
+    fn boxed<S: Store, E: Into<BoxError>>(
+        &self,
+        opened: Result<S, E>,
+        is_not_found: impl FnOnce(&E) -> bool,
+    ) -> Result<Box<dyn Store>, OpenError> {
+        match opened {
+            Ok(store) => Ok(Box::new(store)),
+            Err(error) if is_not_found(&error) => Err(OpenError::NotFound { url: self.to_string() }),
+            Err(error) => Err(OpenError::Store(error.into())),
         }
     }
 
@@ -74,11 +105,6 @@ impl StoreUrl {
             Self::Memory => "",
         }
     }
-}
-
-#[cfg(any(feature = "azure", feature = "gcs", feature = "local", feature = "s3", feature = "sqlite"))]
-fn boxed<S: Store, E: Into<BoxError>>(opened: Result<S, E>) -> Result<Box<dyn Store>, OpenError> {
-    opened.map(|store| Box::new(store) as _).map_err(|error| OpenError::Store(error.into()))
 }
 
 /// What stands before the colon of a URL.
@@ -111,12 +137,23 @@ pub enum OpenError {
         /// The cause.
         source: BoxError,
     },
+    /// The store does not exist, and the mode does not create it.
+    #[error("there is no store at {url}")]
+    NotFound {
+        /// The URL.
+        url: String,
+    },
     /// The backend could not open it. Its error says which store.
     #[error(transparent)]
     Store(BoxError),
 }
 
 impl OpenError {
+    /// Whether the store does not exist, and the mode does not create it.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
     fn missing_feature(url: &StoreUrl, feature: &'static str) -> Self {
         let url = url.to_string();
         Self::MissingFeature { scheme: scheme_of(&url), url, feature }
@@ -130,6 +167,10 @@ impl OpenError {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(all(feature = "local", feature = "sqlite"))]
+    use memory_tool_core::Batch;
+    use memory_tool_core::MemoryPath;
+
     use super::*;
 
     /// Keeps a file by one tool and reads it by the next.
@@ -179,6 +220,42 @@ mod tests {
             assert!(matches!(url.open().await, Err(OpenError::Unusable { .. })), "{url}");
         }
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    #[cfg(all(feature = "local", feature = "sqlite"))]
+    async fn what_does_not_exist_is_created_only_if_the_mode_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let urls = [
+            StoreUrl::Local(path.clone()),
+            StoreUrl::Sqlite { path: path.clone(), store: "default".to_owned() },
+            StoreUrl::Sqlite { path: path.clone(), store: "b".to_owned() },
+        ];
+        for url in &urls {
+            for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
+                let error = url.open_with(mode).await.unwrap_err();
+                assert!(error.is_not_found(), "{error:?}");
+                assert_eq!(error.to_string(), format!("there is no store at {url}"));
+            }
+        }
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        for url in [&urls[0], &StoreUrl::Sqlite { path: directory.path().join("c"), store: "b".to_owned() }] {
+            let batch = Batch::new().write("/memories/a".parse().unwrap(), b"kept".to_vec()).unwrap();
+            url.open().await.unwrap().apply(batch.clone()).await.unwrap();
+            let remove = Batch::new().remove("/memories/a".parse().unwrap()).unwrap();
+            let read_only = url.open_with(OpenMode::ReadOnly).await.unwrap();
+            read_only.apply(remove.clone()).await.unwrap_err();
+            url.open_with(OpenMode::Existing).await.unwrap().apply(remove).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_memory_of_this_process_exists_in_every_mode() {
+        for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly] {
+            let store = StoreUrl::Memory.open_with(mode).await.unwrap();
+            assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
+        }
     }
 
     #[tokio::test]

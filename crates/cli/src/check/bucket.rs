@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use memory_tool_core::OpenMode;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use tokio::runtime::Runtime;
@@ -29,7 +30,7 @@ impl BucketPlace {
     pub(crate) fn make(url: &str, runtime: &Runtime) -> Result<Self, Failure> {
         let name = format!("{PREFIX}{:016x}", getrandom::u64().map_err(Failure::Randomness)?);
         let url = beneath(url, &name);
-        runtime.block_on(store_url::open_bucket(&url))?; // it removes what it puts, so where it fails nothing is left
+        runtime.block_on(store_url::open_bucket(&url, OpenMode::Create))?; // it removes what it puts, so where it fails nothing is left
         Ok(Self { url, name })
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture};
-use memory_tool_core::Store;
+use memory_tool_core::{OpenMode, Store};
 use memory_tool_encrypted::{KeyRing, RawKey};
 use memory_tool_sqlite::StoreName;
 use memory_tool_url::StoreUrl;
@@ -218,8 +218,8 @@ impl CaseStore {
 impl CaseStores {
     async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
         let keys = self.encryption.key_ring().await.map_err(FixtureError::failed)?;
-        let store = store_url::open_as_stored(url).await.map_err(FixtureError::failed)?;
-        self.encryption.over(store, keys).await.map(Arc::from).map_err(FixtureError::failed)
+        let store = store_url::open_as_stored(url, OpenMode::Create).await.map_err(FixtureError::failed)?;
+        self.encryption.over(url, store, keys, OpenMode::Create).await.map(Arc::from).map_err(FixtureError::failed)
     }
 
     /// The keys of the stores.
@@ -230,7 +230,7 @@ impl CaseStores {
 }
 
 async fn open_as_stored(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
-    store_url::open_as_stored(url).await.map(Arc::from).map_err(FixtureError::failed)
+    store_url::open_as_stored(url, OpenMode::Create).await.map(Arc::from).map_err(FixtureError::failed)
 }
 
 /// The URL of a memory of that name, next to others.
@@ -299,8 +299,8 @@ impl StoreFixture for CaseStores {
         if let Some(id) = keys.key_ids().next() {
             wrong = wrong.with_id(id.clone()); // so that it is told by what it does, not by its name
         }
-        let store = store_url::open_as_stored(&case.url).await.map_err(FixtureError::failed)?;
-        let opened = self.encryption.open(store, KeyRing::new(wrong)).await;
+        let store = store_url::open_as_stored(&case.url, OpenMode::Create).await.map_err(FixtureError::failed)?;
+        let opened = self.encryption.open(&case.url, store, KeyRing::new(wrong), OpenMode::Create).await;
         opened.map(|store| Arc::new(store) as _).map_err(FixtureError::failed)
     }
 

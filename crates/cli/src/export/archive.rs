@@ -1,9 +1,10 @@
-//! [`Archive`]: a tar archive that is written.
+//! [`Archive`]: a tar archive that is written, compressed or not.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::write::GzEncoder;
 use memory_tool_core::MemoryPath;
 use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
@@ -16,6 +17,13 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// The beginning of 1980, in seconds since that of 1970: a store keeps no times, GNU tar takes 1970 for a mistake, and this is the
 /// first instant that every format of archives can hold.
 const TIME: u64 = 315_532_800;
+
+/// How an archive is compressed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+}
 
 /// A tar archive under way. The same files make the same bytes.
 ///
@@ -35,7 +43,7 @@ impl Archive {
     }
 
     /// Writes beside the file, which is replaced in the end, or must not exist.
-    pub(super) fn to_file(path: &Path, overwrites: bool) -> Result<Self, Failure> {
+    pub(super) fn to_file(path: &Path, compression: Compression, overwrites: bool) -> Result<Self, Failure> {
         if !overwrites && path.symlink_metadata().is_ok() {
             return Err(Failure::TargetTaken { path: path.to_owned() });
         }
@@ -43,7 +51,12 @@ impl Archive {
         // It is made for its owner alone.
         let partial = NamedTempFile::with_prefix_in(PARTIAL_PREFIX, directory);
         let partial = partial.map_err(|source| Failure::Target { path: path.to_owned(), source })?;
-        Ok(Self::to(Output::File { partial: BufWriter::new(partial), path: path.to_owned(), overwrites }))
+        let partial = match compression {
+            Compression::None => Partial::Plain(BufWriter::new(partial)),
+            // Without a name or a time of its own.
+            Compression::Gzip => Partial::Gzip(GzEncoder::new(partial, flate2::Compression::default())),
+        };
+        Ok(Self::to(Output::File { partial, path: path.to_owned(), overwrites }))
     }
 
     fn to(output: Output) -> Self {
@@ -104,8 +117,8 @@ impl Drop for Archive {
     }
 }
 
-fn give_name(partial: BufWriter<NamedTempFile>, path: &Path, overwrites: bool) -> io::Result<()> {
-    let partial = partial.into_inner().map_err(io::IntoInnerError::into_error)?;
+fn give_name(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> {
+    let partial = partial.finish()?;
     partial.as_file().sync_all()?;
     let named = if overwrites { partial.persist(path) } else { partial.persist_noclobber(path) };
     named.map(drop).map_err(|error| error.error)
@@ -115,12 +128,34 @@ fn give_name(partial: BufWriter<NamedTempFile>, path: &Path, overwrites: bool) -
 enum Output {
     Standard(Box<dyn Write>),
     File {
-        partial: BufWriter<NamedTempFile>,
+        partial: Partial,
         path: PathBuf,
         overwrites: bool,
     },
     /// Nowhere any more.
     Abandoned,
+}
+
+/// A file that is not whole yet.
+enum Partial {
+    Plain(BufWriter<NamedTempFile>),
+    Gzip(GzEncoder<NamedTempFile>),
+}
+
+impl Partial {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(file) => file,
+            Self::Gzip(file) => file,
+        }
+    }
+
+    fn finish(self) -> io::Result<NamedTempFile> {
+        match self {
+            Self::Plain(file) => file.into_inner().map_err(io::IntoInnerError::into_error),
+            Self::Gzip(file) => file.finish(),
+        }
+    }
 }
 
 impl Output {
@@ -136,7 +171,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Standard(output) => output.write(bytes),
-            Self::File { partial, .. } => partial.write(bytes),
+            Self::File { partial, .. } => partial.writer().write(bytes),
             Self::Abandoned => Ok(bytes.len()),
         }
     }
@@ -144,7 +179,7 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Standard(output) => output.flush(),
-            Self::File { partial, .. } => partial.flush(),
+            Self::File { partial, .. } => partial.writer().flush(),
             Self::Abandoned => Ok(()),
         }
     }

@@ -1,9 +1,11 @@
-//! Reading a tar archive that anybody may have written.
+//! Reading a tar archive that anybody may have written, compressed with gzip or not.
 
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
 use std::rc::Rc;
 
+use flate2::bufread::MultiGzDecoder;
 use tar::{Entry, EntryType};
 
 use crate::failure::{Failure, with_causes};
@@ -12,11 +14,63 @@ use crate::import::{Intake, read_up_to};
 /// The most bytes of headers before one entry, long names included. The longest path of a memory has 1,024.
 const MAX_HEADER_BYTES: u64 = 1024 * 1024;
 
+/// The most bytes that are read behind the end of a compressed archive. `tar` fills archives up to 10 KiB, or to what it is given.
+const MAX_PADDING_BYTES: u64 = 1024 * 1024;
+
+/// What a gzip stream begins with.
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// What files of other formats begin with. No name in a tar archive, which would stand there, is likely to.
+const OTHER_FORMATS: [(&[u8], &str); 6] = [
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x28\xb5\x2f\xfd", "zstd compression"),
+    (b"BZh91AY&SY", "bzip2 compression"),
+    (b"\xfd7zXZ\0", "xz compression"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a rar archive"),
+];
+
+/// The most bytes that one of these formats is known by.
+const LONGEST_START: u64 = 10;
+
+/// A tar archive.
+pub(super) struct Archive {
+    reader: Box<dyn Read>,
+    is_compressed: bool,
+}
+
+impl Archive {
+    /// Finds out by its first bytes how an archive is compressed, whatever it is called.
+    pub(super) fn open(mut reader: impl Read + 'static, source: &Path) -> Result<Self, Failure> {
+        let mut start = Vec::new();
+        let read = reader.by_ref().take(LONGEST_START).read_to_end(&mut start);
+        read.map_err(|error| Failure::File { path: source.to_owned(), source: error })?;
+        if let Some((_, format)) = OTHER_FORMATS.iter().find(|(first, _)| start.starts_with(first)) {
+            return Err(Failure::SourceFormat { path: source.to_owned(), format });
+        }
+        let is_compressed = start.starts_with(GZIP);
+        let whole = Cursor::new(start).chain(reader);
+        let reader: Box<dyn Read> =
+            if is_compressed { Box::new(MultiGzDecoder::new(BufReader::new(whole))) } else { Box::new(whole) };
+        Ok(Self { reader, is_compressed })
+    }
+}
+
 /// Takes the files of an archive; why it could not be read to its end, if it could not.
-pub(super) fn take_files(archive: Box<dyn Read>, intake: &mut Intake<'_>) -> Result<Option<String>, Failure> {
+pub(super) fn take_files(archive: Archive, intake: &mut Intake<'_>) -> Result<Option<String>, Failure> {
+    let Archive { reader, is_compressed } = archive;
     let gauge = Rc::new(Gauge::default());
-    let mut archive = tar::Archive::new(Gauged { reader: archive, gauge: Rc::clone(&gauge) });
-    match take_entries(&mut archive, &gauge, intake) {
+    let mut archive = tar::Archive::new(Gauged { reader, gauge: Rc::clone(&gauge) });
+    let taken = take_entries(&mut archive, &gauge, intake).and_then(|()| {
+        if gauge.is_at_end.get() || !is_compressed {
+            return Ok(());
+        }
+        // The checksum is behind the end of the archive.
+        gauge.allowance.set(None);
+        io::copy(&mut archive.into_inner().reader.take(MAX_PADDING_BYTES), &mut io::sink())?;
+        Ok(())
+    });
+    match taken {
         Ok(()) if gauge.is_at_end.get() => Ok(Some("the archive is cut off: it lacks its end".to_owned())),
         Ok(()) => Ok(None),
         Err(Stop::Archive(error)) => Ok(Some(format!("the archive cannot be read: {}", with_causes(&error)))),
@@ -79,7 +133,7 @@ fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake<'_>) -> Result<
     }
     let size = entry.size();
     let Some(path) = intake.place(&name, size) else { return Ok(()) };
-    match read_up_to(intake.skip_above, &mut *entry)? {
+    match read_up_to(intake.skip_above(), &mut *entry)? {
         Some(content) if content.len() as u64 == size => intake.put(&path, &content).map_err(Stop::Import),
         _ => Err(Stop::Archive(io::ErrorKind::UnexpectedEof.into())),
     }

@@ -17,6 +17,11 @@ pub(super) fn open(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
+/// Whether the directory is that of a local store, which keeps the files of its memory in `memories` and what it needs beside it.
+pub(super) fn is_store(directory: &Dir) -> bool {
+    directory.is_dir(".memory-tool") && directory.is_dir("memories")
+}
+
 /// Takes the files beneath a directory, each directory's in the order of their names. No link is followed.
 pub(super) fn take_files(root: Dir, intake: &mut Intake<'_>) -> Result<(), Failure> {
     let mut pending = Vec::new();
@@ -84,7 +89,7 @@ fn take_file(directory: &Dir, file_name: &OsString, name: &[u8], intake: &mut In
         }
     };
     let Some(path) = intake.place(name, size) else { return Ok(()) };
-    match read_up_to(intake.skip_above, file) {
+    match read_up_to(intake.skip_above(), file) {
         Ok(Some(content)) => intake.put(&path, &content),
         Ok(None) => {
             intake.leave_out(name, &intake.too_large());

@@ -50,6 +50,7 @@ impl Place {
     pub(crate) fn break_storage(&self) {
         let lock = self.store().join(".memory-tool/lock");
         let _ = fs::remove_file(&lock); // there is none before the first command
+        fs::create_dir_all(self.file("")).unwrap();
         fs::create_dir_all(lock).unwrap();
     }
 
@@ -151,12 +152,15 @@ impl Session {
         text(&result)
     }
 
-    /// Closes the input, and gives the lines that were still to come, the exit status, and the standard error.
+    /// Closes the input, and gives the lines that were still to come, the exit status, and the standard error. That a store is new
+    /// is left out of it.
     pub(crate) fn finish(mut self) -> (Vec<Vec<u8>>, ExitStatus, String) {
         self.input = None;
         let lines = std::iter::from_fn(|| self.receive_line()).collect();
         let status = wait_for_end(&mut self.process);
-        (lines, status, self.errors.take().expect("nobody else takes it").join().unwrap())
+        let errors = self.errors.take().expect("nobody else takes it").join().unwrap();
+        let is_of_use = |line: &&str| !line.starts_with("memory-tool: created the ");
+        (lines, status, errors.split_inclusive('\n').filter(is_of_use).collect())
     }
 
     /// Closes the input; the process then ends well and has no more to say.
