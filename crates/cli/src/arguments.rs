@@ -61,28 +61,6 @@ standard error, never into a result.
 
 A line may have up to 16 MiB; a longer one is skipped and answered with an error.";
 
-#[cfg(feature = "chat")]
-const CONVERSATION: &str = "\
-Each line of the input is a message. Claude's answers go to the standard output; a line for each command that it gives to its \
-memory, and what else there is to tell, to the standard error. A line that begins with / is for the program:
-
-  /memory  shows the memory
-  /clear   empties the conversation, but not the memory
-  /usage   shows how many tokens the conversation took so far
-  /quit    ends it, as the end of the input does
-
-Ctrl-C takes a message back that Claude is answering; a command that its memory is at is let finish. Between two messages it ends \
-the program.
-
-The key of the API is that of ANTHROPIC_API_KEY. ANTHROPIC_BASE_URL is the address of another server that speaks the Messages API. \
-What Claude reads of the memory goes to that server.
-
-Exit status:
-  0  the input ended, /quit, or nobody reads the output any more
-  2  wrong usage, no key, a store that cannot be opened, or input or output that failed; without a terminal, also a message that \
-could not be answered
-  130  Ctrl-C between two messages; another signal that ends the program gives 128 and its number";
-
 const CHECK_PROTOCOL: &str = "\
 A program speaks the protocol of `memory-tool run` over its standard input and output. Each case starts it anew, in the \
 present directory and without a shell: blanks separate words, quotes and backslashes have their usual meaning. In the \
@@ -242,7 +220,7 @@ pub(crate) enum Action {
     Run(RunArguments),
     /// Talk with Claude, which keeps what it remembers in the store
     #[cfg(feature = "chat")]
-    #[command(after_help = CONVERSATION)]
+    #[command(after_help = crate::chat::help())]
     Chat(ChatArguments),
     /// Test a program in any language, or a store, with the conformance suite
     #[command(after_help = CHECK_PROTOCOL)]
@@ -314,6 +292,10 @@ pub(crate) struct ChatArguments {
     /// Show each response once it is whole, instead of as it comes
     #[arg(long)]
     pub(crate) no_stream: bool,
+
+    /// Print what Claude thinks, dimmed, on the standard error; for models that think adaptively
+    #[arg(long)]
+    pub(crate) show_thinking: bool,
 
     /// Keep old results of the tool in the conversation, instead of letting the API clear them when it grows
     #[arg(long)]

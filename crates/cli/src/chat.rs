@@ -2,8 +2,11 @@
 
 mod api;
 mod body;
+mod change;
 mod conversation;
+mod editor;
 mod error;
+mod help;
 mod input;
 mod response;
 mod retries;
@@ -13,15 +16,17 @@ mod usage;
 
 use std::io::ErrorKind;
 
-use memory_tool_core::{MemoryPath, MemoryTool as _, ToolRunner};
+use memory_tool_core::{MemoryTool as _, ToolRunner};
 use serde_json::json;
 
 use crate::arguments::ChatArguments;
-use crate::chat::api::{Api, variable};
+use crate::chat::api::{Api, shortened, variable};
 use crate::chat::conversation::{Conversation, Settings};
-use crate::chat::input::{Input, Lines};
-use crate::chat::screen::Screen;
-use crate::chat::session::{Session, TurnEnd};
+use crate::chat::editor::Editor;
+use crate::chat::help::COMMANDS_AND_KEYS;
+use crate::chat::input::{Input, Lines, Typed};
+use crate::chat::screen::{Screen, Typing};
+use crate::chat::session::{Session, TurnEnd, error_in_words};
 use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
@@ -29,6 +34,7 @@ use crate::output::count;
 use crate::run::{open_tool, start_runtime};
 
 pub(crate) use crate::chat::error::ChatError;
+pub(crate) use crate::chat::help::of_the_program as help;
 
 /// The model, unless another is named.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -38,6 +44,10 @@ const DEFAULT_MODEL: &str = "claude-opus-5-5";
 pub(crate) enum Ended {
     /// The user ended it, or nobody reads the output any more.
     Done,
+    /// Claude declined to answer the last message that has no answer.
+    Declined,
+    /// The answer of the last message that has no whole one is cut off.
+    Cut,
     /// A signal came.
     Interrupted {
         /// What the program ends with, as a shell does.
@@ -47,25 +57,34 @@ pub(crate) enum Ended {
 
 /// Converses until the input ends, the user quits, or a signal comes between two turns.
 pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
+    let screen = Screen::of_this_process();
+    let mut lines = match screen.typing() {
+        Typing::Editor => Lines::Edited(Editor::start()),
+        Typing::Plain | Typing::Nobody => Lines::read(),
+    };
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
         let mut interruption = Interruption::listen().map_err(Failure::Start)?;
         let mut session = tokio::select! {
             biased;
             status = interruption.status() => return Ok(Ended::Interrupted { status }),
-            session = begin(arguments) => session?,
+            session = begin(arguments, screen) => session?,
         };
-        converse(&mut session, &mut Lines::of_standard_input(), &mut interruption).await
+        converse(&mut session, &mut lines, &mut interruption).await
     });
     // An output that nobody takes any more must not keep us from ending.
     runtime.shutdown_background();
     match ended {
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Ended::Done),
+        Err(Failure::Chat(error)) if error.is_cut() => {
+            failure::tell_operator(&error);
+            Ok(Ended::Cut)
+        }
         ended => ended,
     }
 }
 
-async fn begin(arguments: &ChatArguments) -> Result<Session, Failure> {
+async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Failure> {
     let settings = settings(arguments);
     let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
     let tool = open_tool(&arguments.memory, arguments.overwrites, arguments.cap).await?;
@@ -76,7 +95,7 @@ async fn begin(arguments: &ChatArguments) -> Result<Session, Failure> {
         max_responses: arguments.max_responses,
         conversation: Conversation::default(),
         runner: ToolRunner::new(tool),
-        screen: Screen::of_this_process(),
+        screen,
         requests: 0,
         usage: Usage::default(),
     })
@@ -91,33 +110,42 @@ fn settings(arguments: &ChatArguments) -> Settings {
         stream: !arguments.no_stream,
         edits_context: !arguments.no_context_editing,
         compacts: arguments.compact,
+        shows_thinking: arguments.show_thinking,
     }
 }
 
 async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut Interruption) -> Result<Ended, Failure> {
+    // A person sees what became of each message.
+    let is_counted = !session.screen.has_prompt();
+    let mut ended = Ended::Done;
     loop {
         session.screen.prompt().await?;
-        let line = tokio::select! {
+        let typed = tokio::select! {
             biased;
             status = interruption.status() => {
                 session.screen.leave_prompt();
                 return Ok(Ended::Interrupted { status });
             }
-            line = lines.next() => line?,
+            typed = lines.next() => typed?,
         };
-        match line {
-            Some(Input::Quit) => return Ok(Ended::Done),
-            None => {
-                session.screen.leave_prompt();
-                return Ok(Ended::Done);
+        match typed {
+            Typed::Input(Input::Quit) => return Ok(ended),
+            Typed::Interrupted => return Ok(Ended::Interrupted { status: CTRL_C }),
+            Typed::End => {
+                if session.screen.typing() == Typing::Plain {
+                    session.screen.leave_prompt();
+                }
+                return Ok(ended);
             }
-            Some(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
+            Typed::Input(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
                 TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(Ended::Interrupted { status }),
-                TurnEnd::Interrupted { .. } | TurnEnd::Done => {}
+                TurnEnd::Declined if is_counted => ended = Ended::Declined,
+                TurnEnd::Cut if is_counted => ended = Ended::Cut,
+                TurnEnd::Interrupted { .. } | TurnEnd::Declined | TurnEnd::Cut | TurnEnd::Done => {}
             },
-            Some(input) => {
+            Typed::Input(input) => {
                 // All else is over at once: who interrupts it means the program.
-                let takes_long = input == Input::Memory;
+                let takes_long = matches!(input, Input::Memory(_));
                 tokio::select! {
                     biased;
                     status = interruption.status() => {
@@ -149,7 +177,7 @@ async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interru
 /// Does what the user asks the program for. It changes no memory: dropped, it leaves nothing half done.
 async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
-        Input::Memory => show_memory(session).await,
+        Input::Memory(path) => show_memory(session, &path).await,
         Input::Clear => {
             session.conversation.clear();
             session.screen.tell("[chat] the conversation is empty; the memory stays as it is").await
@@ -158,8 +186,9 @@ async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
             let requests = count(session.requests, "request");
             session.screen.lines(&format!("{requests}: {}", session.usage.in_words())).await
         }
-        Input::Unknown(word) => {
-            let told = format!("[chat] there is no {word}; there are /memory, /clear, /usage and /quit");
+        Input::Help => session.screen.lines(COMMANDS_AND_KEYS).await,
+        Input::Unknown(command) => {
+            let told = format!("[chat] unknown command {}; /help lists the commands", shortened(&command));
             session.screen.tell(&told).await
         }
         Input::Unusable(why) => session.screen.tell(&format!("[chat] not sent: {why}")).await,
@@ -167,13 +196,13 @@ async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
     }
 }
 
-async fn show_memory(session: &mut Session) -> Result<(), Failure> {
-    let outcome = session.runner.tool().call(json!({"command": "view", "path": MemoryPath::root()})).await;
+async fn show_memory(session: &mut Session, path: &str) -> Result<(), Failure> {
+    let outcome = session.runner.tool().call(json!({"command": "view", "path": path})).await;
     match outcome {
         Ok(reply) => session.screen.lines(&reply.to_string()).await,
         Err(error) => {
             failure::tell_operator_causes(&error);
-            session.screen.tell(&format!("[memory] view: error: {error}")).await
+            session.screen.tell(&format!("[memory] view {path}: {}", error_in_words(&error.to_string()))).await
         }
     }
 }

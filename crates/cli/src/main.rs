@@ -42,6 +42,9 @@ use crate::verify::Soundness;
 const REFUSED: u8 = 1;
 /// The status where there is no answer: wrong usage (clap's own status for it), or a [`Failure`].
 const FAILED: u8 = 2;
+/// The status where an answer of Claude's is cut off.
+#[cfg(feature = "chat")]
+const CUT: u8 = 3;
 
 fn main() -> ExitCode {
     let Arguments { action } = Arguments::parse();
@@ -60,6 +63,8 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
         #[cfg(feature = "chat")]
         Action::Chat(arguments) => chat::run(&arguments).map(|ended| match ended {
             Ended::Done => ExitCode::SUCCESS,
+            Ended::Declined => ExitCode::from(REFUSED),
+            Ended::Cut => ExitCode::from(CUT),
             Ended::Interrupted { status } => ExitCode::from(status),
         }),
         Action::Check(arguments) => check::run(&arguments).map(|verdict| match verdict {

@@ -11,22 +11,27 @@ const BAR: usize = 40;
 /// One line of a terminal, rewritten in place. Dropped, it is cleared.
 pub(crate) struct ProgressLine<W: Write> {
     terminal: W,
+    /// How many characters it shows.
+    shown: usize,
 }
 
 impl ProgressLine<Stderr> {
     /// A line of the standard error, where that is a terminal.
     pub(crate) fn of_standard_error() -> Option<Self> {
         let terminal = io::stderr();
-        terminal.is_terminal().then(|| Self { terminal })
+        terminal.is_terminal().then(|| Self { terminal, shown: 0 })
     }
 }
 
 impl<W: Write> ProgressLine<W> {
     /// Shows the text in place of the one before.
     pub(crate) fn show(&mut self, text: &str) {
-        // Blanks over what the line before may have left: not every terminal knows the sequence that clears.
+        // Blanks over what the text before may have left: not every terminal knows the sequence that clears. No more, as
+        // a narrow terminal would break the line.
+        let width = self.shown;
+        self.shown = text.chars().count().min(WIDTH);
         // Where nothing can be shown, the work goes on.
-        let _ = write!(self.terminal, "\r{text:<WIDTH$.WIDTH$}\r").and_then(|()| self.terminal.flush());
+        let _ = write!(self.terminal, "\r{text:<width$.WIDTH$}\r").and_then(|()| self.terminal.flush());
     }
 }
 
@@ -47,15 +52,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_as_wide_as_the_one_before_and_cleared_in_the_end() {
+    fn a_line_covers_the_one_before_and_is_cleared_in_the_end() {
         let mut terminal = Vec::new();
-        let mut line = ProgressLine { terminal: &mut terminal };
+        let mut line = ProgressLine { terminal: &mut terminal, shown: 0 };
         line.show(&"long".repeat(30));
         line.show("é");
         drop(line);
         let long = "long".repeat(30)[..WIDTH].to_owned();
         let short = format!("é{}", " ".repeat(WIDTH - 1));
-        let written = [long, short, " ".repeat(WIDTH)].map(|text| format!("\r{text}\r")).concat();
+        let written = [long, short, " ".to_owned()].map(|text| format!("\r{text}\r")).concat();
         assert_eq!(String::from_utf8(terminal).unwrap(), written);
     }
 

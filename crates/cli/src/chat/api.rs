@@ -1,5 +1,6 @@
 //! [`Api`]: requests to the Messages API, and what comes back.
 
+use std::collections::VecDeque;
 use std::env;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,7 @@ use sse_stream::{Sse, SseByteStream};
 use crate::chat::body::{BodyError, beginning, bounded, whole};
 use crate::chat::conversation::Settings;
 use crate::chat::error::{ChatError, RequestError};
-use crate::chat::response::{Applied, Assembly, Response};
+use crate::chat::response::{Applied, Assembly, Part, Response};
 
 const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
@@ -80,7 +81,8 @@ impl Api {
         } else {
             let body = whole(parts).await.map_err(|error| self.unread(error))?;
             let message = serde_json::from_slice(&body).ok().and_then(Response::from_json);
-            Source::Message(message.ok_or_else(|| self.malformed("the body is no message"))?, false)
+            let message = message.ok_or_else(|| self.malformed("the body is no message"))?;
+            Source::Message(message.parts().into(), message)
         };
         Ok(Answer { api: self, source })
     }
@@ -210,14 +212,14 @@ pub(crate) struct Answer<'a> {
 enum Source {
     /// The events that are still to come, and what came of those before.
     Events(Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>, Assembly),
-    /// A response that came at once, and whether its text was given.
-    Message(Response, bool),
+    /// The parts that are still to give of a response that came at once, and the response.
+    Message(VecDeque<Part>, Response),
 }
 
 /// A step of a response.
 pub(crate) enum Step {
-    /// More text to show.
-    Text(String),
+    /// More to show.
+    Part(Part),
     /// The end, with all that came.
     Whole(Response),
 }
@@ -227,10 +229,8 @@ impl Answer<'_> {
     pub(crate) async fn next(&mut self) -> Result<Step, RequestError> {
         let (events, assembly) = match &mut self.source {
             Source::Events(events, assembly) => (events, assembly),
-            Source::Message(response, is_given) if *is_given => return Ok(Step::Whole(std::mem::take(response))),
-            Source::Message(response, is_given) => {
-                *is_given = true;
-                return Ok(Step::Text(response.text()));
+            Source::Message(parts, response) => {
+                return Ok(parts.pop_front().map_or_else(|| Step::Whole(std::mem::take(response)), Step::Part));
             }
         };
         while let Some(event) = events.next().await {
@@ -238,7 +238,7 @@ impl Answer<'_> {
             let Some(data) = event.data else { continue };
             let event: Value = serde_json::from_str(&data).map_err(|_| self.api.malformed("an event is no JSON"))?;
             match assembly.apply(&event).map_err(|why| self.api.malformed(why))? {
-                Applied::Text(text) => return Ok(Step::Text(text)),
+                Applied::Part(part) => return Ok(Step::Part(part)),
                 Applied::Whole(response) => return Ok(Step::Whole(response)),
                 Applied::Error { kind, told } => {
                     let told = self.api.shown(&format!("{kind}: {told}"));

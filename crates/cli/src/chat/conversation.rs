@@ -17,6 +17,7 @@ pub(crate) struct Settings {
     pub(crate) stream: bool,
     pub(crate) edits_context: bool,
     pub(crate) compacts: bool,
+    pub(crate) shows_thinking: bool,
 }
 
 /// The messages of a conversation.
@@ -66,6 +67,14 @@ impl Conversation {
     /// Adds what Claude answered.
     pub(crate) fn answer(&mut self, content: Vec<Value>) {
         self.add(Role::Assistant, content);
+    }
+
+    /// Adds an answer that Claude does not go on with. Thinking at its end led to nothing, and the API refuses a message that
+    /// ends so.
+    pub(crate) fn answer_last(&mut self, mut content: Vec<Value>) {
+        let is_thinking = |block: &Value| block["type"] == "thinking" || block["type"] == "redacted_thinking";
+        content.truncate(content.iter().rposition(|block| !is_thinking(block)).map_or(0, |last| last + 1));
+        self.answer(content);
     }
 
     fn add(&mut self, role: Role, mut content: Vec<Value>) {
@@ -123,6 +132,10 @@ impl Conversation {
         if let Some(system) = &settings.system {
             request["system"] = json!([{"type": "text", "text": system, "cache_control": CacheControl::ephemeral()}]);
         }
+        if settings.shows_thinking {
+            // Some models think only when asked to, and most keep the text to themselves unless asked for it.
+            request["thinking"] = json!({"type": "adaptive", "display": "summarized"});
+        }
         let clear = settings.edits_context.then(|| json!(ClearToolUses::new()));
         let compact = settings.compacts.then(|| json!(Compact::new()));
         let edits: Vec<_> = clear.into_iter().chain(compact).collect();
@@ -163,6 +176,7 @@ pub(crate) mod tests {
             stream: true,
             edits_context: true,
             compacts: false,
+            shows_thinking: false,
         }
     }
 
@@ -201,6 +215,9 @@ pub(crate) mod tests {
         assert_eq!(request["context_management"]["edits"], edits);
         let bare = Settings { edits_context: false, ..settings() };
         assert_eq!(conversation.request(&bare).get("context_management"), None);
+        let thinking = Settings { shows_thinking: true, ..settings() };
+        let asked = json!({"type": "adaptive", "display": "summarized"});
+        assert_eq!(conversation.request(&thinking)["thinking"], asked);
     }
 
     #[test]
@@ -233,6 +250,19 @@ pub(crate) mod tests {
                 {"role": "assistant", "content": [text("c"), text("d")]},
             ])
         );
+    }
+
+    #[test]
+    fn no_answer_ends_with_thinking() {
+        let thinking = |kind| json!({"type": kind, "signature": "s"});
+        let both = [thinking("thinking"), thinking("redacted_thinking")];
+        let mut conversation = Conversation::default();
+        conversation.say("a");
+        conversation.answer_last(both.to_vec());
+        conversation.say("b");
+        assert_eq!(conversation.messages.len(), 1);
+        conversation.answer_last([&both[..], &[text("c")], &both].concat());
+        assert_eq!(conversation.messages[1].content, [&both[..], &[text("c")]].concat());
     }
 
     #[test]

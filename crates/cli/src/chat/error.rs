@@ -38,6 +38,13 @@ pub(crate) enum ChatError {
     },
 }
 
+impl ChatError {
+    /// Whether there is a beginning of an answer at best: each response ended early.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self, Self::Request(RequestError::Broken { .. } | RequestError::Cut { .. }))
+    }
+}
+
 /// Why a request has no whole response. Nothing of it was run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {

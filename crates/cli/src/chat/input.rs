@@ -5,16 +5,31 @@ use std::thread;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
+use crate::chat::editor::{Edited, Editor};
 use crate::failure::Failure;
 use crate::run::{Line, MAX_LINE_BYTES, read_line};
 
-/// The lines of the standard input, read ahead by one.
-#[derive(Debug)]
-pub(crate) struct Lines(Receiver<io::Result<Line>>);
+/// The lines of the standard input.
+pub(crate) enum Lines {
+    /// Read ahead by one, from any source.
+    Read(Receiver<io::Result<Line>>),
+    /// Edited on a terminal.
+    Edited(Editor),
+}
+
+/// What came of the input.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Typed {
+    Input(Input),
+    /// The end of the input.
+    End,
+    /// Ctrl-C in the editor.
+    Interrupted,
+}
 
 impl Lines {
     /// Begins to read. The thread that does it may wait for a line for ever, so it is left to end with the process.
-    pub(crate) fn of_standard_input() -> Self {
+    pub(crate) fn read() -> Self {
         let (sender, lines) = channel(1);
         thread::spawn(move || {
             let mut input = io::stdin().lock();
@@ -24,12 +39,22 @@ impl Lines {
                 }
             }
         });
-        Self(lines)
+        Self::Read(lines)
     }
 
-    /// The next line; `None` at the end of the input.
-    pub(crate) async fn next(&mut self) -> Result<Option<Input>, Failure> {
-        self.0.recv().await.transpose().map_err(Failure::Input).map(|line| line.map(Input::from))
+    /// The next line.
+    pub(crate) async fn next(&mut self) -> Result<Typed, Failure> {
+        match self {
+            Self::Read(lines) => {
+                let line = lines.recv().await.transpose().map_err(Failure::Input)?;
+                Ok(line.map_or(Typed::End, |line| Typed::Input(line.into())))
+            }
+            Self::Edited(editor) => Ok(match editor.next().await.map_err(Failure::Input)? {
+                Edited::Text(text) => Typed::Input(Input::of(&text)),
+                Edited::End => Typed::End,
+                Edited::Interrupted => Typed::Interrupted,
+            }),
+        }
     }
 }
 
@@ -39,35 +64,46 @@ pub(crate) enum Input {
     Nothing,
     /// Something to say to Claude.
     Message(String),
-    Memory,
+    /// A path of the memory to look at.
+    Memory(String),
     Clear,
     Usage,
+    Help,
     Quit,
-    /// Something that begins with a `/` and is none of these.
+    /// What begins with a `/` and is no command.
     Unknown(String),
     /// What cannot be sent, and why.
     Unusable(String),
 }
 
-impl From<Line> for Input {
-    fn from(line: Line) -> Self {
-        let line = match line {
-            Line::Whole(line) => line,
-            Line::TooLong => return Self::Unusable(format!("a line may have up to {MAX_LINE_BYTES} bytes")),
-        };
-        let Ok(line) = String::from_utf8(line) else { return Self::Unusable("the line is not UTF-8 text".to_owned()) };
-        match line.trim_end() {
-            "/memory" => Self::Memory,
+impl Input {
+    fn of(text: &str) -> Self {
+        match text.trim_end() {
+            "/memory" => Self::Memory("/memories".to_owned()),
             "/clear" => Self::Clear,
             "/usage" => Self::Usage,
+            "/help" => Self::Help,
             "/quit" => Self::Quit,
-            unknown if unknown.starts_with('/') => {
-                Self::Unknown(unknown.split_whitespace().next().unwrap_or(unknown).to_owned())
-            }
+            command if command.starts_with('/') => match command.split_once(char::is_whitespace) {
+                Some(("/memory", path)) => Self::Memory(path.trim_start().to_owned()),
+                _ => Self::Unknown(command.to_owned()),
+            },
             message => match message.trim() {
                 "" => Self::Nothing,
                 message => Self::Message(message.to_owned()),
             },
+        }
+    }
+}
+
+impl From<Line> for Input {
+    fn from(line: Line) -> Self {
+        match line {
+            Line::Whole(line) => match String::from_utf8(line) {
+                Ok(text) => Self::of(&text),
+                Err(_) => Self::Unusable("the line is not UTF-8 text".to_owned()),
+            },
+            Line::TooLong => Self::Unusable(format!("a line may have up to {MAX_LINE_BYTES} bytes")),
         }
     }
 }
@@ -81,13 +117,18 @@ mod tests {
         for (line, input) in [
             ("Hello, /memory", Input::Message("Hello, /memory".to_owned())),
             (" /etc is a directory\r", Input::Message("/etc is a directory".to_owned())),
+            ("several\n\nlines\n", Input::Message("several\n\nlines".to_owned())),
             ("", Input::Nothing),
             (" \t\r", Input::Nothing),
-            ("/memory", Input::Memory),
+            ("/memory", Input::Memory("/memories".to_owned())),
+            ("/memory  /memories/my notes.md\r", Input::Memory("/memories/my notes.md".to_owned())),
             ("/clear ", Input::Clear),
             ("/usage\r", Input::Usage),
+            ("/help", Input::Help),
             ("/quit", Input::Quit),
-            ("/quite so", Input::Unknown("/quite".to_owned())),
+            ("/quite so", Input::Unknown("/quite so".to_owned())),
+            ("/clear all", Input::Unknown("/clear all".to_owned())),
+            ("/memoryx", Input::Unknown("/memoryx".to_owned())),
             ("/", Input::Unknown("/".to_owned())),
         ] {
             assert_eq!(Input::from(Line::Whole(line.into())), input, "{line:?}");

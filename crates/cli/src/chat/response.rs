@@ -30,9 +30,28 @@ impl Response {
         Some(response)
     }
 
-    /// All that is to be shown of it.
-    pub(crate) fn text(&self) -> String {
-        self.content.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str()).collect()
+    /// All that may be shown of it, in order.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        self.content.iter().filter_map(part_of).collect()
+    }
+}
+
+/// A part of a response that may be shown.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Part {
+    /// Claude's words.
+    Text(String),
+    /// What Claude thinks.
+    Thinking(String),
+}
+
+/// What a block has to show, if it has any.
+fn part_of(block: &Value) -> Option<Part> {
+    let field = |name: &str| block[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    match block["type"].as_str()? {
+        "text" => field("text").map(Part::Text),
+        "thinking" => field("thinking").map(Part::Thinking),
+        _ => None,
     }
 }
 
@@ -43,8 +62,8 @@ fn explanation(stop_details: &Value) -> Option<String> {
 /// What an event came to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Applied {
-    /// More text to show.
-    Text(String),
+    /// More to show.
+    Part(Part),
     /// The response is whole.
     Whole(Response),
     /// The API breaks the response off.
@@ -89,10 +108,10 @@ impl Assembly {
             return Err("a block is not the one after the last");
         }
         let block = event["content_block"].clone();
-        let text = block["text"].as_str().unwrap_or_default().to_owned();
+        let part = part_of(&block);
         self.response.content.push(block);
         self.inputs.push(String::new());
-        Ok(if text.is_empty() { Applied::Nothing } else { Applied::Text(text) })
+        Ok(part.map_or(Applied::Nothing, Applied::Part))
     }
 
     fn extend_block(&mut self, event: &Value) -> Result<Applied, &'static str> {
@@ -107,10 +126,13 @@ impl Assembly {
         match part("type") {
             "text_delta" => {
                 append(block, "text", part("text"));
-                return Ok(Applied::Text(part("text").to_owned()));
+                return Ok(Applied::Part(Part::Text(part("text").to_owned())));
             }
             "input_json_delta" => input.push_str(part("partial_json")),
-            "thinking_delta" => append(block, "thinking", part("thinking")),
+            "thinking_delta" => {
+                append(block, "thinking", part("thinking"));
+                return Ok(Applied::Part(Part::Thinking(part("thinking").to_owned())));
+            }
             "signature_delta" => {
                 block.insert("signature".to_owned(), delta["signature"].clone());
             }
@@ -186,7 +208,7 @@ mod tests {
             match assembly.apply(&event)? {
                 Applied::Whole(response) => return Ok(response),
                 Applied::Error { kind, .. } => return Err(kind),
-                Applied::Text(_) | Applied::Nothing => {}
+                Applied::Part(_) | Applied::Nothing => {}
             }
         }
         Err("cut".to_owned())
@@ -228,7 +250,8 @@ mod tests {
                 json!({"type": "compaction", "content": "Summary", "encrypted_content": "e"}),
             ]
         );
-        assert_eq!((response.stop_reason.as_str(), response.text().as_str()), ("tool_use", "Héllo"));
+        assert_eq!(response.stop_reason, "tool_use");
+        assert_eq!(response.parts(), [Part::Thinking("ab".to_owned()), Part::Text("Héllo".to_owned())]);
         assert!(response.usage.in_words().starts_with("3 tokens of input"));
         assert!(response.usage.in_words().ends_with("9 tokens of output"));
     }
@@ -262,7 +285,8 @@ mod tests {
             "stop_details": {"type": "refusal", "explanation": "No."}, "usage": {"input_tokens": 1, "output_tokens": 2},
         });
         let response = Response::from_json(message.clone()).unwrap();
-        assert_eq!((response.text().as_str(), response.explanation.as_deref()), ("a", Some("No.")));
+        assert_eq!(response.parts(), [Part::Text("a".to_owned())]);
+        assert_eq!(response.explanation.as_deref(), Some("No."));
         for field in ["content", "stop_reason"] {
             let mut lacking = message.clone();
             lacking[field] = Value::Null;

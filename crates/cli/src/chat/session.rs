@@ -6,10 +6,11 @@ use futures::FutureExt as _;
 use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
-use crate::chat::api::{Api, Step, shortened};
+use crate::chat::api::{Answer, Api, Step, shortened};
+use crate::chat::change::{changed_lines, in_words};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::error::{ChatError, RequestError};
-use crate::chat::response::Response;
+use crate::chat::response::{Part, Response};
 use crate::chat::retries::{LONGEST_IN_ALL, Retries, chance};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
@@ -38,6 +39,10 @@ pub(crate) struct Session {
 pub(crate) enum TurnEnd {
     /// Claude is done.
     Done,
+    /// Claude declined to go on.
+    Declined,
+    /// Claude stopped before it was done.
+    Cut,
     /// A signal came.
     Interrupted {
         /// What the program ends with, if it does.
@@ -90,7 +95,7 @@ impl Session {
             if response.stop_reason == "refusal" {
                 self.conversation.put_back(before);
                 self.tell_refusal(response.explanation.as_deref()).await?;
-                return Ok(TurnEnd::Done);
+                return Ok(TurnEnd::Declined);
             }
             match self.follow(response, interruption).await? {
                 Next::Request => settled = self.conversation.mark(),
@@ -100,7 +105,7 @@ impl Session {
         let responses = self.max_responses;
         let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on");
         self.screen.tell(&told).await?;
-        Ok(TurnEnd::Done)
+        Ok(TurnEnd::Cut)
     }
 
     /// Takes what the API may have refused out of the results that wait for an answer.
@@ -114,37 +119,57 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the conversation until there is a whole response, or there is to be none.
+    /// Sends the conversation until there is a whole response, or no more attempt. A screen that is not live shows one attempt.
     async fn respond(&mut self) -> Result<Response, Failure> {
         let body = self.conversation.request(&self.settings).to_string();
         let mut retries = Retries::new(self.max_retries);
         loop {
             self.requests += 1;
-            let error = match self.attempt(&body).await {
-                Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => error,
-                done => return done,
+            let mut held = String::new();
+            let response = self.attempt(&body, &mut held).await;
+            let (error, wait) = match response {
+                Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => {
+                    let wait = retries.next_wait(error.retry_after(), chance());
+                    (error, wait)
+                }
+                done => {
+                    self.screen.lines(&held).await?;
+                    return done;
+                }
             };
-            let Some(wait) = retries.next_wait(error.retry_after(), chance()) else { return Err(given_up(error)) };
+            let Some(wait) = wait else {
+                self.screen.lines(&held).await?;
+                return Err(given_up(error));
+            };
             let told = failure::with_causes(&error);
             self.screen.tell(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// Sends a request, and shows the response on lines of its own.
-    async fn attempt(&mut self, body: &str) -> Result<Response, Failure> {
-        let response = self.show_response(body).await;
+    /// Sends a request, and shows the response on lines of its own. A screen that is not live leaves its text in `held`.
+    async fn attempt(&mut self, body: &str, held: &mut String) -> Result<Response, Failure> {
+        let response = self.show_response(body, held).await;
         self.screen.end_line().await?;
         response
     }
 
-    async fn show_response(&mut self, body: &str) -> Result<Response, Failure> {
-        let mut answer = self.api.send(body.into()).await.map_err(failed)?;
+    async fn show_response(&mut self, body: &str, held: &mut String) -> Result<Response, Failure> {
+        let Self { api, screen, settings, .. } = self;
+        let begin = async {
+            let mut answer = api.send(body.into()).await?;
+            let step = next_shown(&mut answer, settings).await?;
+            Ok((answer, step))
+        };
+        let (mut answer, mut step) = screen.wait_for(begin).await.map_err(failed)?;
         loop {
-            match answer.next().await.map_err(failed)? {
-                Step::Text(text) => self.screen.text(&text).await?,
+            match step {
+                Step::Part(Part::Text(text)) if screen.is_live() => screen.text(&text).await?,
+                Step::Part(Part::Text(text)) => held.push_str(&text),
+                Step::Part(Part::Thinking(thoughts)) => screen.thoughts(&thoughts).await?,
                 Step::Whole(response) => return Ok(response),
             }
+            step = screen.wait_for(next_shown(&mut answer, settings)).await.map_err(failed)?;
         }
     }
 
@@ -157,7 +182,11 @@ impl Session {
             "pause_turn" | "compaction" => !content.is_empty(),
             _ => false,
         };
-        self.conversation.answer(content);
+        if goes_on {
+            self.conversation.answer(content);
+        } else {
+            self.conversation.answer_last(content);
+        }
         let interrupted = match stop_reason.as_str() {
             "tool_use" => self.run(&calls, interruption).await?,
             _ => {
@@ -173,10 +202,9 @@ impl Session {
         if goes_on {
             return Ok(Next::Request);
         }
-        if let Some(told) = told(&stop_reason) {
-            self.screen.tell(&format!("[chat] {told}")).await?;
-        }
-        Ok(Next::End(TurnEnd::Done))
+        let Some(told) = told(&stop_reason) else { return Ok(Next::End(TurnEnd::Done)) };
+        self.screen.tell(&format!("[chat] {told}")).await?;
+        Ok(Next::End(TurnEnd::Cut))
     }
 
     /// Runs the calls, and takes their results into the conversation; gives the status of a signal that came meanwhile.
@@ -195,8 +223,14 @@ impl Session {
                 continue;
             }
             let (result, line) = self.answer(call, &mut interrupted, interruption).await;
-            results.push(result);
             self.screen.tell(&line).await?;
+            // A log would keep what a memory may have redacted.
+            if self.screen.is_watched() && call["name"] == TOOL_NAME && result["is_error"] != true {
+                for line in changed_lines(&call["input"]) {
+                    self.screen.tell(&line).await?;
+                }
+            }
+            results.push(result);
         }
         self.conversation.give_results(results);
         Ok(interrupted)
@@ -242,6 +276,16 @@ impl Session {
     }
 }
 
+/// The next step that is shown: what Claude thinks is only where it was asked for.
+async fn next_shown(answer: &mut Answer<'_>, settings: &Settings) -> Result<Step, RequestError> {
+    loop {
+        match answer.next().await? {
+            Step::Part(Part::Thinking(_)) if !settings.shows_thinking => {}
+            step => return Ok(step),
+        }
+    }
+}
+
 fn failed(error: RequestError) -> Failure {
     Failure::Chat(ChatError::Request(error))
 }
@@ -271,20 +315,17 @@ fn refusal(call: &Value, why: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": call["id"], "content": why, "is_error": true})
 }
 
-/// The command with its paths, without contents.
-fn in_words(input: &Value) -> String {
-    let words = ["command", "path", "old_path", "new_path"].into_iter().filter_map(|field| input[field].as_str());
-    let words: Vec<_> = words.collect();
-    if words.is_empty() { "no command".to_owned() } else { words.join(" ") }
-}
-
 /// The error that a result tells, if it is one.
 fn error_of(result: &Value) -> String {
     if result["is_error"] != true {
         return String::new();
     }
-    let error = result["content"].as_str().unwrap_or_default();
-    format!(": error: {}", error.strip_prefix("Error: ").unwrap_or(error))
+    format!(": {}", error_in_words(result["content"].as_str().unwrap_or_default()))
+}
+
+/// The tool's error for a line of the program's own.
+pub(crate) fn error_in_words(error: &str) -> String {
+    format!("error: {}", error.strip_prefix("Error: ").unwrap_or(error))
 }
 
 #[cfg(test)]
@@ -352,12 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_the_paths_and_the_error_but_no_contents() {
-        let input = json!({"command": "create", "path": "/memories/a", "file_text": "secret"});
-        assert_eq!(in_words(&input), "create /memories/a");
-        let input = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
-        assert_eq!(in_words(&input), "rename /memories/a /memories/b");
-        assert_eq!(in_words(&json!({})), "no command");
+    fn a_line_has_the_error() {
         assert_eq!(error_of(&json!({"content": "Error: no", "is_error": true})), ": error: no");
         assert_eq!(error_of(&json!({"content": "Error: no"})), "");
     }
