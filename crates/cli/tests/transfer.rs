@@ -1040,7 +1040,7 @@ fn an_export_that_a_signal_ends_leaves_nothing_that_is_not_whole() {
     fill(&place.store(), &listed);
     for (signal, status, name) in [("-INT", 130, "backup.tar"), ("-TERM", 143, "backup.tar"), ("-INT", 130, "plain")] {
         // The export may be through before the signal comes, and is then made again.
-        let ended = (0..20).find_map(|attempt| {
+        let ended = (0..200).find_map(|attempt| {
             let beside = place.outside(&format!("{name}{signal}{attempt}"));
             fs::create_dir(&beside).unwrap();
             let target = beside.join(name);
