@@ -42,7 +42,7 @@ fn files(directory: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The output of every command that opens a store, each on a store made anew: none succeeds.
+/// Runs every kind of command that opens a store, each on a fresh store. Each must fail and change no file.
 fn every_command(place: &Place, make: impl Fn()) {
     let key = place.outside("key");
     assert!(program().args(["keygen", "--output"]).arg(&key).status().unwrap().success());

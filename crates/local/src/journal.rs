@@ -94,3 +94,24 @@ fn damaged(cause: BoxError) -> io::Error {
     let message = format!("the file `journal` in `.memory-tool` is not a journal that this program wrote: {cause}");
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    /// What is never read is not written either: a journal that nobody reads would stop the store.
+    #[test]
+    fn a_journal_that_is_too_long_is_not_decided() {
+        let directory = tempfile::tempdir().unwrap();
+        let private = Dir::open_ambient_dir(directory.path(), ambient_authority()).unwrap();
+        let segment = "x".repeat(250);
+        let long = format!("/memories/{segment}/{segment}/{segment}/{segment}").parse().unwrap();
+        let step = Step::Rename { from: long, to: "/memories/a".parse().unwrap() };
+        let refused = decide(&private, &private, &vec![step; 70_000]).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+        assert!(refused.to_string().contains("70000 changes"), "{refused}");
+        assert_eq!(private.entries().unwrap().count(), 0);
+    }
+}

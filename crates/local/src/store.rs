@@ -212,7 +212,7 @@ impl Files {
                 return Err(StoreError::failure(FailureKind::Busy, "reading", UnfinishedChange));
             }
             let result = self.read(&read);
-            // Without a lock file no program changes the store; one that began meanwhile made it first.
+            // No program changes a store without its lock file: one that began during the reading made it first.
             if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
                 return result;
             }

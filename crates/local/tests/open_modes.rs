@@ -7,6 +7,7 @@ mod support;
 use std::error::Error as _;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use memory_tool_core::{Batch, Expected, FailureKind, MemoryPath, Node, OpenMode, Store, StoreError};
 use memory_tool_local::{LocalStore, OpenError};
@@ -90,6 +91,21 @@ async fn a_store_that_is_read_only_refuses_changes_and_sees_those_of_others() {
     assert_eq!(tree(directory.path()), before);
     writer.apply(write("/memories/b")).await.unwrap();
     assert_eq!(reader.list(&MemoryPath::root()).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_reader_waits_for_a_writer_and_readers_do_not_wait_for_each_other() {
+    let directory = TempDir::new().unwrap();
+    LocalStore::open(directory.path()).await.unwrap().apply(write("/memories/a")).await.unwrap();
+    let lock = fs::File::open(directory.path().join(".memory-tool/lock")).unwrap();
+    let options = LocalStore::builder(directory.path()).mode(OpenMode::ReadOnly);
+    let reader = options.lock_timeout(Duration::from_millis(50)).open().await.unwrap();
+    lock.lock().unwrap();
+    let busy = reader.list(&MemoryPath::root()).await;
+    assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
+    lock.unlock().unwrap();
+    lock.lock_shared().unwrap();
+    assert_eq!(reader.list(&MemoryPath::root()).await.unwrap().len(), 1);
 }
 
 /// `[X1]`: half of a batch is shown to nobody, not even to a reader that may not complete it.
