@@ -364,6 +364,7 @@ fn wrong_options_are_wrong_usage() {
 #[test]
 fn an_output_that_nobody_reads_ends_the_program_quietly() {
     let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
     let mut process = program()
         .args(["run", "--store"])
         .arg(place.store())
@@ -386,6 +387,7 @@ fn an_output_that_nobody_reads_ends_the_program_quietly() {
 #[cfg(target_os = "linux")]
 fn an_output_that_fails_is_reported() {
     let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
     let input = place.outside("input");
     fs::write(&input, VIEW).unwrap();
     let output = program()
@@ -407,6 +409,7 @@ fn an_output_that_fails_is_reported() {
 #[cfg(unix)]
 fn an_input_that_fails_is_reported() {
     let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
     let directory = File::open(std::env::temp_dir()).unwrap();
     let output = program().args(["run", "--store"]).arg(place.store()).stdin(directory).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -54,13 +54,13 @@ impl StoreUrl {
             #[cfg(feature = "local")]
             Self::Local(path) => {
                 let opened = memory_tool_local::LocalStore::builder(path).mode(mode).open().await;
-                self.boxed(opened, memory_tool_local::OpenError::is_not_found)
+                self.boxed(opened, mode, memory_tool_local::OpenError::is_not_found)
             }
             #[cfg(feature = "sqlite")]
             Self::Sqlite { path, store } => {
                 let store = store.parse().map_err(|error| OpenError::unusable(self, error))?;
                 let opened = memory_tool_sqlite::SqliteStore::builder(path).store(store).mode(mode).open().await;
-                self.boxed(opened, memory_tool_sqlite::OpenError::is_not_found)
+                self.boxed(opened, mode, memory_tool_sqlite::OpenError::is_not_found)
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket { url } => {
@@ -71,7 +71,7 @@ impl StoreUrl {
                     UrlError::NoFeature { feature, .. } => OpenError::missing_feature(self, feature),
                     error => OpenError::unusable(self, error),
                 })?;
-                self.boxed(builder.mode(mode).open().await, memory_tool_object_store::OpenError::is_not_found)
+                self.boxed(builder.mode(mode).open().await, mode, memory_tool_object_store::OpenError::is_not_found)
             }
             Self::Memory => Ok(Box::new(InMemoryStore::new())),
             #[allow(unreachable_patterns, reason = "nothing is missing where each feature is on")]
@@ -83,11 +83,15 @@ impl StoreUrl {
     fn boxed<S: Store, E: Into<BoxError>>(
         &self,
         opened: Result<S, E>,
+        mode: OpenMode,
         is_not_found: impl FnOnce(&E) -> bool,
     ) -> Result<Box<dyn Store>, OpenError> {
         match opened {
             Ok(store) => Ok(Box::new(store)),
-            Err(error) if is_not_found(&error) => Err(OpenError::NotFound { url: self.to_string() }),
+            // Where it is to be created, it is something else that is missing.
+            Err(error) if mode != OpenMode::Create && is_not_found(&error) => {
+                Err(OpenError::NotFound { url: self.to_string() })
+            }
             Err(error) => Err(OpenError::Store(error.into())),
         }
     }
