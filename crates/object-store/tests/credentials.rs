@@ -29,7 +29,7 @@ async fn open_a_url() {
     match builder.mode(OpenMode::Existing).open().await {
         Ok(_) => println!("opened"),
         Err(error) if matches!(error.source, OpenFailure::NoCredentials { .. }) => {
-            println!("refused: {}", error.source)
+            println!("refused: {}", error.source);
         }
         Err(error) if error.is_not_found() => println!("not found"),
         Err(error) => println!("failed: {error:?}"),

@@ -107,7 +107,7 @@ impl Sight {
         for byte in self.path.as_os_str().as_encoded_bytes() {
             match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b':' => {
-                    url.push(char::from(*byte))
+                    url.push(char::from(*byte));
                 }
                 b'\\' if cfg!(windows) => url.push('/'),
                 _ => url.push_str(&format!("%{byte:02x}")),
