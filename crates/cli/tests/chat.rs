@@ -768,6 +768,9 @@ fn ctrl_c_clears_a_line_and_ends_the_program_on_an_empty_one() {
     chat.press_after("interrupted", "half a line");
     chat.wait_for_after("interrupted", "half a line");
     chat.press(CTRL_C);
+    chat.press("half a message\\\r");
+    chat.press_after("half a message", CTRL_C);
+    chat.wait_for_after("… ", "> ");
     chat.press("/usage\r");
     chat.output.wait_for("1 request: ");
     chat.press_after("1 request", "Second\r");
@@ -792,16 +795,16 @@ fn lines_are_edited_and_recalled() {
     let place = Place::in_memory();
     let api = MessagesApi::start((1..=4).map(|number| done(&format!("Answer {number}"))));
     let mut chat = Chat::on_a_terminal(&place, &api, &[]);
-    chat.press("one\\\rtwo\r");
-    chat.press_after("Answer 1", "\u{1b}[200~if a \\\n  b\u{1b}[201~\r");
-    chat.press_after("Answer 2", &format!("{UP}{UP}!\r"));
-    chat.press_after("Answer 3", "ct\u{1b}[Da\r");
+    chat.press("ct\u{1b}[Da\r");
+    chat.press_after("Answer 1", &format!("{UP}s\r"));
+    chat.press_after("Answer 2", "one\\\rtwo\r");
+    chat.press_after("Answer 3", "\u{1b}[200~if a \\\n  b\u{1b}[201~\r");
     chat.press_after("Answer 4", CTRL_D);
     let (status, output, _) = chat.end();
     assert_eq!(status, Some(0), "{output}");
     let requests = api.finish();
     let messages: Vec<_> = requests.iter().map(|request| request.last()[0]["text"].as_str().unwrap()).collect();
-    assert_eq!(messages, ["one\ntwo", "if a \\\n  b", "one\ntwo!", "cat"]);
+    assert_eq!(messages, ["cat", "cats", "one\ntwo", "if a \\\n  b"]);
 }
 
 #[cfg(unix)]
