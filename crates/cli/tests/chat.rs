@@ -865,21 +865,23 @@ fn a_signal_amid_a_line_gives_the_terminal_back() {
     const AFTERWARDS: &str = r#"sh -c 'echo "pid $$."; exec "$@"' - "$@"; echo "[status $?]"; stty -a"#;
     let place = Place::in_memory();
     let api = MessagesApi::start([]);
-    let inner = command(&place, api.url(), &[]);
-    let mut outer = Command::new("sh");
-    outer.args(["-c", AFTERWARDS, "-"]).arg(inner.get_program()).args(inner.get_args());
-    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut chat = Chat::spawn(on_a_terminal(&outer));
-    chat.output.wait_for(PROMPT);
-    chat.press("half a line");
-    chat.output.wait_for("half a line");
-    let said = chat.output.wait(|said, _| said.contains("pid "));
-    let process = said.split_once("pid ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0.to_owned();
-    assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
-    let (_, output, _) = chat.end();
-    let (_, afterwards) = output.split_once("[status 143]").expect(&output);
-    assert!(afterwards.contains(" icanon") && afterwards.contains(" echo "), "{output}");
-    assert!(output.contains("\u{1b}[?2004l"), "{output}");
+    for (signal, expected) in [("-TERM", "[status 143]"), ("-INT", "[status 130]")] {
+        let inner = command(&place, api.url(), &[]);
+        let mut outer = Command::new("sh");
+        outer.args(["-c", AFTERWARDS, "-"]).arg(inner.get_program()).args(inner.get_args());
+        outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut chat = Chat::spawn(on_a_terminal(&outer));
+        chat.output.wait_for(PROMPT);
+        chat.press("half a line");
+        chat.output.wait_for("half a line");
+        let said = chat.output.wait(|said, _| said.contains("pid "));
+        let process = said.split_once("pid ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0.to_owned();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        let (_, output, _) = chat.end();
+        let (_, afterwards) = output.split_once(expected).expect(&output);
+        assert!(afterwards.contains(" icanon") && afterwards.contains(" echo "), "{output}");
+        assert!(output.contains("\u{1b}[?2004l"), "{output}");
+    }
 }
 
 #[test]
