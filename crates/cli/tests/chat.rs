@@ -768,6 +768,9 @@ fn ctrl_c_clears_a_line_and_ends_the_program_on_an_empty_one() {
     chat.press_after("interrupted", "half a line");
     chat.wait_for_after("interrupted", "half a line");
     chat.press(CTRL_C);
+    chat.press("half a message\\\r");
+    chat.press_after("half a message", CTRL_C);
+    chat.wait_for_after("… ", "> ");
     chat.press("/usage\r");
     chat.output.wait_for("1 request: ");
     chat.press_after("1 request", "Second\r");
@@ -792,16 +795,16 @@ fn lines_are_edited_and_recalled() {
     let place = Place::in_memory();
     let api = MessagesApi::start((1..=4).map(|number| done(&format!("Answer {number}"))));
     let mut chat = Chat::on_a_terminal(&place, &api, &[]);
-    chat.press("one\\\rtwo\r");
-    chat.press_after("Answer 1", "\u{1b}[200~if a \\\n  b\u{1b}[201~\r");
-    chat.press_after("Answer 2", &format!("{UP}{UP}!\r"));
-    chat.press_after("Answer 3", "ct\u{1b}[Da\r");
+    chat.press("ct\u{1b}[Da\r");
+    chat.press_after("Answer 1", &format!("{UP}s\r"));
+    chat.press_after("Answer 2", "one\\\rtwo\r");
+    chat.press_after("Answer 3", "\u{1b}[200~if a \\\n  b\u{1b}[201~\r");
     chat.press_after("Answer 4", CTRL_D);
     let (status, output, _) = chat.end();
     assert_eq!(status, Some(0), "{output}");
     let requests = api.finish();
     let messages: Vec<_> = requests.iter().map(|request| request.last()[0]["text"].as_str().unwrap()).collect();
-    assert_eq!(messages, ["one\ntwo", "if a \\\n  b", "one\ntwo!", "cat"]);
+    assert_eq!(messages, ["cat", "cats", "one\ntwo", "if a \\\n  b"]);
 }
 
 #[cfg(unix)]
@@ -862,21 +865,23 @@ fn a_signal_amid_a_line_gives_the_terminal_back() {
     const AFTERWARDS: &str = r#"sh -c 'echo "pid $$."; exec "$@"' - "$@"; echo "[status $?]"; stty -a"#;
     let place = Place::in_memory();
     let api = MessagesApi::start([]);
-    let inner = command(&place, api.url(), &[]);
-    let mut outer = Command::new("sh");
-    outer.args(["-c", AFTERWARDS, "-"]).arg(inner.get_program()).args(inner.get_args());
-    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut chat = Chat::spawn(on_a_terminal(&outer));
-    chat.output.wait_for(PROMPT);
-    chat.press("half a line");
-    chat.output.wait_for("half a line");
-    let said = chat.output.wait(|said, _| said.contains("pid "));
-    let process = said.split_once("pid ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0.to_owned();
-    assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
-    let (_, output, _) = chat.end();
-    let (_, afterwards) = output.split_once("[status 143]").expect(&output);
-    assert!(afterwards.contains(" icanon") && afterwards.contains(" echo "), "{output}");
-    assert!(output.contains("\u{1b}[?2004l"), "{output}");
+    for (signal, expected) in [("-TERM", "[status 143]"), ("-INT", "[status 130]")] {
+        let inner = command(&place, api.url(), &[]);
+        let mut outer = Command::new("sh");
+        outer.args(["-c", AFTERWARDS, "-"]).arg(inner.get_program()).args(inner.get_args());
+        outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut chat = Chat::spawn(on_a_terminal(&outer));
+        chat.output.wait_for(PROMPT);
+        chat.press("half a line");
+        chat.output.wait_for("half a line");
+        let said = chat.output.wait(|said, _| said.contains("pid "));
+        let process = said.split_once("pid ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0.to_owned();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        let (_, output, _) = chat.end();
+        let (_, afterwards) = output.split_once(expected).expect(&output);
+        assert!(afterwards.contains(" icanon") && afterwards.contains(" echo "), "{output}");
+        assert!(output.contains("\u{1b}[?2004l"), "{output}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use rustyline::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 const PROMPT: &str = "> ";
+const CONTINUATION: &str = "… ";
 
 /// A line editor with its history, on a thread of its own. It has the terminal only while somebody waits for a line.
 pub(crate) struct Editor {
@@ -68,11 +69,13 @@ impl Drop for Editor {
     }
 }
 
+type LineEditor = rustyline::Editor<(), MemHistory>;
+
 fn edit(asked: &mpsc::Receiver<()>, lines: &Sender<io::Result<Edited>>) {
     let mut editor = editor();
     while asked.recv().is_ok() {
         let line = match &mut editor {
-            Ok(editor) => edited(editor.readline(PROMPT)),
+            Ok(editor) => message(editor),
             Err(error) => Err(io::Error::other(error.to_string())),
         };
         if lines.blocking_send(line).is_err() {
@@ -82,12 +85,32 @@ fn edit(asked: &mpsc::Receiver<()>, lines: &Sender<io::Result<Edited>>) {
 }
 
 /// The editor. Its history is never written to a file: messages may hold secrets.
-fn editor() -> rustyline::Result<rustyline::Editor<(), MemHistory>> {
-    let config = Config::builder().auto_add_history(true).build();
-    let mut editor = rustyline::Editor::with_history(config.clone(), MemHistory::with_config(&config))?;
+fn editor() -> rustyline::Result<LineEditor> {
+    let mut editor = rustyline::Editor::with_history(Config::default(), MemHistory::new())?;
     editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(ClearOrEnd)));
-    editor.bind_sequence(KeyEvent::from('\r'), EventHandler::Conditional(Box::new(SendOrContinue)));
     Ok(editor)
+}
+
+/// The next message: a backslash at the end of a line continues it on another.
+fn message(editor: &mut LineEditor) -> io::Result<Edited> {
+    let mut text = String::new();
+    loop {
+        let prompt = if text.is_empty() { PROMPT } else { CONTINUATION };
+        match edited(editor.readline(prompt))? {
+            Edited::Text(line) => {
+                if let Some(begun) = line.strip_suffix('\\') {
+                    text.push_str(begun);
+                    text.push('\n');
+                } else {
+                    text.push_str(&line);
+                    editor.add_history_entry(&text).map_err(io::Error::other)?;
+                    return Ok(Edited::Text(text));
+                }
+            }
+            Edited::Interrupted if !text.is_empty() => text.clear(),
+            ended => return Ok(ended),
+        }
+    }
 }
 
 fn edited(line: rustyline::Result<String>) -> io::Result<Edited> {
@@ -106,16 +129,6 @@ struct ClearOrEnd;
 impl ConditionalEventHandler for ClearOrEnd {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         Some(if context.line().is_empty() { Cmd::Interrupt } else { Cmd::Kill(Movement::WholeBuffer) })
-    }
-}
-
-/// Enter: sends the text, or puts a line break in the place of a backslash before the cursor.
-struct SendOrContinue;
-
-impl ConditionalEventHandler for SendOrContinue {
-    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
-        let before = context.line().get(..context.pos())?;
-        before.ends_with('\\').then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
     }
 }
 
