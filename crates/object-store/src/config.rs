@@ -44,7 +44,6 @@ impl BucketStoreBuilder {
     }
 
     /// The same with credentials that come from the machine.
-    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
     pub(crate) fn with_machine_credentials(mut self, machine_credentials: Option<MachineCredentials>) -> Self {
         self.machine_credentials = machine_credentials;
         self

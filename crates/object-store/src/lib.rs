@@ -10,6 +10,9 @@ mod deadline;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure", test))]
 mod environment;
 mod failure;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gc;
 mod id;
 mod index;

@@ -6,6 +6,9 @@ mod audit;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod expiry;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod limits;
 mod observation;
 mod scopes;

@@ -49,6 +49,7 @@ impl StoreUrl {
     ///
     /// # Errors
     /// [`OpenError`]. It is for the operator: it names the place, and whatever failed there.
+    #[allow(unused_variables, reason = "without a backend there is nothing that a mode matters to")]
     pub async fn open_with(&self, mode: OpenMode) -> Result<Box<dyn Store>, OpenError> {
         match self {
             #[cfg(feature = "local")]

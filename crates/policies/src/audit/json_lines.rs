@@ -1,7 +1,7 @@
 //! [`JsonLinesLog`]: a local file with one JSON object on each line.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -17,6 +17,9 @@ use crate::audit::record::AuditRecord;
 
 /// What every record begins with. Within a text of JSON its quotes would be escaped, so it is found nowhere else.
 const BEGINNING: &[u8] = br#"{"format":"#;
+
+/// The longest line that is read: a file that somebody else made may have a line of any length.
+const MAX_LINE_BYTES: u64 = memory_tool_core::DEFAULT_MAX_FILE_BYTES;
 
 /// A log in a local file, one JSON object on each line.
 ///
@@ -340,10 +343,19 @@ impl Waiting {
 }
 
 fn read_lines(path: &Path, filter: &AuditFilter) -> io::Result<AuditTrail> {
+    read_lines_from(BufReader::new(File::open(path)?), filter, MAX_LINE_BYTES)
+}
+
+/// Reads the records of a log. A line of more than `longest` bytes is no record, and not kept.
+pub(super) fn read_lines_from(mut lines: impl BufRead, filter: &AuditFilter, longest: u64) -> io::Result<AuditTrail> {
     let mut selection = Selection::new(filter);
-    let mut lines = BufReader::new(File::open(path)?);
     let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line)? > 0 {
+    while lines.by_ref().take(longest).read_until(b'\n', &mut line)? > 0 {
+        if line.len() as u64 == longest && !line.ends_with(b"\n") {
+            lines.skip_until(b'\n')?;
+            line.clear();
+            selection.take(None);
+        }
         for record in records_of(line.trim_ascii()) {
             selection.take(record);
         }
@@ -483,6 +495,16 @@ mod tests {
             drop(directory);
             log.append(&record("nowhere")).await.unwrap_err();
         });
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_passed_over() {
+        let line = line_of(&record("alice")).unwrap();
+        let long = [vec![b'x'; 3 * line.len()], line.clone()].concat();
+        let log = [line.clone(), long, line.clone(), vec![b'x'; 2 * line.len()]].concat();
+        let trail = read_lines_from(log.as_slice(), &AuditFilter::new(), line.len() as u64).unwrap();
+        assert_eq!(trail.records, [record("alice"), record("alice")]);
+        assert_eq!(trail.skipped, 2);
     }
 
     #[cfg(target_os = "linux")]

@@ -23,3 +23,16 @@ pub use record::{
 pub use store::AuditedStore;
 pub use store_log::StoreLog;
 pub use tool::AuditedTool;
+
+#[cfg(any(fuzzing, test))]
+pub(crate) fn fuzz_log(stored: &[u8]) {
+    for longest in [16, 1 << 20] {
+        let _ = json_lines::read_lines_from(stored, &AuditFilter::new(), longest);
+    }
+    if let Some(record) = record::AuditRecord::parse(stored) {
+        // A record that cannot be written, as by its time, has no place in a log; one that can is read back the same.
+        if let Ok(written) = serde_json::to_vec(&record) {
+            assert_eq!(record::AuditRecord::parse(&written), Some(record));
+        }
+    }
+}

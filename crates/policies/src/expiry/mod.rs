@@ -15,3 +15,12 @@ pub use rules::ExpiryError;
 pub use store::{ExpiringStore, ExpiringStoreBuilder};
 pub use sweep::{ExpiredFile, Swept};
 pub use table::ACCESS_TIMES_NAME;
+
+#[cfg(any(fuzzing, test))]
+pub(crate) fn fuzz_access_times(stored: &[u8]) {
+    if let Ok(times) = access_times::AccessTimes::from_bytes(stored)
+        && let Ok(written) = times.to_bytes()
+    {
+        assert_eq!(access_times::AccessTimes::from_bytes(&written), Ok(times));
+    }
+}

@@ -1,0 +1,7 @@
+//! Whatever lies where an audit log should be is read without a panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use memory_tool_policies::fuzzing;
+
+fuzz_target!(|stored: &[u8]| fuzzing::audit_log(stored));

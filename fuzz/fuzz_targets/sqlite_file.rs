@@ -1,0 +1,41 @@
+//! Whatever lies where a database should be is opened, checked, read and changed without a panic, and nothing else is touched.
+#![no_main]
+
+use std::sync::OnceLock;
+use std::{env, fs, process};
+
+use libfuzzer_sys::fuzz_target;
+use memory_tool_core::{Batch, MemoryPath, OpenMode, Store};
+use memory_tool_sqlite::SqliteStore;
+use tokio::runtime::{Builder, Runtime};
+
+fuzz_target!(|stored: &[u8]| {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| Builder::new_current_thread().enable_all().build().expect("a runtime"));
+    let directory = env::temp_dir().join(format!("memory-tool-fuzz-{}", process::id()));
+    let database = directory.join("memory.sqlite");
+    for mode in [OpenMode::ReadOnly, OpenMode::Create] {
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::write(&database, stored).expect("a database");
+        runtime.block_on(use_database(&database, mode));
+        if mode == OpenMode::ReadOnly {
+            assert_eq!(fs::read_dir(&directory).expect("the directory").count(), 1);
+            assert!(fs::read(&database).expect("the database") == stored);
+        }
+    }
+});
+
+async fn use_database(database: &std::path::Path, mode: OpenMode) {
+    let Ok(store) = SqliteStore::builder(database).mode(mode).open().await else { return };
+    let _ = store.verify().await;
+    for name in store.store_names().await.unwrap_or_default() {
+        let store = store.store(name);
+        for file in store.list(&MemoryPath::root()).await.unwrap_or_default() {
+            let _ = store.read(&file.path).await;
+        }
+        if let Ok(batch) = Batch::new().remove(MemoryPath::root()) {
+            let _ = store.apply(batch).await;
+        }
+    }
+}
