@@ -35,6 +35,7 @@ pub(crate) struct Condition {
 /// A content that is to be encrypted and put.
 #[derive(Debug)]
 pub(crate) struct PlannedWrite {
+    pub(crate) path: MemoryPath,
     pub(crate) id: Id,
     pub(crate) content: Content,
 }
@@ -134,7 +135,7 @@ impl Request {
                     let known = index.files.get(path);
                     let id = known.map_or_else(Id::random, |file| Ok(file.id))?;
                     let file = FileRecord { id, data_key, size: sealing.padding.noted_size(content.len()) };
-                    plan.writes.push(PlannedWrite { id, content: Arc::clone(content) });
+                    plan.writes.push(PlannedWrite { path: path.clone(), id, content: Arc::clone(content) });
                     if known != Some(&file) {
                         plan.next_files(index).insert(path.clone(), file);
                     }

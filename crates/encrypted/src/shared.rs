@@ -39,7 +39,7 @@ pub(crate) enum Stored {
     Nothing,
     /// Something else than a file.
     Obstructed,
-    /// A file that the store beneath found damaged.
+    /// A file that the store beneath found damaged, or refuses to read.
     Unreadable(StoreError),
     File(StoredFile),
 }
@@ -49,7 +49,9 @@ impl Stored {
         match read {
             Ok(Node::File(file)) => Ok(Self::File(file)),
             Ok(Node::Absent) => Ok(Self::Nothing),
-            Err(damage @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => Ok(Self::Unreadable(damage)),
+            Err(reason @ (StoreError::Failure { kind: FailureKind::Damaged, .. } | StoreError::Refused { .. })) => {
+                Ok(Self::Unreadable(reason))
+            }
             Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),
             // Such as a symbolic link.
             Ok(Node::Directory) | Err(_) => Ok(Self::Obstructed),
@@ -194,6 +196,11 @@ impl Shared {
         let read = match self.inner.read_if(&Place::Content(file.id).path(), required).await {
             Err(unmet @ (StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. })) => {
                 return Seen { seen: Err(Failure::of_inner(unmet)), index_held: false };
+            }
+            // Such as a file that is too large to be read: the model knows it by its own path.
+            Err(StoreError::Refused { reason, .. }) => {
+                let refusal = StoreError::Refused { path: path.clone(), reason };
+                return Seen { seen: Err(refusal.into()), index_held: false };
             }
             read => read,
         };

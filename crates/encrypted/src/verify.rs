@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{MemoryPath, StoreError};
 
 use crate::failure::{EncryptionError, Failure};
 use crate::header::{IndexCopy, Place};
@@ -50,12 +50,16 @@ impl Shared {
             Ok((problems, snapshot))
         };
         let (mut problems, snapshot) = self.while_index_holds(look).await?;
-        for path in snapshot.index.files.keys() {
-            match self.read(path).await {
-                Ok(_) => {}
-                Err(Failure::Encryption(error)) => problems.push(Problem::File { path: path.clone(), error }),
+        for (path, file) in &snapshot.index.files {
+            let error = match self.read(path).await {
+                Ok(_) => continue,
+                Err(Failure::Encryption(error)) => error,
+                Err(Failure::Refused(source @ StoreError::Refused { .. })) => {
+                    EncryptionError::Unreadable { object: Place::Content(file.id).path(), source }
+                }
                 Err(failure) => return Err(failure),
-            }
+            };
+            problems.push(Problem::File { path: path.clone(), error });
         }
         Ok(problems)
     }

@@ -108,9 +108,9 @@ impl Shared {
             batch = batch.require(Place::Content(*id).path(), Expected::Version(version.clone()));
         }
         if let Some(key) = key {
-            for PlannedWrite { id, content } in plan.writes {
-                let stored = self.seal_content(snapshot.index.store, id, &key, content).await?;
-                batch = write_to(batch, Place::Content(id), stored)?;
+            for PlannedWrite { id, content, .. } in &plan.writes {
+                let stored = self.seal_content(snapshot.index.store, *id, &key, Arc::clone(content)).await?;
+                batch = write_to(batch, Place::Content(*id), stored)?;
             }
             for id in plan.removals.iter().filter(|id| !missing.contains(id)) {
                 batch = batch.remove(Place::Content(*id).path()).map_err(StoreError::from)?;
@@ -134,7 +134,7 @@ impl Shared {
             {
                 Ok(Attempt::Missing)
             }
-            Err(error) => judge(error, &plan.conditions),
+            Err(error) => judge(error, &plan.conditions, &plan.writes),
         }
     }
 
@@ -211,7 +211,7 @@ fn write_to(batch: Batch, place: Place, stored: Vec<u8>) -> Result<Batch, Failur
 }
 
 /// What the answer of the store beneath says.
-fn judge(error: StoreError, conditions: &[Condition]) -> Result<Attempt, Failure> {
+fn judge(error: StoreError, conditions: &[Condition], writes: &[PlannedWrite]) -> Result<Attempt, Failure> {
     let is_index = |path: &MemoryPath| {
         [IndexCopy::First, IndexCopy::Second].into_iter().any(|copy| Place::Index(copy).path() == *path)
     };
@@ -225,6 +225,13 @@ fn judge(error: StoreError, conditions: &[Condition]) -> Result<Attempt, Failure
             match condition {
                 Some(condition) => Err(StoreError::VersionMismatch { path: condition.path.clone() }.into()),
                 None => Err(Failure::of_inner(StoreError::VersionMismatch { path })),
+            }
+        }
+        // Such as a file that is too large to be written: the model knows it by its own path.
+        StoreError::Refused { path, reason } => {
+            match writes.iter().find(|write| Place::Content(write.id).path() == path) {
+                Some(write) => Err(StoreError::Refused { path: write.path.clone(), reason }.into()),
+                None => Err(Failure::of_inner(StoreError::Refused { path, reason })),
             }
         }
         other => Err(Failure::of_inner(other)),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use memory_tool_core::{Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Problem, RekeyProgress};
+use memory_tool_local::LocalStore;
 use support::{content, contents, key, path, ring, write};
 
 /// A store some of whose files cannot be read any more, as a database or a bucket that has lost their contents. They can be
@@ -137,4 +138,30 @@ async fn a_torn_file_is_found_and_no_other_is_kept_from_the_new_key() {
     write(&store, lost.as_str(), "anew").await;
     assert!(store.verify().await.unwrap().is_empty());
     assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().no_longer_needed.len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_for_the_store_beneath_is_refused_by_its_own_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |limit| {
+        let inner = LocalStore::builder(directory.path()).max_file_bytes(limit).open().await.unwrap();
+        EncryptedStore::open(inner, ring(1)).await.unwrap()
+    };
+    let (path, refused) = (path("/memories/a"), "only files of up to");
+    let store = open(10_000).await;
+    let writing = |size| store.apply(Batch::new().write(path.clone(), vec![b'a'; size]).unwrap());
+    let error = writing(20_000).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Refused { path: named, reason } if *named == path && reason.contains(refused))
+    );
+    writing(9_000).await.unwrap();
+
+    let store = open(8_000).await;
+    let error = store.read(&path).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Refused { path: named, reason } if *named == path && reason.contains(refused))
+    );
+    assert!(matches!(store.verify().await.unwrap().as_slice(), [Problem::File { .. }]));
+    store.apply(Batch::new().remove(path.clone()).unwrap()).await.unwrap();
+    assert!(store.verify().await.unwrap().is_empty());
 }

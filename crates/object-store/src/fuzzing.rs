@@ -17,7 +17,7 @@ pub fn index(stored: &[u8]) {
             assert!(key.as_ref().split('/').all(|part| !part.is_empty() && part != "." && part != ".."), "{key}");
         }
     }
-    let everything = Batch::new().remove(MemoryPath::root()).and_then(|batch| Ok(index.plan(&batch)));
+    let everything = Batch::new().remove(MemoryPath::root()).map(|batch| index.plan(&batch));
     let Ok(Ok(edits)) = everything else { return };
     let author = Author { writer: Id::default(), write: Id::default() };
     let next = index.after(author, edits, |_, _| unreachable!("nothing is written"));
