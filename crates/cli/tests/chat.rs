@@ -1124,6 +1124,7 @@ fn options_are_heeded() {
 #[test]
 fn policies_and_keys_hold_for_claude_as_for_others() {
     let place = Place::in_memory();
+    fs::create_dir_all(place.file("")).unwrap(); // a store, which --read-only does not create
     let api = MessagesApi::start([
         Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
         done("Read-only."),
