@@ -323,7 +323,10 @@ impl<S: Store> ExpiringStore<S> {
 
 /// Whether it is the file that fails, and will fail the next time too.
 fn cannot_be_read(error: &StoreError) -> bool {
-    matches!(error, StoreError::Failure { kind: FailureKind::Damaged | FailureKind::AccessDenied, .. })
+    matches!(
+        error,
+        StoreError::Failure { kind: FailureKind::Damaged | FailureKind::AccessDenied, .. } | StoreError::Refused { .. }
+    )
 }
 
 /// Tells the operator of an expired file that cannot be read.

@@ -117,7 +117,7 @@ impl<S: Store> Table<S> {
     /// What is stored now.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] where the inner store fails, but for damage, which is [`Basis::Unreadable`].
+    /// [`StoreError::Failure`] where the inner store fails, except for damage and a record that is too large, which are [`Basis::Unreadable`].
     pub(super) async fn load(&self) -> Result<Known, StoreError> {
         let as_of = self.clock.now();
         let read = match self.inner.read(&RESERVED).await {
@@ -129,6 +129,7 @@ impl<S: Store> Table<S> {
             Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
                 Err("the inner store holds the access times damaged")
             }
+            Err(StoreError::Refused { .. }) => Err("the access times are too large to be read"),
             Err(error) => return Err(error),
         };
         let known = read.unwrap_or_else(|reason| self.unreadable(reason, as_of));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Expected, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version};
+use memory_tool_core::{
+    Batch, Expected, FailureKind, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{ExpiringStore, ExpiryError};
@@ -452,4 +454,29 @@ fn an_idle_time_and_a_resolution_make_sense() {
     assert_eq!(build(second, Some(2 * second)), Err(ExpiryError::Resolution));
     assert_eq!(build(second, Some(Duration::ZERO)), Err(ExpiryError::Resolution));
     assert_eq!(build(Duration::MAX, None), Ok(()));
+}
+
+/// Another program, or a lower limit, can make a file too large to be read.
+#[tokio::test]
+async fn files_that_are_too_large_to_be_read_are_in_the_way_of_nothing() {
+    let directory = TempDir::new().unwrap();
+    let clock = TestClock::new();
+    let large = path("/memories/large");
+    let tool = clock.open(LocalStore::open(directory.path()).await.unwrap());
+    tool.store().apply(Batch::new().write(large.clone(), vec![b'a'; 9_000]).unwrap()).await.unwrap();
+    clock.advance(SURELY_EXPIRED);
+
+    let limited = || LocalStore::builder(directory.path()).max_file_bytes(4_000).open();
+    let tool = clock.open(limited().await.unwrap());
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [], "it is kept");
+    create(&tool, large.as_str()).await;
+    assert_eq!(listed(tool.store()).await, [large.as_str()]);
+
+    write(tool.store().inner(), "/memories/b", "text").await.unwrap();
+    std::fs::write(directory.path().join("memories/.access-times"), [b' '; 5_000]).unwrap();
+    let tool = clock.open(limited().await.unwrap());
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(listed(tool.store()).await, ["/memories/b", large.as_str()], "nothing expires");
+    assert!(matches!(tool.store().sweep().await, Err(StoreError::Failure { kind: FailureKind::Damaged, .. })));
 }
