@@ -27,8 +27,10 @@ pub(crate) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 pub(crate) const STANDARD_STREAM: &str = "-";
 
 /// How the names of archives end that are not written.
-const OTHER_FORMATS: &[&str] =
-    &[".7z", ".bz2", ".gz", ".lz4", ".rar", ".tbz", ".tbz2", ".txz", ".tzst", ".xz", ".zip", ".zst"];
+const OTHER_FORMATS: &[&str] = &[
+    ".7z", ".br", ".bz2", ".cpio", ".gz", ".lz", ".lz4", ".lzma", ".rar", ".tar.z", ".taz", ".tbz", ".tbz2", ".tlz",
+    ".txz", ".tzst", ".xz", ".zip", ".zst",
+];
 
 /// How an export came to its end.
 pub(crate) enum Ended<T> {

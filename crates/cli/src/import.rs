@@ -17,6 +17,7 @@ use crate::export::{PARTIAL_PREFIX, STANDARD_STREAM};
 use crate::failure::{Failure, on_one_line};
 use crate::import::archive::Archive;
 use crate::output::{count, to_json, write_line};
+use crate::policies::Access;
 use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
 use crate::transfer::{Completeness, Destination, Told, Written, is_access_times};
@@ -60,7 +61,7 @@ fn import(arguments: &ImportArguments) -> Result<Imported, Failure> {
     if let (Some(directory), false, None) = (beneath, intake.is_anything_found, &broken_off) {
         return Err(Failure::NothingBeneath { directory: directory.clone(), path: source.clone() });
     }
-    let destination = intake.take_destination()?;
+    let destination = intake.destination.take().map_or_else(|| intake.look_at_destination(), Ok)?;
     let Intake { left_out, also_left_out, line, .. } = intake;
     drop(line);
     let written = runtime.block_on(destination.report(|_| false))?;
@@ -159,6 +160,14 @@ impl Intake<'_> {
         let ImportArguments { memory, writing, .. } = self.arguments;
         let (url, encryption) = (&memory.store.url, &memory.store.encryption);
         self.runtime.block_on(Destination::open(url, encryption, &memory.policies, *writing))
+    }
+
+    /// The store as it is, if there was no file to put into it: then it is not created.
+    fn look_at_destination(&self) -> Result<Destination, Failure> {
+        let ImportArguments { memory, writing, .. } = self.arguments;
+        let (url, encryption) = (&memory.store.url, &memory.store.encryption);
+        let store = self.runtime.block_on(memory.policies.open_for(url, encryption, Access::Rehearse))?;
+        Ok(Destination::new(store, None, *writing))
     }
 
     /// Tells of a name that it is left out, unless it is outside the directory that is meant.

@@ -653,7 +653,19 @@ fn a_compressed_archive_cannot_fill_the_memory() {
 fn an_archive_of_another_format_is_refused_in_one_line() {
     let place = Place::in_memory();
     fill(&place.store(), &[("a", b"text")]);
-    for name in ["x.zip", "x.tar.zst", "x.tar.bz2", "x.tar.xz", "x.7z", "x.rar", "x.gz", "X.ZIP", "dir/x.tzst"] {
+    for name in [
+        "x.zip",
+        "x.tar.zst",
+        "x.tar.bz2",
+        "x.tar.xz",
+        "x.7z",
+        "x.rar",
+        "x.gz",
+        "x.tar.Z",
+        "x.cpio",
+        "X.ZIP",
+        "dir/x.tzst",
+    ] {
         let target = place.outside(name);
         let told = format!(
             "memory-tool: cannot export to {}: its format is not supported. \
@@ -705,6 +717,21 @@ fn the_directory_of_a_store_is_copied_and_not_imported() {
     let beneath = run(&[&"import", &source, &"--store", &destination, &"--beneath=memories"]);
     assert_eq!(beneath.0, Some(0), "{beneath:?}");
     assert_eq!(memories(&destination), memories(&source));
+}
+
+#[test]
+fn an_import_without_a_file_creates_no_store() {
+    let place = Place::in_memory();
+    let (empty, junk) = (place.outside("empty"), place.outside("junk"));
+    fs::create_dir(&empty).unwrap();
+    fs::write(&junk, [7; 2_000]).unwrap();
+    for (source, status) in [(&empty, 0), (&junk, 1)] {
+        let (ended, found) = report(&[&"import", source, &"--store", &place.store()]);
+        assert_eq!((ended, &found["copied"]), (Some(status), &json!(0)), "{found}");
+        assert!(!place.store().exists());
+    }
+    fill(&place.store(), &[("a", b"text")]);
+    assert_eq!(report(&[&"import", &empty, &"--store", &place.store()]).1["besides"], 1);
 }
 
 #[test]
