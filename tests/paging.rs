@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 
 use memory_tool_core::{Batch, DEFAULT_MAX_VIEW_CHARACTERS, Engine, Error, InMemoryStore, MemoryTool, Store};
+use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
 type Files = BTreeMap<String, String>;
@@ -284,7 +284,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(15), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(property(256, 2_000))]
 
     #[test]
     fn notes_lead_to_every_line_of_every_file_once(

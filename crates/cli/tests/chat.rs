@@ -652,7 +652,7 @@ fn ctrl_c_ends_a_look_at_the_memory() {
     }
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_is_heeded_between_two_commands() {
     // The line about the first holds more than a pipe does: the program waits until its errors are read. The memory answers at once.
@@ -671,13 +671,27 @@ fn ctrl_c_is_heeded_between_two_commands() {
         process,
     };
     chat.signal("-INT");
-    thread::sleep(Duration::from_secs(2)); // a thread of the program's own notes the signal meanwhile
+    wait_until_it_sleeps(&chat); // so it has noted the signal
     chat.errors = Transcript::of(errors);
     chat.errors.wait_for("[chat] interrupted: the memory commands that are not begun are not run\n");
     chat.say("Second");
     assert_eq!(chat.finish().0, Some(0));
     let results = unmarked_last(&api.finish()[1]);
     assert_eq!(results[299]["content"], "Not run: the user interrupted.");
+}
+
+/// A thread that a signal or another thread wakes is no longer asleep, however long it waits for a processor.
+#[cfg(target_os = "linux")]
+fn wait_until_it_sleeps(chat: &Chat) {
+    let threads = format!("/proc/{}/task", chat.process.id());
+    let is_asleep = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'));
+    let mut looks = 0;
+    while looks < 20 {
+        let mut stats =
+            fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
+        looks = if stats.all(|stat| stat.is_ok_and(is_asleep)) { looks + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A command that waits has the file of the lock, or of the queue before it, open.
