@@ -330,7 +330,8 @@ fn settings_that_make_no_client_are_told() {
     assert_cannot_open(
         "az://container/a",
         &[],
-        "no client of the bucket can be made of the settings in the environment",
+        "no client of the bucket can be made of the settings in the environment: set AZURE_STORAGE_CONNECTION_STRING, or \
+         AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
     );
     let arguments = ["check", "--filter", "delete.", "--store", "az://container/a"];
     let (status, output, errors) = outcome(program_without_clouds().args(arguments).output().unwrap());

@@ -46,8 +46,14 @@ pub enum UrlError {
     #[error("the prefix cannot be a part of a key")]
     Prefix(#[source] object_store::path::Error),
     /// The settings do not suffice for a client, or contradict each other.
-    #[error("no client of the bucket can be made of the settings in the environment")]
-    Settings(#[source] object_store::Error),
+    #[error("no client of the bucket can be made of the settings in the environment: {advice}")]
+    Settings {
+        /// The settings to make, as an imperative clause.
+        advice: &'static str,
+        /// What is missing or contradictory.
+        #[source]
+        source: object_store::Error,
+    },
 }
 
 impl BucketStoreBuilder {
@@ -86,8 +92,9 @@ macro_rules! client_of {
         fn $name(url: &Url) -> Result<Client, UrlError> {
             choose_cryptography();
             let mut builder = <$builder>::from_env();
+            let unusable = |source| UrlError::Settings { advice: $advice, source };
             for (name, value) in $settings(&|name| std::env::var(name).ok())? {
-                builder = builder.with_config(name.parse().map_err(UrlError::Settings)?, value);
+                builder = builder.with_config(name.parse().map_err(unusable)?, value);
             }
             let is_set = |name: &&str| {
                 name.parse().is_ok_and(|key| builder.get_config_value(&key).is_some_and(|value| value != "false"))
@@ -95,7 +102,7 @@ macro_rules! client_of {
             let named_by: &[&str] = &$named_by;
             let are_named = named_by.iter().any(is_set) || environment::has_file_of($feature);
             let client = builder.with_url(url.as_str()).with_retry(no_retries()).build();
-            let client = Arc::new(client.map_err(UrlError::Settings)?);
+            let client = Arc::new(client.map_err(unusable)?);
             let asked = Arc::clone(&client);
             let ask = move || {
                 let credentials = Arc::clone(asked.credentials());

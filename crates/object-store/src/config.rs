@@ -158,7 +158,7 @@ pub enum OpenFailure {
     #[error("there is no memory store")]
     NotFound,
     /// The environment names no credentials, and this machine has none of its own.
-    #[error("there are no credentials: {advice}. The metadata service of this machine gave none either")]
+    #[error("no credentials found: {advice}; the metadata service of this machine returned none")]
     NoCredentials {
         /// What to set.
         advice: &'static str,

@@ -143,7 +143,7 @@ impl Index {
             return Err(IndexError::Inconsistent("its last write is not the one that led to its revision"));
         }
         if self.revision.max(self.collections) > MAX_COUNT {
-            return Err(IndexError::Inconsistent("it counts more writes than there can have been"));
+            return Err(IndexError::Inconsistent("its write count is out of range"));
         }
         let mut versions = HashSet::with_capacity(self.files.len());
         if !self.files.values().all(|file| versions.insert(&file.version)) {
