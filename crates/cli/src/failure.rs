@@ -31,7 +31,7 @@ pub(crate) enum Failure {
     #[error("cannot remove what is expired")]
     Sweep(#[source] StoreError),
     /// When files were last used cannot be read, so none is known to be expired.
-    #[error("cannot read when files were last used: {cause}. To start again, remove the record: {command}")]
+    #[error("cannot read the access times: {cause}; to reset them, run: {command}")]
     AccessTimes {
         /// What is wrong with it.
         cause: String,
@@ -88,7 +88,7 @@ pub(crate) enum Failure {
         what: String,
     },
     /// A store that ends with this process was to be read from or kept.
-    #[error("memory: is temporary: it is new and empty, and ends with this process")]
+    #[error("memory: is temporary and always starts empty: name a persistent store")]
     NothingKept,
     /// What is copied could be among the files that are to be copied.
     #[error("cannot copy a store into itself: what is written to DST could be among the files of SRC")]

@@ -53,8 +53,8 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "PATH", requires = "expire_after")]
     pin: Vec<MemoryPath>,
 
-    /// Keep passwords, tokens, keys and payment card numbers out: refuse a text with one, or put a mark in its place. Published sample
-    /// values and placeholders pass, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers
+    /// Block passwords, tokens, keys and payment card numbers: refuse the text, or replace the value with a mark. Published sample
+    /// values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
     screen: Option<Screening>,
 

@@ -107,7 +107,7 @@ fn verifying_a_store_changes_nothing_in_it() {
     let output = verify();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), files(&place.store())), (Some(2), before), "{errors}");
-    assert!(errors.contains("waits to be completed: open the store once for writing"), "{errors}");
+    assert!(errors.contains("an interrupted change is pending: open the store for writing once"), "{errors}");
 }
 
 /// A file that another program put there, and that is larger than all the memory of the machine.
@@ -122,7 +122,7 @@ fn a_file_that_is_too_large_is_named_and_not_read() {
         let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         (output.status.code().unwrap(), text)
     };
-    let reason = "The file has 1099511627776 bytes, and only files of up to 67108864 bytes can be read";
+    let reason = "The file is too large to read: it has 1099511627776 bytes and the limit is 67108864";
     for arguments in [
         &["view", "--store", "store", "/memories/big"][..],
         &["verify", "--store", "store"],

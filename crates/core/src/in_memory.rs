@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use crate::error::StoreError;
+use crate::file_size::DEFAULT_MAX_FILE_BYTES;
 use crate::path::MemoryPath;
 use crate::store::{Batch, Change, FileEntry, Node, Store, StoredFile, Version};
 
-/// A store that keeps its files in this process and forgets them with it. For tests, examples and short-lived agents.
+/// A store that keeps its files, of up to [`DEFAULT_MAX_FILE_BYTES`] each, in this process and forgets them with it. For tests, examples and short-lived agents.
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
     files: Mutex<Files>,
@@ -38,6 +39,7 @@ impl Store for InMemoryStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        batch.check_file_sizes(DEFAULT_MAX_FILE_BYTES)?;
         let mut files = self.files();
         batch.check_preconditions(|path| Ok(files.node(path)), |path| Ok(files.entries(path).collect()))?;
         let mut edits = Vec::new();

@@ -67,8 +67,8 @@ pub enum EncryptionError {
     IndexGone,
     /// Both copies of the index are older than what this store has seen: somebody put an earlier state in the place of this one.
     #[error(
-        "the index is older than before: it has revision {found}, and had {seen}. An earlier state was put in its place; if you \
-         restored a backup, restart this program"
+        "the index went back from revision {seen} to {found}: if you restored a backup, restart this program; otherwise \
+         somebody replaced the store with an older copy"
     )]
     OlderIndex {
         /// The highest revision that this store has seen.

@@ -147,7 +147,7 @@ async fn a_file_that_is_too_large_for_the_store_beneath_is_refused_by_its_own_pa
         let inner = LocalStore::builder(directory.path()).max_file_bytes(limit).open().await.unwrap();
         EncryptedStore::open(inner, ring(1)).await.unwrap()
     };
-    let (path, refused) = (path("/memories/a"), "only files of up to");
+    let (path, refused) = (path("/memories/a"), "the limit is");
     let store = open(10_000).await;
     let writing = |size| store.apply(Batch::new().write(path.clone(), vec![b'a'; size]).unwrap());
     let error = writing(20_000).await.unwrap_err();

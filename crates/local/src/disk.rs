@@ -140,12 +140,13 @@ pub(crate) fn write_new_file(directory: &Dir, name: Name<'_>, content: &[u8]) ->
 }
 
 /// Opens the lock file of this name, made if need be. It is opened for writing, which network file systems ask for, but
-/// where that is refused the right to read it is enough.
+/// where that is refused the right to read it is enough. Nothing is ever written to it, so it may have other names, as in a
+/// backup that was made with hard links.
 pub(crate) fn open_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<File> {
     loop {
-        match open_single(directory, name, OpenOptions::new().read(true).write(true)) {
+        match open_regular(directory, name, OpenOptions::new().read(true).write(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if is_refusal(&error) => return open_single(directory, name, OpenOptions::new().read(true)),
+            Err(error) if is_refusal(&error) => return open_regular(directory, name, OpenOptions::new().read(true)),
             opened => return opened,
         }
         match create_private(directory, name, OpenOptions::new().read(true).write(true)) {
@@ -157,22 +158,9 @@ pub(crate) fn open_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<File
 
 /// Opens the lock file of this name to read it; `None` where there is none.
 pub(crate) fn open_lock_file_if_there(directory: &Dir, name: Name<'_>) -> io::Result<Option<File>> {
-    match open_single(directory, name, OpenOptions::new().read(true)) {
+    match open_regular(directory, name, OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some),
-    }
-}
-
-/// Opens a regular file that has no other name: one that has may be somebody else's.
-fn open_single(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
-    let file = open_regular(directory, name, options)?;
-    match file.metadata()?.nlink() {
-        0 | 1 => Ok(file), // none, where it was removed since
-        links => {
-            let message =
-                format!("`{name}` in `.memory-tool` has {links} hard links: remove it while no program uses the store");
-            Err(io::Error::new(io::ErrorKind::InvalidInput, message))
-        }
     }
 }
 
@@ -320,11 +308,11 @@ mod unix {
         let mode = found.st_mode & 0o777;
         let message = match () {
             () if owner != user => format!(
-                "`{name}` belongs to user {owner}, and this process runs as user {user}: run it as user {owner}, open the store \
-                 for reading only, or `chown -R {user}` the directory"
+                "`{name}` belongs to user {owner}, but this process runs as user {user}: run as user {owner}, open the store \
+                 read-only, or run `chown -R {user}` on the directory"
             ),
             () if mode & 0o022 != 0 => {
-                format!("the mode of `{name}` is {mode:03o}, so others than its owner may write to it: `chmod go-w` it")
+                format!("other users can write to `{name}` (mode {mode:03o}): run `chmod go-w` on it")
             }
             () => return Ok(()),
         };

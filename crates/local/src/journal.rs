@@ -1,4 +1,5 @@
-//! The journal: a batch of several changes, decided but perhaps not done, which whoever next takes the lock completes.
+//! The journal: a batch of several changes, decided but perhaps not done, which the next operation of a store that is open for writing
+//! completes.
 //!
 //! The batch is decided at the instant at which the journal gets its name. Before that nothing of it can be seen; after
 //! that every step can be made again and again until all are, and then the journal is removed.
@@ -91,7 +92,9 @@ pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
 }
 
 fn damaged(cause: BoxError) -> io::Error {
-    let message = format!("the file `journal` in `.memory-tool` is not a journal that this program wrote: {cause}");
+    let message = format!(
+        "invalid journal `.memory-tool/journal`: {cause}; check where this store came from, then move the file away"
+    );
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 

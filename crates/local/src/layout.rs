@@ -6,7 +6,7 @@
 //! {base}/.memory-tool/turnstile    held while waiting for `lock`, so that readers cannot starve a writer
 //! {base}/.memory-tool/staging/     contents on their way in, and directories on their way out
 //! {base}/.memory-tool/journal      a batch of several changes that was decided and may not be done yet
-//! {base}/.memory-tool/stamp         whose change was the last, where somebody counts what is there
+//! {base}/.memory-tool/stamp        whose change was the last, where somebody counts what is there
 //! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because another program was there
 //! ```
 //!

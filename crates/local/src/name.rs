@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for TemporaryName {
         if is_ours {
             Ok(Self(name))
         } else {
-            let message = format!("{name:?} is not a name of 16 lower-case hexadecimal digits");
+            let message = format!("invalid temporary name {name:?}: expected 16 lowercase hexadecimal digits");
             Err(serde::de::Error::custom(message))
         }
     }
@@ -158,7 +158,7 @@ mod tests {
             "journal",
         ] {
             let refused = serde_json::from_str::<TemporaryName>(&format!("\"{foreign}\"")).unwrap_err();
-            assert!(refused.to_string().contains("is not a name of 16"), "{foreign}: {refused}");
+            assert!(refused.to_string().contains("expected 16 lowercase"), "{foreign}: {refused}");
         }
     }
 }

@@ -66,7 +66,7 @@ impl Step {
         match disk::metadata(&files.staging, staged.as_name())? {
             Some(found) if !found.is_file() || found.nlink() > 1 => {
                 let message =
-                    format!("`{}` in `.memory-tool/staging` is not a file that this program staged", staged.as_str());
+                    format!("`.memory-tool/staging/{}` is not a regular file with a single link", staged.as_str());
                 Err(io::Error::new(io::ErrorKind::InvalidData, message))
             }
             _ => Ok(()),

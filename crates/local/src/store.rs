@@ -208,9 +208,7 @@ impl Files {
         const OPERATION: &str = "waiting for the store's lock";
         loop {
             let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
-            if self.is_journal_pending()? {
-                return Err(StoreError::failure(FailureKind::Busy, "reading", UnfinishedChange));
-            }
+            self.refuse_journal()?;
             let result = self.read(&read);
             // No program changes a store without its lock file: one that began during the reading made it first.
             if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
@@ -232,6 +230,16 @@ impl Files {
         }
     }
 
+    /// Fails if a batch is half done. A journal that cannot be completed is reported as what it is.
+    fn refuse_journal(&self) -> Result<(), StoreError> {
+        let private = self.layout.private_if_there();
+        let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
+        match found.map_err(|error| failed("reading the journal", error))? {
+            Some(_) => Err(StoreError::failure(FailureKind::Busy, "reading", UnfinishedChange)),
+            None => Ok(()),
+        }
+    }
+
     fn is_journal_pending(&self) -> Result<bool, StoreError> {
         let private = self.layout.private_if_there();
         let pending = private.and_then(|private| private.map_or(Ok(false), |private| journal::is_pending(&private)));
@@ -241,5 +249,8 @@ impl Files {
 
 /// A journal waits, and nothing may be changed.
 #[derive(Debug, thiserror::Error)]
-#[error("a change that was cut short waits to be completed: open the store once for writing")]
+#[error(
+    "an interrupted change is pending: open the store for writing once to complete it, for example with \
+     `memory-tool run --store DIR < /dev/null`"
+)]
 struct UnfinishedChange;

@@ -72,12 +72,12 @@ impl<'a> Transaction<'a> {
 
     /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
     fn check(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
+        batch.check_file_sizes(self.layout.max_file_bytes)?;
         match self.check_preconditions(batch, tallies) {
             // Another program may have made room.
             Err(StoreError::OverCapacity { .. }) if tallies.forget() => self.check_preconditions(batch, tallies)?,
             checked => checked?,
         }
-        batch.check_file_sizes(self.layout.max_file_bytes)?;
         batch.changes().iter().try_for_each(|change| match change {
             Change::Write { path, .. } => self.check_write(path),
             Change::Remove { path } => self.check_exists(path),

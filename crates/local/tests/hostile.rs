@@ -198,18 +198,17 @@ async fn a_journal_that_is_too_long_or_no_file_is_not_read() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// What the store writes or locks must have one name: with another it may be somebody else's file.
+/// Nothing but a regular file is locked, and none is changed.
 #[tokio::test]
-async fn no_file_with_another_name_is_written_or_locked() {
+async fn only_a_regular_file_is_locked_and_none_is_written() {
     for name in ["lock", "turnstile"] {
         let hostile = Hostile::new();
         fs::set_permissions(hostile.path("outside/id_rsa"), Permissions::from_mode(0o640)).unwrap();
         let before = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
-        for kind in ["hard link", "link", "pipe", "directory"] {
+        for kind in ["link", "pipe", "directory"] {
             let store = hostile.open().await.unwrap();
             let ours = hostile.private(name);
             match kind {
-                "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &ours).unwrap(),
                 "link" => symlink("../../outside/id_rsa", &ours).unwrap(),
                 "pipe" => make_pipe(&ours),
                 _ => fs::create_dir(&ours).unwrap(),
@@ -223,6 +222,11 @@ async fn no_file_with_another_name_is_written_or_locked() {
             assert!(matches!(written, Err(StoreError::Failure { .. })), "{name} as a {kind}: {written:?}");
             if kind == "directory" { fs::remove_dir(&ours).unwrap() } else { fs::remove_file(&ours).unwrap() }
         }
+        // As in a backup that was made with hard links.
+        let store = hostile.open().await.unwrap();
+        fs::hard_link(hostile.path("outside/id_rsa"), hostile.private(name)).unwrap();
+        store.apply(Batch::new().write(path("/memories/a"), b"a".into()).unwrap()).await.unwrap();
+        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
         let after = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
         assert_eq!((after.mode(), after.modified().unwrap()), (before.mode(), before.modified().unwrap()));
         assert_eq!(fs::read(hostile.path("outside/id_rsa")).unwrap(), b"the private key");
@@ -235,10 +239,11 @@ async fn the_stamp_is_never_written_into_the_file_that_is_there() {
     hostile.write("outside/id_rsa", "the private key that is longer");
     let before = tree(&hostile.path("outside"));
     let stamp = hostile.private("stamp");
-    for kind in ["hard link", "link", "pipe", "huge"] {
+    for kind in ["hard link", "link", "pipe", "directory", "huge"] {
         let store = hostile.open().await.unwrap();
         match kind {
             "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &stamp).unwrap(),
+            "directory" => fs::create_dir_all(stamp.join("beneath")).unwrap(),
             "link" => symlink("../../outside/id_rsa", &stamp).unwrap(),
             "pipe" => make_pipe(&stamp),
             _ => File::create(&stamp).unwrap().set_len(HUGE).unwrap(),
@@ -266,7 +271,7 @@ async fn a_private_directory_that_others_may_write_to_is_refused() {
             fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
             let error = hostile.open().await.unwrap_err();
             let cause = error.source().unwrap().to_string();
-            assert!(cause.contains(&format!("is {mode:o}, so others")) && cause.contains("`chmod go-w` it"), "{cause}");
+            assert!(cause.contains(&format!("(mode {mode:o})")) && cause.contains("run `chmod go-w` on it"), "{cause}");
             assert!(!error.is_not_found());
             let written = store.apply(Batch::new().write(path("/memories/b"), b"b".into()).unwrap()).await;
             assert!(matches!(written, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{written:?}");

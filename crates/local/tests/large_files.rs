@@ -36,8 +36,8 @@ async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
     File::create(memory.on_disk("/memories/d/big")).unwrap().set_len(HUGE).unwrap();
     let start = Instant::now();
     let refused = format!(
-        "Error: The file has {HUGE} bytes, and only files of up to {DEFAULT_MAX_FILE_BYTES} bytes can be read. It can be deleted or \
-         renamed"
+        "Error: The file is too large to read: it has {HUGE} bytes and the limit is {DEFAULT_MAX_FILE_BYTES}. You can delete or \
+         rename it"
     );
     assert_eq!(memory.view("/memories/d/big").await, refused);
     assert_eq!(memory.insert("/memories/d/big", "line").await, refused);
@@ -89,10 +89,10 @@ async fn no_file_is_written_that_cannot_be_read() {
         "{refused:?}"
     );
     let create = json!({"command": "create", "path": "/memories/b", "file_text": "123456789"});
-    let expected = "Error: The file would have 9 bytes, and only files of up to 8 bytes can be stored. Split it into smaller files";
+    let expected = "Error: The file would have 9 bytes; the limit is 8. Split it into smaller files";
     assert_eq!(tool.call(create).await.unwrap_err().to_string(), expected);
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"});
-    assert!(tool.call(insert).await.unwrap_err().to_string().contains("only files of up to 8 bytes can be stored"));
+    assert!(tool.call(insert).await.unwrap_err().to_string().contains("the limit is 8. Split it"));
     assert!(matches!(store.read(&path("/memories/a")).await.unwrap(), Node::File(file) if file.content == b"12345678"));
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
 

@@ -162,8 +162,8 @@ fn a_store_of_another_user_is_opened_for_reading_only() {
         let directory = mount.base().join(name);
         chown("12345", &directory);
         let error = open(&mount.base()).unwrap_err();
-        assert!(error.contains("belongs to user 12345, and this process runs as user 0"), "{error}");
-        assert!(error.contains("`chown -R 0` the directory"), "{error}");
+        assert!(error.contains("belongs to user 12345, but this process runs as user 0"), "{error}");
+        assert!(error.contains("`chown -R 0` on the directory"), "{error}");
         let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
         assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
         let before = support::tree(&mount.base());

@@ -121,11 +121,21 @@ async fn x1_a_reader_that_may_change_nothing_waits_for_a_batch_to_be_completed()
     for _ in 0..2 {
         let error = reader.read(&path("/memories/a")).await.unwrap_err();
         assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
-        assert!(error.source().unwrap().to_string().contains("open the store once for writing"), "{error:?}");
+        assert!(error.source().unwrap().to_string().contains("open the store for writing once"), "{error:?}");
         assert!(reader.list(&MemoryPath::root()).await.is_err());
         assert!(reader.apply(Batch::new().require(path("/memories/a"), Expected::Absent)).await.is_err());
     }
     assert_eq!(tree(directory.path()), before);
     assert!(matches!(store.read(&path("/memories/b")).await.unwrap(), Node::File(_)));
     assert!(matches!(reader.read(&path("/memories/b")).await.unwrap(), Node::File(_)));
+}
+
+#[tokio::test]
+async fn a_reader_reports_a_journal_that_cannot_be_completed() {
+    let directory = TempDir::new().unwrap();
+    LocalStore::open(directory.path()).await.unwrap().apply(write("/memories/a")).await.unwrap();
+    fs::write(directory.path().join(".memory-tool/journal"), r#"{"format":1,"steps":"none"}"#).unwrap();
+    let reader = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
+    let damaged = reader.list(&MemoryPath::root()).await;
+    assert!(matches!(damaged, Err(StoreError::Failure { kind: FailureKind::Damaged, .. })), "{damaged:?}");
 }

@@ -51,8 +51,8 @@ impl SqliteStoreBuilder {
     /// Every database holds the memory `default`. A memory of another name exists while it holds a file.
     ///
     /// [`OpenMode::ReadOnly`] also works where nothing can be written, such as on a read-only disk. If no program has the
-    /// database open, it is read without locks; if a program changes it during such a read, the read fails as
-    /// [`Busy`](memory_tool_core::FailureKind::Busy).
+    /// database open, it is read without locks; if a program changes it during such a read, the read is repeated, until the busy
+    /// timeout ends and it fails as [`Busy`](memory_tool_core::FailureKind::Busy).
     pub fn mode(mut self, mode: OpenMode) -> Self {
         self.mode = mode;
         self
@@ -117,9 +117,7 @@ pub enum OpenFailure {
     #[error("the database is not a memory store")]
     NotAStore,
     /// The schema has, or lacks, a table, index, trigger or view that this crate did not make so.
-    #[error(
-        "the schema of the database is not that of a memory store: {object} is missing, changed or does not belong to it"
-    )]
+    #[error("the database schema is not that of a memory store: {object} is missing, modified or unexpected")]
     ForeignSchema {
         /// The first such object.
         object: String,
@@ -133,9 +131,7 @@ pub enum OpenFailure {
         known: u32,
     },
     /// The database was made by an older version of this crate, and the mode does not allow to bring it up to date.
-    #[error(
-        "the database has version {found} of the schema: open it once in a mode that can write, to bring it to version {known}"
-    )]
+    #[error("the database has schema version {found}: open it for writing once to upgrade it to version {known}")]
     OlderSchema {
         /// The version of the file.
         found: u32,

@@ -53,7 +53,7 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
         if look(&path)?.is_some_and(|found| has_other_names(&found)) {
             return Err(refused(
                 &path,
-                "has more than one name (hard link), and writing to it would change the file of that name",
+                "has more than one hard link: writing to it would also change the file under its other name",
             ));
         }
     }

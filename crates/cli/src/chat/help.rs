@@ -40,8 +40,8 @@ did not answer
 ended early every time
   130  Ctrl-C on an empty line; another signal that ends the program gives 128 and its number
 
-While a person types on a terminal, a message without an answer is reported and the conversation goes on: 1 and 3 are \
-statuses of other conversations. The last message without a whole answer decides.";
+In an interactive session, a message without an answer is reported and the conversation continues: statuses 1 and 3 \
+occur only without a terminal. The last message without a complete answer determines the status.";
 
 /// The end of `memory-tool chat --help`.
 pub(crate) fn of_the_program() -> String {

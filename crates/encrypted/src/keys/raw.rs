@@ -206,9 +206,8 @@ pub enum KeySourceError {
     NotAKey,
     /// It is a file of 32 bytes that are text: nobody makes such a key, but people choose such passphrases, and cut keys off.
     #[error(
-        "the file has 32 printable characters, which is a passphrase or a part of a key rather than a key of 32 random bytes: \
-         use it as a passphrase (`--passphrase-file`, `Passphrase::from_file`), or write the key as 64 hexadecimal digits or \
-         in base64"
+        "the file holds 32 printable characters, not 32 random bytes: use it as a passphrase (`--passphrase-file`, \
+         `Passphrase::from_file`), or write the key as 64 hexadecimal digits or in base64"
     )]
     TextOf32Bytes,
     /// It is no passphrase.
