@@ -143,7 +143,7 @@ fn damaged_access_times_are_reported_with_the_command_that_removes_them() {
         for last in [&["--dry-run"][..], &[]] {
             let (status, output, errors) = run(&store, &[&expire[..], last].concat(), options);
             assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-            let (_, remedy) = errors.trim_end().split_once("remove the record: memory-tool ").unwrap();
+            let (_, remedy) = errors.trim_end().split_once("to reset them, run: memory-tool ").unwrap();
             let remedy = remedy.strip_suffix(note).unwrap();
             assert!(remedy.starts_with(&format!("delete {record} --store ")), "{errors}");
             if last.is_empty() {
