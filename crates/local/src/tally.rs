@@ -157,7 +157,7 @@ fn read_stamp(private: &Dir) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn remove_stamp(private: &Dir) -> io::Result<()> {
-    match disk::remove_all(private, STAMP) {
+    match private.remove_file(STAMP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
