@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes256Gcm, Nonce};
-use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreExt};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -94,7 +94,7 @@ impl<'a> Subject<'a> {
             subject.write(store, 0);
             let others = (0..OTHERS).fold(Batch::new(), |batch, number| {
                 let path = format!("/memories/others/{number}.txt").parse().unwrap();
-                batch.write(path, b"another file".to_vec()).unwrap()
+                batch.write(path, "another file")
             });
             runtime.block_on(store.apply(others)).unwrap();
         }
@@ -107,8 +107,7 @@ impl<'a> Subject<'a> {
     }
 
     fn write(&self, store: &dyn Store, round: usize) {
-        let batch = Batch::new().write(self.path.clone(), self.contents[round % 2].clone()).unwrap();
-        self.runtime.block_on(store.apply(batch)).unwrap();
+        self.runtime.block_on(store.write(&self.path, self.contents[round % 2].clone())).unwrap();
     }
 
     fn decrypt(&self) {
@@ -134,11 +133,10 @@ fn print_overhead(runtime: &Runtime, directory: &Path) {
         let store = runtime.block_on(EncryptedStore::open(Arc::clone(&beneath), keys)).unwrap();
         let batch = (0..files).fold(Batch::new(), |batch, number| {
             let path = format!("/memories/customers/{number:06}.md").parse().unwrap();
-            batch.write(path, vec![b'x'; 1_000]).unwrap()
+            batch.write(path, vec![b'x'; 1_000])
         });
         runtime.block_on(store.apply(batch)).unwrap();
-        let stored = runtime.block_on(beneath.list(&MemoryPath::root())).unwrap();
-        let bytes: u64 = stored.iter().map(|file| file.size).sum();
+        let bytes = runtime.block_on(beneath.usage()).unwrap().bytes;
         println!("| {files} | {:.0} |", (bytes as f64 - 1_000.0 * f64::from(files)) / f64::from(files));
     }
 }

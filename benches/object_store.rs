@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store};
+use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt};
 use memory_tool_object_store::BucketStore;
 use memory_tool_test_servers::{AzureServer, Fault, Faults, GcsServer, Proxy, Requests, S3Server, Server};
 use object_store::path::Path;
@@ -59,16 +59,14 @@ async fn edits_a_second(writers: usize, client: impl Fn() -> Arc<dyn ObjectStore
     let prefix = Path::from(format!("contention-{writers}"));
     let opening = (0..writers).map(|_| BucketStore::open(client(), prefix.clone()));
     let stores = try_join_all(opening).await.unwrap();
-    let log: MemoryPath = LOG.parse().unwrap();
-    stores[0].apply(Batch::new().write(log.clone(), Vec::new()).unwrap()).await.unwrap();
+    stores[0].write(LOG, "").await.unwrap();
     let start = Instant::now();
     let tasks: Vec<_> = stores.iter().cloned().map(|store| tokio::spawn(insert_lines(Engine::new(store)))).collect();
     for task in tasks {
         task.await.unwrap();
     }
     let took = start.elapsed();
-    let Node::File(file) = stores[0].read(&log).await.unwrap() else { unreachable!("nobody removes it") };
-    let kept = file.content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+    let kept = stores[0].read_to_string(LOG).await.unwrap().split('\n').filter(|line| !line.is_empty()).count();
     assert_eq!(kept, writers * INSERTS);
     kept as f64 / took.as_secs_f64()
 }
@@ -112,12 +110,11 @@ impl Subject {
         for numbers in numbers.chunks(BATCH) {
             let batch = numbers.iter().fold(Batch::new(), |batch, number| {
                 let path = format!("/memories/customers/{number:06}.md").parse().unwrap();
-                batch.write(path, "x".repeat(200).into_bytes()).unwrap()
+                batch.write(path, "x".repeat(200))
             });
             store.apply(batch).await.unwrap();
         }
-        let log = Batch::new().write(LOG.parse().unwrap(), b"A\n".to_vec()).unwrap();
-        store.apply(log).await.unwrap();
+        store.write(LOG, "A\n").await.unwrap();
         let index = bucket.get(&prefix.clone().join("index.json")).await.unwrap().bytes().await.unwrap();
         let bare = Path::from(format!("bare-{files}"));
         bucket.put(&bare, index.clone().into()).await.unwrap();
@@ -141,7 +138,7 @@ impl Subject {
     /// What a process does first: the index is not known yet.
     async fn first_view(&self) {
         let store = BucketStore::open(Arc::clone(&self.bucket), self.prefix.clone()).await.unwrap();
-        store.read(&LOG.parse().unwrap()).await.unwrap();
+        store.read(LOG).await.unwrap();
     }
 }
 

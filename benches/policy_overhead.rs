@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Engine, MemoryPath, MemoryTool, Store};
+use memory_tool_core::{Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, ReadOnlyStore, Store};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
-    Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, Limits, ObservedStore, ObservedTool,
-    ReadOnlyStore, Scope, ScopedStore,
+    Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore,
+    ObservedTool, Scope, ScopedStore, default_quota,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,8 +35,11 @@ struct Policy {
     /// What is under the policy, and under the row without it as well.
     under: fn(LocalStore) -> Box<dyn Store>,
     over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
-    /// Where the store beneath keeps what the policy shows at `/memories`. The row without the policy has its files there, too.
+    /// Where the row without the policy has its files.
     directory: fn() -> MemoryPath,
+    /// Whether the files are written through what is under the policy: those of the others are put on the disk, which holds them
+    /// in the same directory.
+    fills_stores: bool,
     measured: Measured,
 }
 
@@ -54,15 +58,17 @@ const POLICIES: &[Policy] = &[
     Policy {
         name: "limits",
         under: nothing,
-        over: |store| Box::new(Engine::new(LimitedStore::new(store, Limits::default()))),
+        over: |store| Box::new(Engine::new(LimitedStore::new(store, default_quota()))),
         directory: MemoryPath::root,
+        fills_stores: false,
         measured: Measured::Changes,
     },
     Policy {
         name: "limits, after a change of another program",
         under: nothing,
-        over: |store| Box::new(Engine::new(LimitedStore::new(store, Limits::default()))),
+        over: |store| Box::new(Engine::new(LimitedStore::new(store, default_quota()))),
         directory: MemoryPath::root,
+        fills_stores: false,
         measured: Measured::EditsInTurn,
     },
     Policy {
@@ -70,17 +76,19 @@ const POLICIES: &[Policy] = &[
         under: nothing,
         over: |store| Box::new(Engine::new(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         directory: MemoryPath::root,
+        fills_stores: false,
         measured: Measured::Changes,
     },
     Policy {
-        name: "audit log, over limits",
-        under: |store| Box::new(LimitedStore::new(store, Limits::default())),
+        name: "audit log, in the stack of docs/production.md",
+        under: production,
         over: |store| {
             let (log, actor) = (audit_log(), Actor::from_trusted_name("benchmark").unwrap());
             let store = AuditedStore::new(store, log.clone(), actor.clone());
             Box::new(AuditedTool::new(Engine::new(store), log, actor))
         },
         directory: MemoryPath::root,
+        fills_stores: true,
         measured: Measured::Changes,
     },
     Policy {
@@ -88,6 +96,7 @@ const POLICIES: &[Policy] = &[
         under: nothing,
         over: |store| Box::new(Engine::new(ReadOnlyStore::new(store))),
         directory: MemoryPath::root,
+        fills_stores: false,
         measured: Measured::Views,
     },
     Policy {
@@ -95,6 +104,7 @@ const POLICIES: &[Policy] = &[
         under: nothing,
         over: |store| Box::new(Engine::new(ScopedStore::new(store, scope()))),
         directory: || scope().directory().clone(),
+        fills_stores: false,
         measured: Measured::Changes,
     },
     Policy {
@@ -102,6 +112,7 @@ const POLICIES: &[Policy] = &[
         under: nothing,
         over: |store| Box::new(ObservedTool::new(Engine::new(ObservedStore::new(store, "benchmark")), "benchmark")),
         directory: MemoryPath::root,
+        fills_stores: false,
         measured: Measured::Changes,
     },
 ];
@@ -110,14 +121,32 @@ fn nothing(store: LocalStore) -> Box<dyn Store> {
     Box::new(store)
 }
 
+/// All that `docs/production.md` puts under the audit log.
+fn production(store: LocalStore) -> Box<dyn Store> {
+    let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
+    let encrypted = block_on(EncryptedStore::builder(store, keys).name("users").open()).unwrap();
+    let scoped = ScopedStore::new(ObservedStore::new(encrypted, "users"), scope());
+    let expiring = ExpiringStore::builder(scoped, NINETY_DAYS).build().unwrap();
+    let mounted = MountedStore::builder(LimitedStore::new(expiring, default_quota()));
+    Box::new(mounted.mount_read_only("/memories/team".parse().unwrap(), InMemoryStore::new()).build().unwrap())
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    runtime().block_on(future)
+}
+
+/// With a timer, which encrypted stores need.
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
 fn scope() -> Scope {
     Scope::from_trusted_name("benchmark").unwrap()
 }
 
 /// On the disk that the store is on.
 fn audit_log() -> JsonLinesLog {
-    let opening = JsonLinesLog::open(target_directory().join("policy_overhead.jsonl"));
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(opening).unwrap()
+    block_on(JsonLinesLog::open(target_directory().join("policy_overhead.jsonl"))).unwrap()
 }
 
 fn main() {
@@ -195,12 +224,22 @@ fn columns([without, with]: [Duration; 2]) -> String {
     format!("{without:.1?} | {with:.1?} | {:.3}", with.as_secs_f64() / without.as_secs_f64())
 }
 
+/// The paths of the files, under a directory.
+fn paths(files: usize) -> impl Iterator<Item = String> {
+    (0..files).map(|number| format!("{}/{number}.txt", number / FILES_IN_DIRECTORY))
+}
+
 fn fill(memories: &Path, files: usize) {
-    for number in 0..files {
-        let path = memories.join(format!("{}/{number}.txt", number / FILES_IN_DIRECTORY));
+    for path in paths(files) {
+        let path = memories.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text()).unwrap();
     }
+}
+
+fn fill_store(store: &dyn Store, files: usize) {
+    let write = |batch: Batch, path| batch.write(format!("/memories/{path}").parse().unwrap(), text());
+    block_on(store.apply(paths(files).fold(Batch::new(), write))).unwrap();
 }
 
 /// A store without a policy, and one with it. They are apart: where others change a store in turn, it can keep nothing of what it
@@ -215,9 +254,13 @@ struct Pair {
 impl Pair {
     fn new(policy: &Policy, files: usize) -> Self {
         let directory = tempfile::tempdir_in(target_directory()).unwrap();
-        let runtime = Arc::new(tokio::runtime::Builder::new_current_thread().build().unwrap());
-        for base in STORES {
-            fill(&directory.path().join(base).join((policy.directory)().as_str().trim_start_matches('/')), files);
+        let runtime = Arc::new(runtime());
+        for base in STORES.map(|base| directory.path().join(base)) {
+            if policy.fills_stores {
+                fill_store(&*(policy.under)(block_on(LocalStore::open(base)).unwrap()), files);
+            } else {
+                fill(&base.join((policy.directory)().as_str().trim_start_matches('/')), files);
+            }
         }
         let [without, with] = open(policy, directory.path(), &runtime);
         Self { directory, runtime, without, with }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Store};
+use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt};
 use memory_tool_sqlite::SqliteStore;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -64,14 +64,13 @@ fn print_memory(runtime: &Runtime, directory: &Path) {
     println!("| SQLite, open at once | memory of the process in MB | open files |");
     println!("|---|---|---|");
     let use_store = |store: &SqliteStore| {
-        let write = Batch::new().write(MemoryPath::root().child("a.txt").unwrap(), text().into_bytes()).unwrap();
         runtime.block_on(async {
-            store.apply(write).await.unwrap();
-            store.list(&MemoryPath::root()).await.unwrap();
+            store.write("/memories/a.txt", text()).await.unwrap();
+            store.list("/memories").await.unwrap();
         });
     };
     let file = runtime.block_on(SqliteStore::open(directory.join("stores.sqlite"))).unwrap();
-    let stores: Vec<_> = (0..1_000).map(|number| file.store(format!("store {number}").parse().unwrap())).collect();
+    let stores: Vec<_> = (0..1_000).map(|number| file.memory(format!("store {number}").parse().unwrap())).collect();
     stores.iter().for_each(use_store);
     println!("| 1,000 stores in one file | {} | {} |", megabytes_in_use(), open_files());
     let files = directory.join("files");
@@ -104,12 +103,12 @@ impl<'a> Subject<'a> {
     fn new(runtime: &'a Runtime, path: &Path, files: usize) -> Self {
         let store = runtime.block_on(SqliteStore::open(path)).unwrap();
         let apply = |batch: Batch| runtime.block_on(store.apply(batch)).unwrap();
-        apply(Batch::new().write(FILE.parse().unwrap(), text().into_bytes()).unwrap());
+        apply(Batch::new().write(FILE.parse().unwrap(), text()));
         let numbers: Vec<_> = (1..files).collect();
         for numbers in numbers.chunks(BATCH) {
             apply(numbers.iter().fold(Batch::new(), |batch, number| {
                 let path = format!("/memories/project{}/topic{}/note{number}.txt", number % 10, number % 1_000);
-                batch.write(path.parse().unwrap(), b"a note\n".to_vec()).unwrap()
+                batch.write(path.parse().unwrap(), "a note\n")
             }));
         }
         Self { runtime, tool: Engine::new(store), bare: Arc::new(Mutex::new(Bare::copy_of(path))) }

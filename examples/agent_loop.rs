@@ -8,7 +8,7 @@
 use std::env;
 use std::time::Duration;
 
-use memory_tool::{BoxError, ToolRunner};
+use memory_tool::{BoxError, Memory, ToolRunner};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ impl Api {
 async fn main() -> Result<(), BoxError> {
     let said = env::args().nth(1).ok_or("what do you want to say?")?;
     let api = Api::from_environment()?;
-    let runner = ToolRunner::new(memory_tool::open("./memory").await?);
+    let runner = ToolRunner::new(Memory::open("./memory").await?.tool());
     let tools = json!([runner.tool().definition()]);
     let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": said}]})];
     for _ in 0..MAX_REQUESTS {

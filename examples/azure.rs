@@ -1,4 +1,4 @@
-//! Memories in a container of Azure Blob Storage, each beneath a prefix of its own, for any number of machines.
+//! Memories in a container of Azure Blob Storage, each under a prefix of its own, for any number of machines.
 //! Run it: `cargo run --example azure -- CONTAINER`, with `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let container: Arc<dyn ObjectStore> = Arc::new(container);
     for (user, text) in [("anna", "Prefers tea."), ("ben", "Prefers coffee.")] {
-        // No prefix may lie beneath another: `memories` beside these two would be a mistake.
+        // No prefix may lie under another: `memories` beside these two would be a mistake.
         let store = BucketStore::open(Arc::clone(&container), format!("memories/{user}").into()).await?;
         let tool = Engine::new(store);
         let create = json!({"command": "create", "path": "/memories/drinks.md", "file_text": text});

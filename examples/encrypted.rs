@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use memory_tool::encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool::local::LocalStore;
-use memory_tool::{Engine, MemoryPath, MemoryTool, Store};
+use memory_tool::{Engine, MemoryTool, StoreExt};
 use serde_json::json;
 
 #[tokio::main]
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{}", tool.call(json!({"command": "view", "path": "/memories/anna/health.md"})).await?);
     println!("On the disk:");
-    for file in disk.list(&MemoryPath::root()).await? {
+    for file in disk.list("/memories").await? {
         println!("{} bytes in {}", file.size, file.path);
     }
     Ok(())

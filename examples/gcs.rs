@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool::object_store::BucketStore;
-use memory_tool::{Engine, MemoryTool};
+use memory_tool::{Engine, MemoryTool, OpenOptions};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use serde_json::json;
 
 /// Google takes about one write a second to one memory: what comes in a burst waits for its turn, at most this long.
-const DEADLINE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bucket = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(std::env::args().nth(1).ok_or("which bucket?")?)
         .build()?;
-    let store = BucketStore::builder(Arc::new(bucket), "memories/anna".into()).deadline(DEADLINE).open().await?;
+    let options = OpenOptions::new().timeout(TIMEOUT);
+    let store = BucketStore::builder(Arc::new(bucket), "memories/anna".into()).options(options).open().await?;
     let tool = Engine::new(store);
     let create = json!({"command": "create", "path": "/memories/tea.md", "file_text": "Anna takes no milk."});
     match tool.call(create).await {

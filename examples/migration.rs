@@ -9,7 +9,7 @@ use std::error::Error;
 
 use memory_tool::local::LocalStore;
 use memory_tool::sqlite::SqliteStore;
-use memory_tool::{Batch, Expected, MemoryPath, Node, Store, StoreError};
+use memory_tool::{Batch, MemoryPath, Node, Precondition, Store, StoreError, StoreExt};
 
 /// What became of the files.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -25,11 +25,11 @@ pub(crate) struct Migrated {
 /// Copies all files of one store into another.
 pub(crate) async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated, Box<dyn Error>> {
     let mut migrated = Migrated::default();
-    for entry in from.list(&MemoryPath::root()).await? {
+    for entry in from.list("/memories").await? {
         let path = entry.path;
         let Node::File(file) = from.read(&path).await? else { continue }; // removed since it was listed
-        // Under `Expected::Absent`, nothing is ever overwritten, whoever else may write meanwhile.
-        let write = Batch::new().require(path.clone(), Expected::Absent).write(path.clone(), file.content.clone())?;
+        // Under `Precondition::Absent`, nothing is ever overwritten, whoever else writes at the same time.
+        let write = Batch::new().require(path.clone(), Precondition::Absent).write(path.clone(), file.content.clone());
         let is_new = match to.apply(write).await {
             Ok(()) => true,
             Err(StoreError::AlreadyExists { .. }) => false,

@@ -11,7 +11,7 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let database = SqliteStore::open("./memory.sqlite").await?; // made where it is missing
     for (user, text) in [("user/42", "Prefers tea."), ("user/43", "Prefers coffee.")] {
-        let tool = Engine::new(database.store(user.parse()?)); // shares the connections of the others
+        let tool = Engine::new(database.memory(user.parse()?)); // shares the connections of the others
         let create = json!({"command": "create", "path": "/memories/drinks.md", "file_text": text});
         match tool.call(create).await {
             Ok(reply) => println!("{user}: {reply}"),

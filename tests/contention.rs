@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use memory_tool::url::StoreUrl;
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store, StoreError};
+use memory_tool::{OpenOptions, StoreUrl};
+use memory_tool_core::{Engine, MemoryTool, Store, StoreError, StoreExt};
 use memory_tool_object_store::BucketStore;
-use memory_tool_policies::{LimitedStore, Limits};
+use memory_tool_policies::{LimitedStore, default_quota};
 use memory_tool_test_fixtures::directory_in_ram;
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 use object_store::RetryConfig;
@@ -25,13 +26,13 @@ const BYTES: u64 = 307;
 
 /// A store, and what tells the processes of it.
 struct Place {
-    store: Box<dyn Store>,
+    store: Arc<dyn Store>,
     url: String,
     environment: Vec<(&'static str, String)>,
 }
 
-async fn open(url: &str) -> Box<dyn Store> {
-    StoreUrl::parse(url).unwrap().open().await.unwrap()
+async fn open(url: &str) -> Arc<dyn Store> {
+    StoreUrl::parse(url).unwrap().open(OpenOptions::new()).await.unwrap().store()
 }
 
 #[tokio::test]
@@ -51,10 +52,10 @@ async fn insert_lines() {
 #[ignore = "what each process of the other tests does"]
 async fn fill() {
     let store = open(&std::env::var(URL).unwrap()).await;
-    let store = LimitedStore::new(store, Limits::default().with_files(FILES).with_bytes(BYTES));
+    let store = LimitedStore::new(store, default_quota().with_files(FILES).with_bytes(BYTES));
     let write = async |number: usize, length: usize| {
-        let path = format!("/memories/{}/{number}", std::process::id()).parse().unwrap();
-        match store.apply(Batch::new().write(path, vec![b'x'; length]).unwrap()).await {
+        let path = format!("/memories/{}/{number}", std::process::id());
+        match store.write(path, vec![b'x'; length]).await {
             Ok(()) => true,
             Err(StoreError::Refused { .. }) => false,
             Err(error) => unreachable!("{error:?}"),
@@ -106,7 +107,7 @@ async fn on_this_machine(url: String) -> Place {
 
 async fn in_bucket(server: &dyn Server) -> Place {
     let bucket = server.client(server.url(), RetryConfig::default()).unwrap();
-    let store = Box::new(BucketStore::open(bucket, "contention".into()).await.unwrap());
+    let store = Arc::new(BucketStore::open(bucket, "contention".into()).await.unwrap());
     Place { store, url: format!("{}/contention", server.bucket_url()), environment: server.environment(server.url()) }
 }
 
@@ -116,13 +117,12 @@ async fn write_at_once(place: Place) {
 }
 
 async fn lose_no_insert(place: &Place) {
-    let log: MemoryPath = "/memories/log".parse().unwrap();
-    place.store.apply(Batch::new().write(log.clone(), Vec::new()).unwrap()).await.unwrap();
+    place.store.write("/memories/log", "").await.unwrap();
     wait_for(start_processes(place, "insert_lines")).await;
-    let Node::File(file) = place.store.read(&log).await.unwrap() else { unreachable!("nobody removes it") };
-    let lines: BTreeSet<_> = file.content.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let log = place.store.read_to_string("/memories/log").await.unwrap();
+    let lines: BTreeSet<_> = log.split('\n').filter(|line| !line.is_empty()).collect();
     assert_eq!(lines.len(), PROCESSES * INSERTS);
-    place.store.apply(Batch::new().remove(log).unwrap()).await.unwrap();
+    place.store.remove("/memories/log").await.unwrap();
 }
 
 async fn fill_to_the_limits(place: &Place) {
@@ -136,8 +136,8 @@ async fn fill_to_the_limits(place: &Place) {
 }
 
 async fn totals(store: &dyn Store) -> (u64, u64) {
-    let files = store.list(&MemoryPath::root()).await.unwrap();
-    (files.len() as u64, files.iter().map(|file| file.size).sum())
+    let usage = store.usage().await.unwrap();
+    (usage.files, usage.bytes)
 }
 
 /// Runs a test of this file in many processes at once.

@@ -1,14 +1,14 @@
-//! The conformance suite on the store of `examples/custom_store.rs`.
+//! The conformance suite on the store of `examples/custom_store.rs`, which is that of `crates/core/examples/map_store.rs`.
 
-#[path = "../examples/custom_store.rs"]
+#[path = "../crates/core/examples/map_store.rs"]
 #[allow(dead_code, reason = "it has a `main` of its own")]
-mod custom_store;
+mod map_store;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use custom_store::MapStore;
+use map_store::MapStore;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::Store;
 

@@ -5,15 +5,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Capacity, Engine, Expected, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
-    ToolResult, Version,
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions, RecordName, Store,
+    StoreError, StoreExt, StoredFile, ToolResult, Version,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
@@ -40,7 +39,12 @@ enum Part {
     RequireAbsent(String),
     /// Require the version that the file has now, or one that no file has.
     RequireVersion(String, bool),
-    RequireCapacity(String, Capacity),
+    Limit(String, Quota),
+    RequireRecordAbsent(RecordName),
+    /// Require the version that the record has now, or one that no record has.
+    RequireRecordVersion(RecordName, bool),
+    WriteRecord(RecordName, Vec<u8>),
+    RemoveRecord(RecordName),
     Write(String, Vec<u8>),
     Remove(String),
     Rename(String, String),
@@ -83,24 +87,34 @@ fn command() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn capacity() -> impl Strategy<Value = Capacity> {
+fn quota() -> impl Strategy<Value = Quota> {
     (0..6_u64, 0..20_u64, 0..8_u64, 1..5_u64, 0..5_usize).prop_map(|(files, bytes, file_bytes, depth, only)| {
         [
-            Capacity::new().with_files(files),
-            Capacity::new().with_bytes(bytes),
-            Capacity::new().with_file_bytes(file_bytes),
-            Capacity::new().with_depth(depth),
-            Capacity::new().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth),
+            Quota::new().with_files(files),
+            Quota::new().with_bytes(bytes),
+            Quota::new().with_file_bytes(file_bytes),
+            Quota::new().with_depth(depth),
+            Quota::new().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth),
         ][only]
-            .clone()
     })
+}
+
+/// The names of records in steps.
+const RECORDS: [&str; 4] = ["a", "a/b", "ab", "a.b"];
+
+fn record() -> impl Strategy<Value = RecordName> {
+    select(RECORDS.as_slice()).prop_map(|name| name.parse().unwrap())
 }
 
 fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         1 => path().prop_map(Part::RequireAbsent),
         1 => (path(), any::<bool>()).prop_map(|(path, current)| Part::RequireVersion(path, current)),
-        2 => (path(), capacity()).prop_map(|(path, capacity)| Part::RequireCapacity(path, capacity)),
+        2 => (path(), quota()).prop_map(|(path, quota)| Part::Limit(path, quota)),
+        1 => record().prop_map(Part::RequireRecordAbsent),
+        1 => (record(), any::<bool>()).prop_map(|(name, current)| Part::RequireRecordVersion(name, current)),
+        2 => (record(), content()).prop_map(|(name, content)| Part::WriteRecord(name, content)),
+        1 => record().prop_map(Part::RemoveRecord),
         4 => (path(), content()).prop_map(|(path, content)| Part::Write(path, content)),
         2 => path().prop_map(Part::Remove),
         2 => (path(), path()).prop_map(|(from, to)| Part::Rename(from, to)),
@@ -114,7 +128,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Builds the batch; a part that is not legal, or overlaps another, is left out.
+/// Builds the batch; a part whose path is not legal is left out. Parts may overlap: such a batch is refused.
 async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
     let mut batch = Batch::new();
     for part in parts {
@@ -126,18 +140,28 @@ async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
 async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch> {
     let path = |text: &String| text.parse::<MemoryPath>().ok();
     match part {
-        Part::RequireAbsent(at) => Some(batch.require(path(at)?, Expected::Absent)),
+        Part::RequireAbsent(at) => Some(batch.require(path(at)?, Precondition::Absent)),
         Part::RequireVersion(at, current) => {
             let version = match store.read(&path(at)?).await {
                 Ok(Node::File(file)) if *current => file.version,
                 _ => Version::new(*b"stale"),
             };
-            Some(batch.require(path(at)?, Expected::Version(version)))
+            Some(batch.require(path(at)?, Precondition::Version(version)))
         }
-        Part::RequireCapacity(at, capacity) => Some(batch.require(path(at)?, Expected::Capacity(capacity.clone()))),
-        Part::Write(at, content) => batch.write(path(at)?, content.clone()).ok(),
-        Part::Remove(at) => batch.remove(path(at)?).ok(),
-        Part::Rename(from, to) => batch.rename(path(from)?, path(to)?).ok(),
+        Part::Limit(at, quota) => Some(batch.limit(path(at)?, *quota)),
+        Part::RequireRecordAbsent(name) => Some(batch.require_record(name.clone(), Precondition::Absent)),
+        Part::RequireRecordVersion(name, current) => {
+            let version = match store.read_record(name).await {
+                Ok(Some(record)) if *current => record.version,
+                _ => Version::new(*b"stale"),
+            };
+            Some(batch.require_record(name.clone(), Precondition::Version(version)))
+        }
+        Part::Write(at, content) => Some(batch.write(path(at)?, content.clone())),
+        Part::Remove(at) => Some(batch.remove(path(at)?)),
+        Part::Rename(from, to) => Some(batch.rename(path(from)?, path(to)?)),
+        Part::WriteRecord(name, content) => Some(batch.write_record(name.clone(), content.clone())),
+        Part::RemoveRecord(name) => Some(batch.remove_record(name.clone())),
     }
 }
 
@@ -162,12 +186,20 @@ fn describe(outcome: Result<(), StoreError>) -> String {
     }
 }
 
+/// The contents of the records that steps write.
+async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
+    let mut contents = Vec::new();
+    for name in RECORDS {
+        let record = store.read_record(&name.parse().unwrap()).await.unwrap();
+        contents.push(record.map(|record| record.content));
+    }
+    contents
+}
+
 /// Every file of the store with its contents.
 async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
-    let mut files = store.list(&MemoryPath::root()).await.unwrap();
-    files.sort_by(|left, right| left.path.cmp(&right.path));
     let mut contents = Vec::new();
-    for file in files {
+    for file in store.list(MemoryPath::root()).await.unwrap() {
         let content = match store.read(&file.path).await.unwrap() {
             Node::File(stored) => stored.content,
             other => unreachable!("{} is listed, but {other:?}", file.path),
@@ -189,18 +221,23 @@ fn has_empty_directory(directory: &Path) -> bool {
 #[derive(Clone, Copy, Debug)]
 struct Options {
     create_overwrites: bool,
-    cap: Option<NonZeroUsize>,
+    cap: Option<usize>,
 }
 
 impl Options {
     fn tool<S: Store>(self, store: S) -> Engine<S> {
-        Engine::builder(store).create_overwrites(self.create_overwrites).max_view_characters(self.cap).build()
+        let builder = Engine::builder(store).create_overwrites(self.create_overwrites);
+        let builder = match self.cap {
+            Some(cap) => builder.max_view_characters(cap),
+            None => builder.unlimited_views(),
+        };
+        builder.build()
     }
 }
 
 fn options() -> impl Strategy<Value = Options> {
     (any::<bool>(), prop::option::of(1_usize..300))
-        .prop_map(|(create_overwrites, cap)| Options { create_overwrites, cap: cap.and_then(NonZeroUsize::new) })
+        .prop_map(|(create_overwrites, cap)| Options { create_overwrites, cap })
 }
 
 async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<(), TestCaseError> {
@@ -209,6 +246,7 @@ async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<
         prop_assert_eq!(run(&tool, step).await, run(&reference, step).await, "{:?}", step);
     }
     prop_assert_eq!(contents(tool.store()).await, contents(reference.store()).await);
+    prop_assert_eq!(records(tool.store()).await, records(reference.store()).await);
     Ok(())
 }
 
@@ -227,12 +265,12 @@ impl Alternating {
 
 #[async_trait]
 impl Store for Alternating {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.session().read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.session().read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.session().list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.session().read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -271,7 +309,7 @@ proptest! {
             let directory = directory_in_ram().unwrap();
             let store = SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap();
             compare(store.clone(), &steps, options).await?;
-            prop_assert_eq!(store.verify().await.unwrap(), []);
+            prop_assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
             Ok(())
         })?;
     }

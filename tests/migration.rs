@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "it has a `main` of its own")]
 mod migration;
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_core::{MemoryPath, Node, Store, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 use migration::{Migrated, migrate};
@@ -16,7 +16,7 @@ fn path(name: &str) -> MemoryPath {
 }
 
 async fn write(store: &dyn Store, name: &str, content: &[u8]) {
-    store.apply(Batch::new().write(path(name), content.to_vec()).unwrap()).await.unwrap();
+    store.write(path(name), content).await.unwrap();
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_migration_goes_on_where_it_was_and_overwrites_nothing() {
     assert_eq!(first, Migrated { copied: 1, already_there: 1, conflicts: conflicts.clone() });
     assert_eq!(migrate(&from, &to).await.unwrap(), Migrated { copied: 0, already_there: 2, conflicts });
     for (name, content) in [("a", b"one".as_slice()), ("b", b"\xff"), ("c", b"theirs")] {
-        let Node::File(there) = to.read(&path(name)).await.unwrap() else { panic!("{name} is no file") };
+        let Node::File(there) = to.read(path(name)).await.unwrap() else { panic!("{name} is no file") };
         assert_eq!(there.content, content);
     }
 }

@@ -1,4 +1,4 @@
-//! `memory_tool::open`, on a place of each kind; and the prefixes of buckets, as their clients take them.
+//! `Memory::open`, on a place of each kind; and the prefixes of buckets, as their clients take them.
 //!
 //! The settings of a bucket come from the environment, which a test cannot change for itself: it runs itself as the process that
 //! has them, so it has no harness.
@@ -8,7 +8,7 @@
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool::url::StoreUrl;
+use memory_tool::{Memory, StoreUrl};
 use memory_tool_core::BoxError;
 use memory_tool_test_servers::{S3Server, Server as _};
 use object_store::path::Path;
@@ -32,12 +32,12 @@ fn main() -> Result<ExitCode, BoxError> {
     Ok(libtest_mimic::run(&Arguments::from_args(), trials).exit_code())
 }
 
-/// Keeps a file by one tool, and reads it by another.
+/// Keeps a file by the tool of one memory, and reads it by another.
 async fn keep(url: &str) -> Result<(), BoxError> {
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "kept"});
-    memory_tool::open(url).await?.call(create).await?;
-    let seen = memory_tool::open(url).await?.call(json!({"command": "view", "path": "/memories/a"})).await?.to_string();
-    if seen.ends_with("kept") { Ok(()) } else { Err(seen.into()) }
+    Memory::open(url).await?.tool().call(create).await?;
+    let seen = Memory::open(url).await?.read_to_string("/memories/a").await?;
+    if seen == "kept" { Ok(()) } else { Err(seen.into()) }
 }
 
 fn on_disk(scheme: &str) -> Result<(), BoxError> {

@@ -3,7 +3,6 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 
 use memory_tool_core::{Batch, DEFAULT_MAX_VIEW_CHARACTERS, Engine, Error, InMemoryStore, MemoryTool, Store};
 use memory_tool_test_fixtures::property;
@@ -38,12 +37,11 @@ enum Note {
 
 impl Reader {
     async fn new(files: &Files, cap: usize) -> Self {
-        let batch = files.iter().fold(Batch::new(), |batch, (path, text)| {
-            batch.write(path.parse().unwrap(), text.clone().into_bytes()).unwrap()
-        });
+        let batch =
+            files.iter().fold(Batch::new(), |batch, (path, text)| batch.write(path.parse().unwrap(), text.as_str()));
         let store = InMemoryStore::new();
         store.apply(batch).await.unwrap();
-        let tool = Engine::builder(store).max_view_characters(NonZeroUsize::new(cap)).build();
+        let tool = Engine::builder(store).max_view_characters(cap).build();
         Self { tool, cap, calls: 0, longest: 0 }
     }
 
@@ -289,10 +287,10 @@ proptest! {
     #[test]
     fn notes_lead_to_every_line_of_every_file_once(
         mut files in files(),
-        cap in select(vec![1_usize, 8, 20, 64, 200, 1_000, DEFAULT_MAX_VIEW_CHARACTERS.get()]),
+        cap in select(vec![0, 1, 8, 20, 64, 200, 1_000, DEFAULT_MAX_VIEW_CHARACTERS]),
     ) {
         for text in files.values_mut() {
-            *text = text.chars().take(40 * cap).collect(); // a page or more, but not thousands
+            *text = text.chars().take(40 * cap.max(1)).collect(); // a page or more, but not thousands
         }
         let read = block_on(async { Reader::new(&files, cap).await.read_all().await });
         let visible: Files = files.into_iter().filter(|(path, _)| is_visible(path)).collect();
@@ -302,7 +300,7 @@ proptest! {
 
 /// Reads all of a memory, and gives the number of calls and the length of the longest reply.
 async fn read(files: Files) -> (usize, usize) {
-    let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS.get()).await;
+    let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS).await;
     assert!(reader.read_all().await == files, "what was read is not what was written");
     (reader.calls, reader.longest)
 }
@@ -313,7 +311,7 @@ const MARGIN: usize = 400;
 #[tokio::test]
 async fn every_file_of_large_directories_is_listed() {
     let list = async |files: Files| {
-        let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS.get()).await;
+        let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS).await;
         assert!(reader.list_files().await.into_iter().eq(files.into_keys()));
         assert!(reader.longest < 16_000 + MARGIN, "{}", reader.longest);
         reader.calls

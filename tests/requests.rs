@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Store};
+use memory_tool_core::{Engine, MemoryTool, OpenOptions, StoreExt};
 use memory_tool_object_store::BucketStore;
 use memory_tool_test_servers::{AzureServer, Fault, GcsServer, Proxy, Requests, S3Server, Server};
 use object_store::RetryConfig;
@@ -33,8 +33,7 @@ async fn count_requests(server: &dyn Server) {
     let bucket = server.client(proxy.url(), retries).unwrap();
     let store = BucketStore::open(bucket.clone(), "requests".into()).await.unwrap();
     for number in 0..FILES {
-        let file = format!("/memories/d/{number:03}.md").parse().unwrap();
-        store.apply(Batch::new().write(file, content(number).into_bytes()).unwrap()).await.unwrap();
+        store.write(format!("/memories/d/{number:03}.md"), content(number)).await.unwrap();
     }
     for (most, command) in commands() {
         // As in a process that has just started: nothing is known yet but that the bucket keeps conditions.
@@ -75,9 +74,10 @@ async fn a_request_that_hangs_is_sent_again() {
     let server = GcsServer::start().unwrap();
     let proxy = Proxy::start(server.url()).unwrap();
     let bucket = server.client(proxy.url(), RetryConfig { max_retries: 0, ..RetryConfig::default() }).unwrap();
-    let store = BucketStore::builder(bucket, "hanging".into()).deadline(Duration::from_secs(8)).open().await.unwrap();
+    let options = OpenOptions::new().timeout(Duration::from_secs(8));
+    let store = BucketStore::builder(bucket, "hanging".into()).options(options).open().await.unwrap();
     proxy.take_records();
     proxy.fault_at(Requests::of("GET"), 1, Fault::Hang);
-    assert!(store.list(&MemoryPath::root()).await.unwrap().is_empty());
+    assert!(store.list("/memories").await.unwrap().is_empty());
     assert_eq!(proxy.take_records().len(), 2);
 }

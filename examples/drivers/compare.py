@@ -1,4 +1,4 @@
-"""Makes the tables of docs/sdk-comparison.md from two reports of `memory-tool check --format json`.
+"""Makes the tables of docs/sdk-comparison.md from two reports of `memory-tool conformance --format json`.
 
     python3 examples/drivers/compare.py python.json typescript.json >tables.md
 """
@@ -25,7 +25,7 @@ def cell(text):
 
 def without_directory(text):
     """The directory of a case has another name in each run."""
-    return re.sub(r"/[\w/.-]*memory-tool-check-\w+", "{dir}", text)
+    return re.sub(r"/[\w/.-]*memory-tool-test-\w+", "{dir}", text)
 
 
 def verdict(result):

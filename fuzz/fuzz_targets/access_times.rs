@@ -1,4 +1,4 @@
-//! Whatever lies where the access times should be is read without a panic.
+//! Any record of access times is read without a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

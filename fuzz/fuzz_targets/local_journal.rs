@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use memory_tool_core::{MemoryPath, Store};
+use memory_tool_core::StoreExt;
 use memory_tool_local::{LocalStore, fuzzing};
 
 fuzz_target!(|journal: &[u8]| {
@@ -36,7 +36,7 @@ fn complete(journal: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let store = LocalStore::open(place.path().join("base")).await.unwrap();
-        let _ = store.list(&MemoryPath::root()).await;
+        let _ = store.list("/memories").await;
     });
     assert_eq!(names(&outside), ["secret"]);
     assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret");

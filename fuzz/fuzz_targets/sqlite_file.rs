@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::{env, fs, process};
 
 use libfuzzer_sys::fuzz_target;
-use memory_tool_core::{Batch, MemoryPath, OpenMode, Store};
+use memory_tool_core::{OpenMode, OpenOptions, StoreExt};
 use memory_tool_sqlite::SqliteStore;
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,15 +27,13 @@ fuzz_target!(|stored: &[u8]| {
 });
 
 async fn use_database(database: &std::path::Path, mode: OpenMode) {
-    let Ok(store) = SqliteStore::builder(database).mode(mode).open().await else { return };
-    let _ = store.verify().await;
-    for name in store.store_names().await.unwrap_or_default() {
-        let store = store.store(name);
-        for file in store.list(&MemoryPath::root()).await.unwrap_or_default() {
+    let Ok(store) = SqliteStore::builder(database).options(OpenOptions::new().mode(mode)).open().await else { return };
+    let _ = store.verify(|_| {}).await;
+    for name in store.memory_names().await.unwrap_or_default() {
+        let store = store.memory(name);
+        for file in store.list("/memories").await.unwrap_or_default() {
             let _ = store.read(&file.path).await;
         }
-        if let Ok(batch) = Batch::new().remove(MemoryPath::root()) {
-            let _ = store.apply(batch).await;
-        }
+        let _ = store.remove("/memories").await;
     }
 }

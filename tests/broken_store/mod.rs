@@ -7,7 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
+    StoreExt, StoredFile,
+};
 use memory_tool_object_store::BucketStore;
 
 /// What a store does wrong.
@@ -68,21 +71,24 @@ struct Broken {
 
 #[async_trait]
 impl Store for Broken {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         if !matches!(self.mistake, Mistake::ShowsOldFiles) {
-            return self.store.read(path).await;
+            return self.store.read_opts(path, options).await;
         }
         let shown = self.shown.lock().unwrap().remove(path);
         if let Some(old) = shown {
             return Ok(old);
         }
-        let node = self.store.read(path).await?;
+        let node = self.store.read_opts(path, options).await?;
+        if matches!(node, Node::Directory(_)) {
+            return Ok(node);
+        }
         self.shown.lock().unwrap().insert(path.clone(), node.clone());
         Ok(node)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.store.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.store.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -112,20 +118,22 @@ impl Broken {
         };
         let files = self.store.list(path).await?;
         let part = |file: FileEntry| match change {
-            Change::Rename { from, to } => Batch::new().rename(file.path.clone(), file.path.rebase(from, to).unwrap()),
+            Change::Rename { from, to } => {
+                Batch::new().rename(file.path.clone(), file.path.replace_prefix(from, to).unwrap())
+            }
             _ => Batch::new().remove(file.path),
         };
-        Ok(if files.is_empty() { vec![batch] } else { files.into_iter().map(|file| part(file).unwrap()).collect() })
+        Ok(if files.is_empty() { vec![batch] } else { files.into_iter().map(part).collect() })
     }
 }
 
 fn without_preconditions(batch: Batch) -> Batch {
-    let add = |batch: Batch, change| match change {
-        Change::Write { path, content } => batch.write(path, content),
-        Change::Remove { path } => batch.remove(path),
-        Change::Rename { from, to } => batch.rename(from, to),
-    };
-    batch.into_changes().into_iter().try_fold(Batch::new(), add).unwrap()
+    let (changes, record_changes) = batch.into_changes();
+    let changed = changes.into_iter().fold(Batch::new(), Batch::change);
+    record_changes.into_iter().fold(changed, |batch, change| match change {
+        RecordChange::Write { name, content } => batch.write_record(name, content),
+        RecordChange::Remove { name } => batch.remove_record(name),
+    })
 }
 
 fn hide_unknown_outcome(error: StoreError) -> StoreError {

@@ -6,8 +6,8 @@ use std::io::{self, BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, Engine, MemoryTool, Store, ToolResult, ToolUse};
-use memory_tool_object_store::{BucketStore, BucketStoreBuilder, DEFAULT_DEADLINE};
+use memory_tool_core::{BoxError, DEFAULT_TIMEOUT, Engine, MemoryTool, OpenOptions, Store, ToolResult, ToolUse};
+use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_test_servers::Server;
 use object_store::path::Path;
 use serde_json::{Value, json};
@@ -49,11 +49,12 @@ pub(crate) fn serve_if_asked(wrap: impl FnOnce(BucketStore) -> Box<dyn Store>) -
     let Ok(url) = named_store() else { return Ok(false) };
     let deadline = match std::env::var(DEADLINE) {
         Ok(milliseconds) => Duration::from_millis(milliseconds.parse()?),
-        Err(_) => DEFAULT_DEADLINE,
+        Err(_) => DEFAULT_TIMEOUT,
     };
     // With a thread of its own, on which the connections go on while this one waits for a line.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let store = runtime.block_on(BucketStoreBuilder::from_url(&url)?.deadline(deadline).open())?;
+    let options = OpenOptions::new().timeout(deadline);
+    let store = runtime.block_on(BucketStoreBuilder::from_url(&url)?.options(options).open())?;
     let tool = Engine::new(wrap(store.clone()));
     for line in io::stdin().lock().split(b'\n') {
         let answer = match line? {

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use memory_tool_core::{Batch, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Reply, Store, ToolResult};
+use memory_tool_core::{
+    Batch, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Reply, Store, StoreExt, ToolResult,
+};
 use memory_tool_test_checker::Model;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -16,7 +18,7 @@ pub(crate) type Files = BTreeMap<MemoryPath, Vec<u8>>;
 /// Every file of a store.
 pub(crate) async fn files_of(store: &dyn Store) -> Files {
     let mut files = Files::new();
-    for entry in store.list(&MemoryPath::root()).await.unwrap() {
+    for entry in store.list(MemoryPath::root()).await.unwrap() {
         match store.read(&entry.path).await.unwrap() {
             Node::File(file) => files.insert(entry.path, file.content),
             other => panic!("{} is listed, but {other:?}", entry.path),
@@ -28,7 +30,7 @@ pub(crate) async fn files_of(store: &dyn Store) -> Files {
 /// The batch that makes these files.
 pub(crate) fn batch_of(files: &Files) -> Batch {
     let write = |batch: Batch, (path, content): (&MemoryPath, &Vec<u8>)| batch.write(path.clone(), content.clone());
-    files.iter().try_fold(Batch::new(), write).unwrap()
+    files.iter().fold(Batch::new(), write)
 }
 
 /// What a session answers: a `tool_result` block in one line.

@@ -37,7 +37,7 @@ use tracing_subscriber::filter::LevelFilter;
 use under::Under;
 
 /// The groups of cases about changes, and of several memories in one bucket. The others run there under all policies at once.
-const CHANGES: &[&str] = &["create.", "str_replace.", "insert.", "delete.", "rename.", "store.", "scopes."];
+const CHANGES: &[&str] = &["create.", "str_replace.", "insert.", "delete.", "rename.", "store.", "records.", "scopes."];
 
 fn main() -> Result<ExitCode, BoxError> {
     // So that what is observed is put into words.
@@ -69,9 +69,6 @@ fn main() -> Result<ExitCode, BoxError> {
             fixtures.add(on(cloud_name), |name| Under::new(policy, BucketFixture::new(name, &cloud)).only(groups));
         }
     }
-    // One stack of two, for what neither shows: plain files without that of the access times among them.
-    let policy = Policy::ExpiryBeneathAScope;
-    fixtures.add(format!("{}::local", policy.name()), |name| Under::new(policy, LocalFixture::new(name)));
     if !is_long_tier() {
         fixtures.leave_out("each_policy_on_each_store", "ignored: set MEMORY_TOOL_TESTS=long to run it");
     }

@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use memory_tool_conformance::{FixtureError, Suite};
-use memory_tool_core::{Engine, InMemoryStore, MemoryTool, Store};
+use memory_tool_core::{Engine, InMemoryStore, MemoryTool, Quota, Store};
 use memory_tool_policies::{
-    Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, Limits, MountedStore, ObservedStore,
+    Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore,
     ObservedTool, Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
 
@@ -16,9 +16,6 @@ const ONE_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Short, so that the store takes paths of 1,015 bytes, which a case of the suite needs.
 const SCOPE: &str = "z";
 const SCOPE_DIRECTORY: &str = "scope-z";
-
-/// What only the expiry knows of.
-const ACCESS_TIMES: &str = "access-times";
 
 /// Made once: its patterns take long to build.
 static SCREEN: LazyLock<SensitiveData> = LazyLock::new(SensitiveData::new);
@@ -29,8 +26,6 @@ pub(crate) enum Policy {
     All,
     Audit,
     Expiry,
-    /// So that the suite sees plain files, without that of the access times among them.
-    ExpiryBeneathAScope,
     Limits,
     Mounts,
     Observation,
@@ -56,7 +51,6 @@ impl Policy {
             Self::All => "all_policies",
             Self::Audit => "audit",
             Self::Expiry => "expiry",
-            Self::ExpiryBeneathAScope => "expiry_beneath_a_scope",
             Self::Limits => "limits",
             Self::Mounts => "mounts",
             Self::Observation => "observation",
@@ -75,7 +69,6 @@ impl Policy {
             }
             Self::Audit => audited(store, log).await?,
             Self::Expiry => expiring(store),
-            Self::ExpiryBeneathAScope => scoped(expiring(store), SCOPE)?,
             Self::Limits => limited(store),
             Self::Mounts => mounted(store),
             Self::Observation => Arc::new(ObservedStore::new(store, "the suite").with_paths()),
@@ -101,7 +94,7 @@ impl Policy {
     pub(crate) fn restrict(self, suite: Suite) -> Suite {
         match self {
             Self::All | Self::Mounts => {
-                suite.leave_out("store.capacity-of-the-root", "what several stores hold cannot be limited together")
+                suite.leave_out("store.quota-of-the-root", "what several stores hold cannot be limited together")
             }
             _ => suite,
         }
@@ -109,12 +102,7 @@ impl Policy {
 
     /// The directory of the store in which all files are, if they are in one.
     pub(crate) fn directory(self) -> Option<&'static str> {
-        matches!(self, Self::All | Self::ExpiryBeneathAScope | Self::Scopes).then_some(SCOPE_DIRECTORY)
-    }
-
-    /// What is kept beside the files, if anything.
-    pub(crate) fn beside_the_files(self) -> Option<&'static str> {
-        matches!(self, Self::All | Self::Expiry).then_some(ACCESS_TIMES)
+        matches!(self, Self::All | Self::Scopes).then_some(SCOPE_DIRECTORY)
     }
 }
 
@@ -129,8 +117,8 @@ fn expiring(store: Arc<dyn Store>) -> Arc<dyn Store> {
 
 /// All that can be limited is counted.
 fn limited(store: Arc<dyn Store>) -> Arc<dyn Store> {
-    let limits = Limits::none().with_files(1 << 20).with_bytes(1 << 40).with_file_bytes(1 << 30).with_depth(1 << 10);
-    Arc::new(LimitedStore::new(store, limits))
+    let quota = Quota::new().with_files(1 << 20).with_bytes(1 << 40).with_file_bytes(1 << 30).with_depth(1 << 10);
+    Arc::new(LimitedStore::new(store, quota))
 }
 
 /// Everything is at the root.

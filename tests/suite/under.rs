@@ -70,9 +70,6 @@ impl<F: StoreFixture> StoreFixture for Under<F> {
 
     fn plain_files(&self, place: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let files = self.beneath.plain_files(&place.beneath)?;
-        if let Some(file) = self.policy.beside_the_files() {
-            return Err(FixtureError::lacks(format!("{file} are kept beside the files")));
-        }
         let Some(directory) = self.policy.directory() else { return Ok(files) };
         let files = files.join(directory);
         fs::create_dir_all(&files)?; // an empty scope has none
@@ -105,7 +102,7 @@ impl<F: StoreFixture> StoreFixture for Under<F> {
 
     fn secrets(&self, place: &Self::Guard) -> Vec<String> {
         let log = place.log.path().file_name().and_then(OsStr::to_str);
-        let own = [log, self.policy.directory(), self.policy.beside_the_files()];
+        let own = [log, self.policy.directory()];
         own.into_iter().flatten().map(str::to_owned).chain(self.beneath.secrets(&place.beneath)).collect()
     }
 

@@ -5,8 +5,7 @@ mod body;
 mod change;
 mod conversation;
 mod editor;
-mod error;
-mod help;
+pub(crate) mod help;
 mod input;
 mod response;
 mod retries;
@@ -16,7 +15,7 @@ mod usage;
 
 use std::io::ErrorKind;
 
-use memory_tool_core::{MemoryTool as _, ToolRunner};
+use memory_tool::{MemoryTool as _, OpenMode, ToolRunner};
 use serde_json::json;
 
 use crate::arguments::ChatArguments;
@@ -32,9 +31,6 @@ use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
 use crate::run::{open_tool, start_runtime};
-
-pub(crate) use crate::chat::error::ChatError;
-pub(crate) use crate::chat::help::of_the_program as help;
 
 /// The model, unless another is named.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -77,7 +73,7 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
     match ended {
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Ended::Done),
         Err(Failure::Chat(error)) if error.is_cut() => {
-            failure::tell_operator(&error);
+            failure::eprint_error(&error);
             Ok(Ended::Cut)
         }
         ended => ended,
@@ -87,7 +83,7 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
 async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Failure> {
     let settings = settings(arguments);
     let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
-    let tool = open_tool(&arguments.memory, arguments.overwrites, arguments.cap).await?;
+    let tool = open_tool(OpenMode::Create, &arguments.memory, arguments.overwrites, arguments.cap).await?;
     Ok(Session {
         api,
         settings,
@@ -149,12 +145,12 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
                 tokio::select! {
                     biased;
                     status = interruption.status() => {
-                        session.screen.tell_interruption("[chat] interrupted").await?;
+                        session.screen.eprint_interruption("[chat] interrupted").await?;
                         if status != CTRL_C || !takes_long {
                             return Ok(Ended::Interrupted { status });
                         }
                     }
-                    done = obey(session, input) => done?,
+                    done = run_slash_command(session, input) => done?,
                 }
             }
         }
@@ -165,9 +161,9 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
 async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
     match session.take_turn(text, interruption).await {
         Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
-            failure::tell_operator(&error);
+            failure::eprint_error(&error);
             let told = "[chat] what Claude had not answered is not part of the conversation; /clear empties it where the rest is refused, too";
-            session.screen.tell(told).await?;
+            session.screen.eprint_line(told).await?;
             Ok(TurnEnd::Done)
         }
         ended => ended,
@@ -175,12 +171,12 @@ async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interru
 }
 
 /// Does what the user asks the program for. It changes no memory: dropped, it leaves nothing half done.
-async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
+async fn run_slash_command(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
         Input::Memory(path) => show_memory(session, &path).await,
         Input::Clear => {
             session.conversation.clear();
-            session.screen.tell("[chat] the conversation is empty; the memory stays as it is").await
+            session.screen.eprint_line("[chat] the conversation is empty; the memory stays as it is").await
         }
         Input::Usage => {
             let requests = count(session.requests, "request");
@@ -189,9 +185,9 @@ async fn obey(session: &mut Session, input: Input) -> Result<(), Failure> {
         Input::Help => session.screen.lines(COMMANDS_AND_KEYS).await,
         Input::Unknown(command) => {
             let told = format!("[chat] unknown command {}; /help lists the commands", shortened(&command));
-            session.screen.tell(&told).await
+            session.screen.eprint_line(&told).await
         }
-        Input::Unusable(why) => session.screen.tell(&format!("[chat] not sent: {why}")).await,
+        Input::Unusable(why) => session.screen.eprint_line(&format!("[chat] not sent: {why}")).await,
         Input::Nothing | Input::Message(_) | Input::Quit => Ok(()),
     }
 }
@@ -201,8 +197,8 @@ async fn show_memory(session: &mut Session, path: &str) -> Result<(), Failure> {
     match outcome {
         Ok(reply) => session.screen.lines(&reply.to_string()).await,
         Err(error) => {
-            failure::tell_operator_causes(&error);
-            session.screen.tell(&format!("[memory] view {path}: {}", error_in_words(&error.to_string()))).await
+            failure::eprint_causes(&error);
+            session.screen.eprint_line(&format!("[memory] view {path}: {}", error_in_words(&error.to_string()))).await
         }
     }
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use memory_tool_core::{Error, OpenMode, Reply, ToolResult};
+use memory_tool::{Error, OpenMode, Reply, ToolResult};
 use serde_json::{Value, json};
 
 use crate::arguments::{CommandArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{to_json, write_line};
-use crate::run::{open_tool_in, start_runtime};
+use crate::run::{open_tool, start_runtime};
 
 /// Whether the tool did what it was told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,7 +30,7 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
         CommandArguments::Create(create) => (create.overwrites, ViewCapArgument::default()),
         _ => Default::default(),
     };
-    let tool = runtime.block_on(open_tool_in(mode(&command), &shared.memory, overwrites, cap))?;
+    let tool = runtime.block_on(open_tool(mode(&command), &shared.memory, overwrites, cap))?;
     let outcome = runtime.block_on(tool.call(input(command)?));
     write_outcome(&outcome, json)?;
     Ok(if outcome.is_ok() { Outcome::Done } else { Outcome::Refused })
@@ -125,12 +125,12 @@ fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failu
         Ok(reply) => write_reply(text_for(to_terminal, reply.to_string()).into_bytes())?,
         // The operator and the reader are one: where there are causes, the line below tells them with the error.
         Err(error) if error.source().is_none() => {
-            failure::tell(&text_for(io::stderr().is_terminal(), error.to_string()));
+            failure::eprint_line(&text_for(io::stderr().is_terminal(), error.to_string()));
         }
         Err(_) => {}
     }
     if let Err(error) = outcome {
-        failure::tell_operator_causes(error);
+        failure::eprint_causes(error);
     }
     Ok(())
 }

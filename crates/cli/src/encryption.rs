@@ -1,18 +1,14 @@
 //! [`Encryption`]: whether a store is encrypted, and with which keys.
 
 use std::ffi::{OsStr, OsString};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use memory_tool_core::{Batch, Expected, FailureKind, FileEntry, Found, MemoryPath, Node, OpenMode, Store, StoreError};
-use memory_tool_encrypted::{EncryptedStore, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
-use memory_tool_url::StoreUrl;
+use memory_tool::MemoryBuilder;
+use memory_tool::encrypted::{KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 
+use crate::arguments::values::PaddingArgument;
 use crate::failure::Failure;
 
 /// What the command line says of the encryption of a store. Without a key, the store is not encrypted.
@@ -99,61 +95,27 @@ impl SourceEncryption {
     }
 }
 
-/// How files are filled up.
-#[derive(Clone, Copy, Debug)]
-struct PaddingArgument(Padding);
-
-impl FromStr for PaddingArgument {
-    type Err = &'static str;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        match given {
-            "padme" => Ok(Self(Padding::Padme)),
-            number => {
-                let size: NonZeroUsize = number.parse().map_err(|_| "`padme`, or a number of bytes from 1 up")?;
-                Ok(Self(Padding::Multiple(size)))
-            }
-        }
-    }
-}
-
 impl Encryption {
-    /// The store at a URL, decrypted where there are keys.
-    pub(crate) async fn over(
-        &self,
-        url: &StoreUrl,
-        store: Box<dyn Store>,
-        keys: Option<KeyRing>,
-        mode: OpenMode,
-    ) -> Result<Box<dyn Store>, Failure> {
-        match keys {
-            None => refuse_encrypted(store).await,
-            Some(keys) => Ok(Box::new(self.open(url, store, keys, mode).await?)),
-        }
+    /// The same memory with its keys and the options of its encryption, if there is a key.
+    pub(crate) async fn put_over(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, Failure> {
+        Ok(match self.key_ring().await? {
+            Some(keys) => self.put_over_with(keys, builder),
+            None => builder,
+        })
     }
 
-    /// The encrypted memory in the store at a URL, opened with these keys.
-    pub(crate) async fn open(
-        &self,
-        url: &StoreUrl,
-        store: Box<dyn Store>,
-        keys: KeyRing,
-        mode: OpenMode,
-    ) -> Result<EncryptedStore, Failure> {
-        let padding = self.padding.map_or(Padding::None, |padding| padding.0);
-        let mut builder = EncryptedStore::builder(store, keys).mode(mode).padding(padding);
-        if let Some(name) = &self.memory_name {
-            builder = builder.name(name);
-        }
-        for name in &self.old_memory_name {
-            builder = builder.former_name(Some(name));
-        }
-        if self.memory_was_unnamed {
-            builder = builder.former_name(None);
-        }
-        builder.open().await.map_err(|error| match error {
-            error if error.is_not_found() => Failure::NotFound { what: format!("encrypted store at {url}") },
-            error => Failure::Store(error.into()),
+    /// The same with other keys.
+    pub(crate) fn put_over_with(&self, keys: KeyRing, builder: MemoryBuilder) -> MemoryBuilder {
+        let Self { padding, memory_name, old_memory_name, memory_was_unnamed, .. } = self.clone();
+        builder.encrypt(keys).encryption_options(move |mut encrypted| {
+            encrypted = encrypted.padding(padding.map_or(Padding::None, |padding| padding.0));
+            if let Some(name) = memory_name {
+                encrypted = encrypted.name(name);
+            }
+            for name in &old_memory_name {
+                encrypted = encrypted.former_name(Some(name));
+            }
+            if memory_was_unnamed { encrypted.former_name(None) } else { encrypted }
         })
     }
 
@@ -235,59 +197,5 @@ impl Encryption {
             None => {}
         }
         arguments
-    }
-}
-
-/// The store, unless it is encrypted or nobody knows: what is written without a key would lie there for everybody to read.
-async fn refuse_encrypted(store: Box<dyn Store>) -> Result<Box<dyn Store>, Failure> {
-    match EncryptedStore::is_in(&*store).await {
-        Ok(true) => Err(Failure::Encrypted),
-        // The first command tells what is wrong with the store.
-        Err(StoreError::Failure { .. }) => Ok(Box::new(Unknown { store, is_plain: AtomicBool::new(false) })),
-        // A link in the place of an index is none.
-        Ok(false) | Err(_) => Ok(store),
-    }
-}
-
-/// A store that could not be asked whether it is encrypted. It is asked again before anything else is done.
-#[derive(Debug)]
-struct Unknown {
-    store: Box<dyn Store>,
-    is_plain: AtomicBool,
-}
-
-impl Unknown {
-    /// The store, once it is known not to be encrypted.
-    async fn plain(&self) -> Result<&dyn Store, StoreError> {
-        if !self.is_plain.load(Ordering::Relaxed) {
-            if EncryptedStore::is_in(&*self.store).await? {
-                return Err(StoreError::failure(FailureKind::AccessDenied, "opening", Failure::Encrypted));
-            }
-            self.is_plain.store(true, Ordering::Relaxed);
-        }
-        Ok(&*self.store)
-    }
-}
-
-#[async_trait]
-impl Store for Unknown {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.plain().await?.read(path).await
-    }
-
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.plain().await?.list(directory).await
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        self.plain().await?.read_or_list(path).await
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        self.plain().await?.read_if(path, preconditions).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.plain().await?.apply(batch).await
     }
 }

@@ -2,23 +2,22 @@
 
 use std::io;
 
-use memory_tool_core::{FailureKind, OpenMode, StoreError};
-use memory_tool_policies::{ACCESS_TIMES_NAME, ExpiredFile};
+use memory_tool::policies::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder};
+use memory_tool::{FailureKind, OpenMode, StoreError};
 use serde::Serialize;
 
 use crate::arguments::{ExpireArguments, StoreArgument};
 use crate::failure::{Failure, on_one_line};
+use crate::memory::{self, Access};
 use crate::output::{count, to_json, write_line};
-use crate::policies::{expiring, find_scope, in_scope};
 use crate::run::start_runtime;
-use crate::store_url;
 
-/// What an [`ExpiringStore`](memory_tool_policies::ExpiringStore) was doing where it fails because of its record.
+/// What an [`ExpiringStore`] was doing where it fails because of its record.
 const READING_ACCESS_TIMES: &str = "reading the access times";
 
 /// Removes what is expired, or looks for it, and prints what it is.
 pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
-    store_url::refuse_temporary(&arguments.store.url)?;
+    memory::refuse_temporary(&arguments.store.url)?;
     let outcome = start_runtime()?.block_on(expire(arguments))?;
     let text = if arguments.json { to_json(&outcome)? } else { outcome.to_text().into_bytes() };
     // Whether anybody still read it changes nothing: what was removed is removed.
@@ -27,27 +26,32 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
 
 async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
     let ExpireArguments { store: StoreArgument { url, encryption }, scope, .. } = arguments;
-    let mode = if arguments.dry_run { OpenMode::ReadOnly } else { OpenMode::Existing };
-    let store = store_url::open(url, encryption, mode).await?;
-    find_scope(scope.as_ref(), &*store, url).await?;
-    let store = expiring(in_scope(scope.as_ref(), store), arguments.expire_after, &arguments.pin)?;
+    let access = Access::Mode(if arguments.dry_run { OpenMode::ReadOnly } else { OpenMode::Existing });
+    let mut builder = memory::builder(url, encryption, access).await?;
+    if let Some(scope) = scope {
+        builder = builder.scope(scope.clone());
+    }
+    // By hand, as a search must not record anything.
+    let rules = ExpiringStore::builder(memory::open(builder).await?.store(), arguments.expire_after.0);
+    let expiring = arguments.pin.iter().cloned().fold(rules, ExpiringStoreBuilder::pin).build();
+    let expiring = expiring.map_err(Failure::Expiry)?;
+    if arguments.reset {
+        expiring.reset_access_times().await.map_err(Failure::Sweep)?;
+        return Ok(Outcome::Reset {});
+    }
     if arguments.dry_run {
-        let expired = store.expired().await.map_err(|error| failure(error, arguments))?;
+        let expired = expiring.expired().await.map_err(failure)?;
         return Ok(Outcome::Found { expired: expired.into_iter().map(Expired::from).collect() });
     }
-    let swept = store.sweep().await.map_err(|error| failure(error, arguments))?;
+    let swept = expiring.sweep().await.map_err(failure)?;
     Ok(Outcome::Swept { removed: swept.removed.iter().map(ToString::to_string).collect(), kept: swept.kept })
 }
 
 /// What failed, with what to do where the access times are damaged: as long as they are there, nothing expires.
-fn failure(error: StoreError, arguments: &ExpireArguments) -> Failure {
+fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
-            let ExpireArguments { store: StoreArgument { url, encryption }, scope, .. } = arguments;
-            let scope = scope.as_ref().map(|scope| format!(" --scope {scope}")).unwrap_or_default();
-            let key = if encryption.is_on() { ", with the same options of encryption" } else { "" };
-            let command = format!("memory-tool delete /memories/{ACCESS_TIMES_NAME} --store {url}{scope}{key}");
-            Failure::AccessTimes { cause: source.to_string(), command }
+            Failure::AccessTimes { cause: source.to_string() }
         }
         error => Failure::Sweep(error),
     }
@@ -59,6 +63,7 @@ fn failure(error: StoreError, arguments: &ExpireArguments) -> Failure {
 enum Outcome {
     Found { expired: Vec<Expired> },
     Swept { removed: Vec<String>, kept: usize },
+    Reset {},
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +97,7 @@ impl Outcome {
                 let removed = count(removed.len() as u64, "expired file");
                 (lines, format!("removed {removed}; kept {}", count(*kept as u64, "file")))
             }
+            Self::Reset {} => (Vec::new(), "reset the access times".to_owned()),
         };
         lines.push(summary);
         lines.join("\n")

@@ -4,13 +4,13 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use memory_tool_core::{BoxError, StoreError, is_unprintable};
-use memory_tool_encrypted::{KeyError, KeySourceError};
+use memory_tool::encrypted::{KeyError, KeySourceError};
+use memory_tool::policies::{AuditError, ExpiryError};
+use memory_tool::{BoxError, OpenError, StoreError, TransferError, is_unprintable};
 use memory_tool_object_store::UrlError;
-use memory_tool_policies::{AuditError, ExpiryError, MountError};
 
 #[cfg(feature = "chat")]
-use crate::chat::ChatError;
+use crate::chat_error::ChatError;
 
 /// Why the program ends without an answer of the tool.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +18,9 @@ pub(crate) enum Failure {
     /// The asynchronous runtime could not be built.
     #[error("cannot start")]
     Start(#[source] io::Error),
-    /// The store could not be opened. The error of its backend says which.
+    /// The memory could not be opened. The error says which.
     #[error(transparent)]
-    Store(BoxError),
+    Store(OpenError),
     /// The audit log could not be opened.
     #[error("cannot keep the audit log")]
     AuditLog(#[source] AuditError),
@@ -31,16 +31,13 @@ pub(crate) enum Failure {
     #[error("cannot remove what is expired")]
     Sweep(#[source] StoreError),
     /// When files were last used cannot be read, so none is known to be expired.
-    #[error("cannot read the access times: {cause}; to reset them, run: {command}")]
+    #[error(
+        "cannot read the access times: {cause}; add --reset to start them again, so that every file counts as used now"
+    )]
     AccessTimes {
-        /// What is wrong with it.
+        /// What is wrong with them.
         cause: String,
-        /// What removes it.
-        command: String,
     },
-    /// Stores are mounted at one path.
-    #[error(transparent)]
-    Mount(MountError),
     /// A file that was to give a text could not be read.
     #[error("cannot read {}", path.display())]
     File {
@@ -59,56 +56,40 @@ pub(crate) enum Failure {
     /// The standard output could not be written.
     #[error("cannot write the standard output")]
     Output(#[source] io::Error),
-    /// The directory that the cases of a check were to work in could not be made ready.
-    #[error("cannot check a store in {}", path.display())]
-    Place {
+    /// The objects of a run of the conformance suite could not be removed.
+    #[error("cannot remove the objects of the run")]
+    Removal(#[source] BoxError),
+    /// The directory that the cases of the conformance suite were to work in could not be made ready.
+    #[error("cannot test a store in {}", path.display())]
+    Sandbox {
         /// The directory.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
-    /// The directory that the cases of a check were to work in holds something.
-    #[error("cannot check a store in {}: it is not empty. Name a directory that is new or empty: this may be somebody's memory", path.display())]
-    PlaceTaken {
+    /// The directory that the cases of the conformance suite were to work in holds something.
+    #[error("cannot test a store in {}: it is not empty. Name a directory that is new or empty: this may be somebody's memory", path.display())]
+    SandboxTaken {
         /// The directory.
         path: PathBuf,
     },
-    /// The database that a check was to make exists, or SQLite would take a file beside it for a part of it.
-    #[error("cannot check a store in {}: {} exists. Name a file that does not: this may be somebody's memory", path.display(), taken.display())]
+    /// The database that a test of a store was to make exists, or SQLite would take a file beside it for a part of it.
+    #[error("cannot test a store in {}: {} exists. Name a file that does not: this may be somebody's memory", path.display(), taken.display())]
     DatabaseTaken {
         /// The database.
         path: PathBuf,
         /// What exists.
         taken: PathBuf,
     },
-    /// A store, or the part of it that belongs to a scope, does not exist and is not to be created.
-    #[error("there is no {what}")]
-    NotFound {
-        /// What is missing, with its name.
-        what: String,
-    },
+    /// A memory does not exist, and is not to be created. Its causes say no more.
+    #[error("{0}")]
+    NotFound(OpenError),
     /// A store that ends with this process was to be read from or kept.
-    #[error("memory: is temporary and always starts empty: name a persistent store")]
-    NothingKept,
-    /// What is copied could be among the files that are to be copied.
-    #[error("cannot copy a store into itself: what is written to DST could be among the files of SRC")]
-    OneStore,
-    /// A store that files are taken from could not be read.
-    #[error("cannot read the store that files are taken from. What is done is done: run it again to go on from there")]
-    Reading(#[source] StoreError),
-    /// A store that files are put into failed.
-    #[error(
-        "cannot go on with the store that files are put into. What is done is done: run it again to go on from there"
-    )]
-    Writing(#[source] StoreError),
-    /// What files are exported to could not be written.
-    #[error("cannot write {}", path.display())]
-    Target {
-        /// The directory or archive.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error("in-process: is temporary and always starts empty: name a persistent store")]
+    TemporaryStore,
+    /// Files could not be copied, exported or imported.
+    #[error(transparent)]
+    Transfer(TransferError),
     /// What files are exported to holds something.
     #[error("cannot export to {}: something is there. Name a directory that is new or empty or a file that does not exist, or add --overwrite", path.display())]
     TargetTaken {
@@ -120,12 +101,6 @@ pub(crate) enum Failure {
         "cannot export an archive to a terminal: send the standard output to a file or a program, or name a file that ends in .tar"
     )]
     ArchiveOnTerminal,
-    /// The name of a target is that of an archive of a format that is not written.
-    #[error("cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz or .tgz", path.display())]
-    TargetFormat {
-        /// The target.
-        path: PathBuf,
-    },
     /// A source is an archive of a format that is not read.
     #[error("cannot import {}: {format} is not supported. Name a directory, a tar archive, or one that is compressed with gzip", path.display())]
     SourceFormat {
@@ -141,14 +116,6 @@ pub(crate) enum Failure {
         path: PathBuf,
         /// The URL of the store that its files were to be put into.
         destination: String,
-    },
-    /// A source holds nothing under the directory that was asked for.
-    #[error("there is nothing under {directory} in {}", path.display())]
-    NothingBeneath {
-        /// The directory.
-        directory: String,
-        /// The source.
-        path: PathBuf,
     },
     /// Whether a store is whole could not be found out.
     #[error("cannot verify the store")]
@@ -195,11 +162,11 @@ pub(crate) enum Failure {
     /// No name can be made that nobody else has.
     #[error("cannot make a random name")]
     Randomness(#[source] getrandom::Error),
-    /// The program that was to be checked cannot be started.
+    /// The program that was to be tested cannot be started.
     #[error("{0}")]
     Program(String),
     /// A filter leaves nothing to do.
-    #[error("no case is meant by the filter {filter:?}; `memory-tool check --list` shows all")]
+    #[error("no test case matches the filter {filter:?}: list all cases with `memory-tool conformance --list`")]
     NoCase {
         /// The filter.
         filter: String,
@@ -210,8 +177,8 @@ pub(crate) enum Failure {
 }
 
 /// Writes an error and all its causes on one line of the standard error.
-pub(crate) fn tell_operator(error: &dyn Error) {
-    tell(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
+pub(crate) fn eprint_error(error: &dyn Error) {
+    eprint_line(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
 }
 
 /// The error and all its causes, which only the operator may read. Some errors end with their cause already.
@@ -230,20 +197,20 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
 }
 
 /// Writes a line of the standard error.
-pub(crate) fn tell(line: &str) {
-    tell_part(&format!("{line}\n"));
+pub(crate) fn eprint_line(line: &str) {
+    eprint_part(&format!("{line}\n"));
 }
 
 /// Writes a part of a line of the standard error.
-pub(crate) fn tell_part(text: &str) {
+pub(crate) fn eprint_part(text: &str) {
     // Nobody is left to tell where the standard error itself fails; the exit status still does.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Writes the causes of the tool's error for the operator, where it has any that its reply does not tell (`[W5]`).
-pub(crate) fn tell_operator_causes(error: &memory_tool_core::Error) {
+pub(crate) fn eprint_causes(error: &memory_tool::Error) {
     if error.source().is_some() {
-        tell_operator(error);
+        eprint_error(error);
     }
 }
 
@@ -288,8 +255,8 @@ mod tests {
     fn a_cause_is_told_once() {
         #[derive(Debug, thiserror::Error)]
         #[error("{0}")]
-        struct Told(&'static str, #[source] Option<Box<Told>>);
-        let error = Told("a", Some(Box::new(Told("b: c", Some(Box::new(Told("c", None)))))));
+        struct Chained(&'static str, #[source] Option<Box<Chained>>);
+        let error = Chained("a", Some(Box::new(Chained("b: c", Some(Box::new(Chained("c", None)))))));
         assert_eq!(with_causes(&error), "a: b: c");
     }
 

@@ -2,26 +2,28 @@
 
 use std::io;
 
-use memory_tool_core::OpenMode;
+use memory_tool::{ErrorKind, OpenError, OpenOptions, StoreUrl};
 use memory_tool_object_store::GcReport;
-use memory_tool_url::StoreUrl;
 use serde::Serialize;
 
 use crate::arguments::GcArguments;
 use crate::failure::Failure;
+use crate::memory;
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
-use crate::store_url;
 
 /// Collects, and prints what was removed.
 pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
-    let url = match &arguments.store.url {
-        StoreUrl::Bucket { url } => url,
-        StoreUrl::Memory => return Err(Failure::NothingKept),
-        _ => return Err(Failure::NothingToCollect),
-    };
+    let url = &arguments.store.url;
+    memory::refuse_temporary(url)?;
+    let StoreUrl::Bucket { url } = url else { return Err(Failure::NothingToCollect) };
     let report = start_runtime()?.block_on(async {
-        let store = store_url::open_bucket(url, OpenMode::Existing).await?;
+        let builder = memory::bucket(url)?.options(OpenOptions::new().must_exist());
+        let opened = builder.open().await;
+        let store = opened.map_err(|error| match error.kind() {
+            kind @ ErrorKind::NotFound => memory::failure(OpenError::new(format!("at {url}"), kind, error)),
+            _ => memory::failure(error),
+        })?;
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
     })?;
     let collected = Collected::from(report);

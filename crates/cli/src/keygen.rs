@@ -4,10 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use memory_tool_encrypted::{KeyProvider as _, RawKey};
+use memory_tool::encrypted::{KeyProvider as _, RawKey};
 
 use crate::arguments::KeygenArguments;
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, eprint_line};
 
 /// Makes a key and writes it, and tells the operator what it is called.
 pub(crate) fn run(arguments: &KeygenArguments) -> Result<(), Failure> {
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Result<(), Failure> {
         }
         None => writeln!(io::stdout().lock(), "{}", *text).map_err(Failure::Output)?,
     }
-    tell(&format!("memory-tool: made the key {}", key.key_id()));
+    eprint_line(&format!("memory-tool: made the key {}", key.key_id()));
     Ok(())
 }
 

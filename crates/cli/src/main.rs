@@ -3,8 +3,10 @@
 mod arguments;
 #[cfg(feature = "chat")]
 mod chat;
-mod check;
+#[cfg(feature = "chat")]
+mod chat_error;
 mod commands;
+mod conformance;
 mod copy;
 mod encryption;
 mod expire;
@@ -14,12 +16,13 @@ mod gc;
 mod import;
 mod interruption;
 mod keygen;
+mod memory;
 mod output;
 mod policies;
 mod progress_line;
+mod protocol;
 mod rekey;
 mod run;
-mod store_url;
 mod transfer;
 mod verify;
 
@@ -30,12 +33,12 @@ use clap::Parser as _;
 use crate::arguments::{Action, Arguments};
 #[cfg(feature = "chat")]
 use crate::chat::Ended;
-use crate::check::Verdict;
 use crate::commands::Outcome;
+use crate::conformance::Verdict;
 use crate::failure::Failure;
 use crate::rekey::Rotation;
 use crate::transfer::Completeness;
-use crate::verify::Soundness;
+use crate::verify::Integrity;
 
 /// The status where the tool answered with an error, what was checked does not conform, what is stored is not whole, or not all of
 /// it could be encrypted anew, copied, exported or imported.
@@ -51,7 +54,7 @@ fn main() -> ExitCode {
     match perform(action) {
         Ok(status) => status,
         Err(failure) => {
-            failure::tell_operator(&failure);
+            failure::eprint_error(&failure);
             ExitCode::from(FAILED)
         }
     }
@@ -67,14 +70,14 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             Ended::Cut => ExitCode::from(CUT),
             Ended::Interrupted { status } => ExitCode::from(status),
         }),
-        Action::Check(arguments) => check::run(&arguments).map(|verdict| match verdict {
+        Action::Conformance(arguments) => conformance::run(&arguments).map(|verdict| match verdict {
             Verdict::Good => ExitCode::SUCCESS,
             Verdict::Bad => ExitCode::from(REFUSED),
             Verdict::Interrupted { status } => ExitCode::from(status),
         }),
-        Action::Verify(arguments) => verify::run(&arguments).map(|soundness| match soundness {
-            Soundness::Sound => ExitCode::SUCCESS,
-            Soundness::Unsound => ExitCode::from(REFUSED),
+        Action::Verify(arguments) => verify::run(&arguments).map(|integrity| match integrity {
+            Integrity::Intact => ExitCode::SUCCESS,
+            Integrity::Damaged => ExitCode::from(REFUSED),
         }),
         Action::Gc(arguments) => gc::run(&arguments).map(|()| ExitCode::SUCCESS),
         Action::Expire(arguments) => expire::run(&arguments).map(|()| ExitCode::SUCCESS),

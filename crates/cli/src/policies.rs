@@ -5,22 +5,17 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use memory_tool_core::{BoxError, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, OpenMode, Store};
-use memory_tool_policies::{
-    Actor, AuditedStore, AuditedTool, Detector, ExpiringStore, ExpiringStoreBuilder, JsonLinesLog, LimitedStore,
-    Limits, MountedStore, ObservedStore, ObservedTool, ReadOnlyStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
-};
-use memory_tool_url::StoreUrl;
+use memory_tool::policies::{Actor, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
+use memory_tool::{BoxError, Memory, MemoryBuilder, MemoryPath, OpenMode, Quota, StoreUrl};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::Age;
+use crate::arguments::values::Age;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
-use crate::store_url;
-use crate::transfer::{Place, Rehearsal};
+use crate::memory::{self, Access};
 
-/// What is told of the store in the log.
-const STORE_IN_LOG: &str = "memory";
+/// What stands for the memory in the log.
+const MEMORY_IN_LOG: &str = "memory";
 
 /// What the command line says of the policies. Without any, a memory holds whatever its store can.
 #[derive(Args, Clone, Debug, Default)]
@@ -113,23 +108,16 @@ struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// The limits; `None` where there are none.
-    fn limits(self) -> Option<Limits> {
+    /// The quota; `None` without limits.
+    fn quota(self) -> Option<Quota> {
         let Self { limits, max_file_bytes, max_files, max_bytes, max_depth } = self;
-        let beside = if limits { Limits::default() } else { Limits::none() };
-        let limits = beside
-            .with_file_bytes(max_file_bytes.or(beside.file_bytes))
-            .with_files(max_files.or(beside.files))
-            .with_bytes(max_bytes.or(beside.bytes))
-            .with_depth(max_depth.or(beside.depth));
-        (limits != Limits::none()).then_some(limits)
+        let mut quota = if limits { default_quota() } else { Quota::new() };
+        quota.file_bytes = max_file_bytes.or(quota.file_bytes);
+        quota.files = max_files.or(quota.files);
+        quota.bytes = max_bytes.or(quota.bytes);
+        quota.depth = max_depth.or(quota.depth);
+        (quota != Quota::new()).then_some(quota)
     }
-}
-
-/// Where changes are recorded, and as whose.
-struct Audit {
-    log: JsonLinesLog,
-    actor: Actor,
 }
 
 /// Another store, and where it is shown.
@@ -144,7 +132,7 @@ impl FromStr for Mount {
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let (point, url) = given.split_once('=').ok_or("it is not of the form PATH=URL")?;
-        Ok(Self { point: point.parse()?, url: store_url::parse(url.as_ref())? })
+        Ok(Self { point: point.parse()?, url: memory::parse_url(url.as_ref())? })
     }
 }
 
@@ -182,141 +170,88 @@ enum Logged {
     Operations,
 }
 
-/// How a subcommand opens its stores.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Access {
-    /// In this mode.
-    Mode(OpenMode),
-    /// For a dry run: stores are read, and changes are only pretended. One that does not exist is taken for empty.
-    Rehearse,
-}
-
-impl Access {
-    async fn open(self, url: &StoreUrl, encryption: &Encryption) -> Result<Box<dyn Store>, Failure> {
-        match self {
-            Self::Mode(mode) => store_url::open(url, encryption, mode).await,
-            Self::Rehearse => {
-                let store: Box<dyn Store> = match store_url::open(url, encryption, OpenMode::ReadOnly).await {
-                    Err(Failure::NotFound { .. }) => Box::new(InMemoryStore::new()),
-                    opened => opened?,
-                };
-                Ok(Box::new(Rehearsal::of(store).await.map_err(Failure::Writing)?))
-            }
-        }
-    }
-
-    fn may_create(self) -> bool {
-        matches!(self, Self::Mode(OpenMode::Create) | Self::Rehearse)
-    }
-}
-
 impl Policies {
-    /// The tool over the store, which is opened and decrypted, with the policies over it.
-    pub(crate) async fn open_tool(
-        &self,
-        url: &StoreUrl,
-        encryption: &Encryption,
-        mode: OpenMode,
-        build: impl FnOnce(Box<dyn Store>) -> Engine<Box<dyn Store>>,
-    ) -> Result<Box<dyn MemoryTool>, Failure> {
-        let audit = self.audit().await?; // first, so that nothing is done which nobody records
-        let engine = build(self.open_store(url, encryption, audit.as_ref(), Access::Mode(mode)).await?);
-        let tool: Box<dyn MemoryTool> = match audit {
-            Some(Audit { log, actor }) => {
-                let audited = AuditedTool::new(engine, log, actor);
-                Box::new(if self.audit_views { audited.with_views() } else { audited })
-            }
-            None => Box::new(engine),
-        };
-        Ok(self.observe_tool(tool))
-    }
-
-    /// The store that files are put into without the tool, with the policies over it. What is only rehearsed is not recorded.
-    ///
-    /// # Errors
-    /// [`Failure::NothingKept`] where files would be put into what ends with this process, besides those of opening.
-    pub(crate) async fn open_for(
+    /// Opens the memory at a URL with the policies over it. `configure` sets what is not a policy.
+    pub(crate) async fn open(
         &self,
         url: &StoreUrl,
         encryption: &Encryption,
         access: Access,
-    ) -> Result<Box<dyn Store>, Failure> {
-        self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(store_url::refuse_temporary)?;
-        let audit = match access {
-            Access::Mode(_) => self.audit().await?,
-            Access::Rehearse => None,
-        };
+        configure: impl FnOnce(MemoryBuilder) -> MemoryBuilder,
+    ) -> Result<Memory, Failure> {
         if let Some(logged) = self.log {
             start_log(logged);
         }
-        self.open_store(url, encryption, audit.as_ref(), access).await
-    }
-
-    /// The store, opened and decrypted, with the policies over it, in the order of `docs/production.md`. Audit is over mounts, so that the
-    /// log has every change under the path that Claude gave, and under screening, so that it has the digest of what is kept. What is
-    /// mounted has policies of its own, or none.
-    async fn open_store(
-        &self,
-        url: &StoreUrl,
-        encryption: &Encryption,
-        audit: Option<&Audit>,
-        access: Access,
-    ) -> Result<Box<dyn Store>, Failure> {
-        // First those that must exist, so that no other is created for nothing.
-        let read_only = open_all(&self.mount_read_only, encryption, Access::Mode(OpenMode::ReadOnly)).await?;
-        let own = self.own_access(access);
-        let store = own.open(url, encryption).await?;
-        if !own.may_create() {
-            find_scope(self.scope.as_ref(), &*store, url).await?;
+        let mut builder = memory::builder(url, encryption, access).await?;
+        builder = self.audit(builder, access).await?; // before anything is opened: nothing is done that nobody records
+        builder = self.mount(builder, encryption, access).await?;
+        if let Some(scope) = &self.scope {
+            builder = builder.scope(scope.clone());
         }
-        let mut store = in_scope(self.scope.as_ref(), self.observe_store(store));
-        if let Some(idle_time) = self.expire_after {
-            store = Box::new(expiring(store, idle_time, &self.pin)?);
-        }
-        if let Some(limits) = self.limits.limits() {
-            store = Box::new(LimitedStore::new(store, limits));
+        if let Some(quota) = self.limits.quota() {
+            builder = builder.limits(quota);
         }
         if self.read_only {
-            store = Box::new(ReadOnlyStore::new(store));
+            builder = builder.read_only();
         }
-        store = mounted(store, read_only, open_all(&self.mount, encryption, access).await?)?;
-        if let Some(Audit { log, actor }) = audit {
-            store = Box::new(AuditedStore::new(store, log.clone(), actor.clone()));
+        if let Some(idle_time) = self.expire_after {
+            builder = self.pin.iter().cloned().fold(builder.expire_after(idle_time.0), MemoryBuilder::pin);
         }
-        Ok(match self.screening() {
-            Some(screen) => Box::new(ScreenedStore::new(store, screen)),
-            None => store,
-        })
+        if let Some(screen) = self.screening() {
+            builder = builder.screen(screen);
+        }
+        if self.log.is_some() {
+            builder = builder.observe(MEMORY_IN_LOG);
+        }
+        if self.log_paths {
+            builder = builder.observe_paths();
+        }
+        memory::open(configure(builder)).await
     }
 
-    /// How the store itself is opened, whatever is mounted in it. One that is only read is not written, unless the reads are to be
-    /// recorded for the expiry of files.
-    fn own_access(&self, access: Access) -> Access {
-        match access {
-            Access::Mode(mode) if self.read_only || mode == OpenMode::ReadOnly => {
-                Access::Mode(match self.expire_after {
-                    None => OpenMode::ReadOnly,
-                    Some(_) => OpenMode::Existing,
-                })
-            }
-            access => access,
+    /// A dry run is not recorded.
+    async fn audit(&self, builder: MemoryBuilder, access: Access) -> Result<MemoryBuilder, Failure> {
+        let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(builder) };
+        if access == Access::DryRun {
+            return Ok(builder);
         }
+        let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await.map_err(Failure::AuditLog)?;
+        let builder = builder.audit(log, actor.clone());
+        Ok(if self.audit_views { builder.audit_views() } else { builder })
     }
 
-    async fn audit(&self) -> Result<Option<Audit>, Failure> {
-        let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(None) };
-        let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await;
-        Ok(Some(Audit { log: log.map_err(Failure::AuditLog)?, actor: actor.clone() }))
+    /// What is mounted has policies of its own, or none.
+    async fn mount(
+        &self,
+        mut builder: MemoryBuilder,
+        encryption: &Encryption,
+        access: Access,
+    ) -> Result<MemoryBuilder, Failure> {
+        // First those that must exist, so that no other is created for nothing.
+        for Mount { point, url } in &self.mount_read_only {
+            let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly)).await?;
+            builder = builder.mount_read_only(point.clone(), memory::open(mounted).await?.store());
+        }
+        for Mount { point, url } in &self.mount {
+            let mounted = memory::builder(url, encryption, access).await?;
+            builder = builder.mount(point.clone(), memory::open(mounted).await?.store());
+        }
+        Ok(builder)
     }
 
-    /// Where files lie that are changed when this store is: in it, and in those that are mounted.
-    pub(crate) fn changed_places(&self, url: &StoreUrl) -> impl Iterator<Item = Place> {
-        let mounted = self.mount.iter().filter_map(|mount| Place::of(&mount.url, None));
-        Place::of(url, self.scope.as_ref()).into_iter().chain(mounted)
+    /// Fails where files would be put into what ends with this process.
+    pub(crate) fn refuse_temporary(&self, url: &StoreUrl) -> Result<(), Failure> {
+        self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(memory::refuse_temporary)
+    }
+
+    /// The memories whose files change when this one is written: itself, and those that are mounted.
+    pub(crate) fn changed_memories(&self, url: &StoreUrl) -> impl Iterator<Item = MemoryBuilder> {
+        let mounted = self.mount.iter().map(|mount| memory::scoped(&mount.url, None));
+        [memory::scoped(url, self.scope.as_ref())].into_iter().chain(mounted)
     }
 
     /// What keeps sensitive data out, if anything does.
-    pub(crate) fn screening(&self) -> Option<SensitiveData> {
+    fn screening(&self) -> Option<SensitiveData> {
         let also = self.screen_also.iter().flat_map(|kind| kind.0).copied();
         let builder = SensitiveData::builder();
         Some(match self.screen? {
@@ -327,74 +262,6 @@ impl Policies {
             }
         })
     }
-
-    fn observe_store(&self, store: Box<dyn Store>) -> Box<dyn Store> {
-        if self.log != Some(Logged::Operations) {
-            return store;
-        }
-        let observed = ObservedStore::new(store, STORE_IN_LOG);
-        Box::new(if self.log_paths { observed.with_paths() } else { observed })
-    }
-
-    fn observe_tool(&self, tool: Box<dyn MemoryTool>) -> Box<dyn MemoryTool> {
-        let Some(logged) = self.log else { return tool };
-        start_log(logged);
-        let observed = ObservedTool::new(tool, STORE_IN_LOG);
-        Box::new(if self.log_paths { observed.with_paths() } else { observed })
-    }
-}
-
-/// A store, and where it is mounted.
-type Opened = (MemoryPath, Box<dyn Store>);
-
-async fn open_all(mounts: &[Mount], encryption: &Encryption, access: Access) -> Result<Vec<Opened>, Failure> {
-    let mut opened = Vec::new();
-    for Mount { point, url } in mounts {
-        opened.push((point.clone(), access.open(url, encryption).await?));
-    }
-    Ok(opened)
-}
-
-fn mounted(store: Box<dyn Store>, read_only: Vec<Opened>, writable: Vec<Opened>) -> Result<Box<dyn Store>, Failure> {
-    if read_only.is_empty() && writable.is_empty() {
-        return Ok(store);
-    }
-    let mut builder = MountedStore::builder(store);
-    for (point, store) in writable {
-        builder = builder.mount(point, store);
-    }
-    for (point, store) in read_only {
-        builder = builder.mount_read_only(point, store);
-    }
-    Ok(Box::new(builder.build().map_err(Failure::Mount)?))
-}
-
-/// Fails if the store holds no file of the scope.
-pub(crate) async fn find_scope(scope: Option<&Scope>, store: &dyn Store, url: &StoreUrl) -> Result<(), Failure> {
-    let Some(scope) = scope else { return Ok(()) };
-    match store.read(scope.directory()).await {
-        Ok(Node::Absent) => Err(Failure::NotFound { what: format!("scope {scope} in {url}") }),
-        // If that cannot be known, the first command says why.
-        Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-/// The part of the store that belongs to a scope, if there is one.
-pub(crate) fn in_scope(scope: Option<&Scope>, store: Box<dyn Store>) -> Box<dyn Store> {
-    match scope {
-        Some(scope) => Box::new(ScopedStore::new(store, scope.clone())),
-        None => store,
-    }
-}
-
-/// The store, whose files expire.
-pub(crate) fn expiring(
-    store: Box<dyn Store>,
-    idle_time: Age,
-    pinned: &[MemoryPath],
-) -> Result<ExpiringStore<Box<dyn Store>>, Failure> {
-    let builder = ExpiringStore::builder(store, idle_time.0);
-    pinned.iter().cloned().fold(builder, ExpiringStoreBuilder::pin).build().map_err(Failure::Expiry)
 }
 
 /// Writes what is told to the standard error from now on.

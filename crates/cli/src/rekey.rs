@@ -2,16 +2,16 @@
 
 use std::io;
 
-use memory_tool_core::OpenMode;
-use memory_tool_encrypted::{KeyId, RekeyProgress, RekeyReport};
+use memory_tool::OpenMode;
+use memory_tool::encrypted::{KeyId, RekeyProgress, RekeyReport};
 use serde::Serialize;
 
 use crate::arguments::{RekeyArguments, StoreArgument};
 use crate::failure::Failure;
+use crate::memory::{self, Access};
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::{ProgressLine, bar};
 use crate::run::start_runtime;
-use crate::store_url;
 
 /// Whether all is encrypted with the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,10 +31,13 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     let StoreArgument { url, encryption } = &arguments.store;
-    let keys = encryption.key_ring().await?.ok_or(Failure::NoKey)?;
-    store_url::refuse_temporary(url)?;
-    let stored = store_url::open_as_stored(url, OpenMode::Existing).await?;
-    let store = encryption.open(url, stored, keys, OpenMode::Existing).await?;
+    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::Existing)).await?;
+    if !encryption.is_on() {
+        return Err(Failure::NoKey);
+    }
+    memory::refuse_temporary(url)?;
+    let memory = memory::open(builder).await?;
+    let store = memory.encrypted().ok_or(Failure::NoKey)?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {
         if let Some(line) = &mut line {

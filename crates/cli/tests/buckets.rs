@@ -115,7 +115,7 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     const HEADER: &str =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
     let create = ["create", "/memories/d/a", "--text", "one\ntwo"];
-    let missing = (Some(2), String::new(), format!("memory-tool: there is no store at {}\n", cloud.store()));
+    let missing = (Some(2), String::new(), format!("memory-tool: there is no memory store at {}\n", cloud.store()));
     for arguments in [&["verify"][..], &["view", "/memories"], &["run", "--read-only"], &["gc"], &["export", "-"]] {
         assert_eq!(cloud.run(arguments), missing, "{arguments:?}");
     }
@@ -170,7 +170,7 @@ fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
     cloud.assert_replies(&["create", "/memories/a", "--text", "mine"], "File created successfully at: /memories/a");
     let before = cloud.keys();
     let (status, output, errors) =
-        cloud.run(&["check", "--format", "json", "--filter", "scopes.", "--filter", "delete."]);
+        cloud.run(&["conformance", "--format", "json", "--filter", "scopes.", "--filter", "delete."]);
     assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
     let report: Value = serde_json::from_str(&output).unwrap();
     assert!(report["totals"]["passed"].as_u64().is_some_and(|passed| passed >= 5), "{}", report["totals"]);
@@ -201,7 +201,10 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
 fn a_signal_ends_a_check_and_leaves_the_bucket_as_it_was() {
     let cloud = Cloud::gcs();
     let mut command = cloud.program();
-    command.args(["check", "--jobs", "4", "--store", &cloud.store()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["conformance", "--jobs", "4", "--store", &cloud.store()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let start = Instant::now();
     while cloud.keys().len() < 3 {
@@ -333,7 +336,7 @@ fn settings_that_make_no_client_are_told() {
         "no client of the bucket can be made of the settings in the environment: set AZURE_STORAGE_CONNECTION_STRING, or \
          AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
     );
-    let arguments = ["check", "--filter", "delete.", "--store", "az://container/a"];
+    let arguments = ["conformance", "--filter", "delete.", "--store", "az://container/a"];
     let (status, output, errors) = outcome(program_without_clouds().args(arguments).output().unwrap());
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
 }

@@ -660,7 +660,7 @@ fn ctrl_c_is_heeded_between_two_commands() {
     let others = (1..300).map(|number| create(&format!("toolu_{number}"), &format!("/memories/{number}"), ""));
     let calls: Vec<_> = std::iter::once(first).chain(others).collect();
     let api = MessagesApi::start([Answer::stream("tool_use", &calls), done("Fine")]);
-    let mut process = command_for("memory:".as_ref(), api.url(), &[]).spawn().unwrap();
+    let mut process = command_for("in-process:".as_ref(), api.url(), &[]).spawn().unwrap();
     let mut errors = process.stderr.take().unwrap();
     writeln!(process.stdin.as_mut().unwrap(), "First").unwrap();
     errors.read_exact(&mut [0]).unwrap();

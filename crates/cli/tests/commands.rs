@@ -321,7 +321,7 @@ fn help_and_version_are_no_errors() {
         &["insert", "--help"],
         &["delete", "--help"],
         &["rename", "--help"],
-        &["check", "--help"],
+        &["conformance", "--help"],
         &["verify", "--help"],
     ] {
         let Ran(status, output, errors) = program().args(arguments).output().unwrap().into();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, Store as _, ToolResult};
+use memory_tool::{Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, StoreExt as _, ToolResult};
 use memory_tool_test_fixtures::{by_tier, printed_seed};
 use rusqlite::Connection;
 use serde_json::{Value, json};

@@ -318,8 +318,8 @@ fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
         ))
         .unwrap();
     let expected = [
-        "/memories/foreign of the store a has no content".to_owned(),
-        "/memories/lost of the store plain has no content".to_owned(),
+        "/memories/foreign of the memory a has no content".to_owned(),
+        "/memories/lost of the memory plain has no content".to_owned(),
         "a copy of the index cannot be read: the store beneath cannot read the stored object /memories/index-1: reading failed: \
          the content of a file is missing"
             .to_owned(),
@@ -413,7 +413,7 @@ fn a_store_that_is_not_there_is_not_given_another_key() {
     let place = Place::new();
     let key = option("--key-file", keygen(&place, "key"));
     for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
-        assert_fails(&run(&store, &["rekey"], &key), "there is no store at");
+        assert_fails(&run(&store, &["rekey"], &key), "there is no memory store at");
     }
     assert!(!place.store().exists());
 }
@@ -460,7 +460,7 @@ fn the_suite_runs_on_an_encrypted_store() {
     let key = keygen(&place, "key");
     let options = [option("--key-file", &key), option("--padding", "padme"), option("--memory-name", "of the suite")];
     let options = [options.concat(), option("--filter", "sealed.").to_vec()].concat();
-    let (status, output, errors) = run(&place.store().into(), &["check", "--format", "json"], &options);
+    let (status, output, errors) = run(&place.store().into(), &["conformance", "--format", "json"], &options);
     assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
     let report: Value = serde_json::from_str(&output).unwrap();
     assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
@@ -472,7 +472,12 @@ fn the_name_of_a_key_file_may_begin_as_an_option_does() {
     let place = Place::new();
     keygen(&place, "-key");
     let mut command = program();
-    command.current_dir(place.outside("")).args(["check", "--key-file=-key", "--filter", "races.sees-other-processes"]);
+    command.current_dir(place.outside("")).args([
+        "conformance",
+        "--key-file=-key",
+        "--filter",
+        "races.sees-other-processes",
+    ]);
     let checked = command.arg("--store").arg(place.store()).output().unwrap();
     assert_eq!(checked.status.code(), Some(0), "{checked:?}");
 }

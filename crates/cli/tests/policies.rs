@@ -5,7 +5,11 @@
 mod support;
 
 use std::ffi::OsString;
+use std::path::Path;
 
+use memory_tool::encrypted::{KeyRing, RawKey};
+use memory_tool::policies::Scope;
+use memory_tool::{Batch, Memory};
 use serde_json::{Value, json};
 use support::{Place, Session, program};
 
@@ -39,7 +43,7 @@ fn a_scope_is_a_memory_of_its_own() {
     let view = ["view", "/memories/a"];
     assert!(run(&store, &view, &["--scope", "alice"]).1.ends_with("\thers\n"));
     assert!(run(&store, &view, &["--scope", "alice2"]).1.ends_with("\ttheirs\n"));
-    assert!(run(&store, &view, &["--scope", "Alice"]).2.contains("there is no scope Alice in "));
+    assert!(run(&store, &view, &["--scope", "Alice"]).2.contains("there is no memory store for the scope Alice at "));
     assert_refused(&run(&store, &view, &[]), "does not exist");
 }
 
@@ -59,7 +63,7 @@ fn other_stores_are_mounted() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let team = place.outside("team");
-    let notes = format!("sqlite:{}?store=notes", place.outside("notes.db").display());
+    let notes = format!("sqlite:{}?memory=notes", place.outside("notes.db").display());
     assert_done(&run(&team.clone().into_os_string(), &create("/memories/style.md", "Be brief."), &[]));
     let mounts =
         [format!("--mount-read-only=/memories/team={}", team.display()), format!("--mount=/memories/notes={notes}")];
@@ -122,37 +126,47 @@ fn files_expire_that_nobody_uses() {
     let nowhere = place.outside("nowhere").into_os_string();
     let missing = run(&nowhere, &["expire"], &["--expire-after=1h"]);
     assert_eq!(missing.0, Some(2));
-    assert!(missing.2.contains("there is no store"), "{}", missing.2);
+    assert!(missing.2.contains("there is no memory store"), "{}", missing.2);
 }
 
 #[test]
-fn damaged_access_times_are_reported_with_the_command_that_removes_them() {
+fn damaged_access_times_are_reported_and_reset() {
     let place = Place::in_memory();
     let key = place.outside("key");
     assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
-    let key = format!("--key-file={}", key.display());
-    for (store, options, note) in [
-        (place.store().into_os_string(), &[][..], ""),
-        (place.store().into_os_string(), &["--scope=alice"], ""),
-        (place.sqlite("a").into(), &["--scope=alice", &key], ", with the same options of encryption"),
+    let with_key = format!("--key-file={}", key.display());
+    for (store, options, key) in [
+        (place.store().into_os_string(), &[][..], None),
+        (place.store().into_os_string(), &["--scope=alice"], None),
+        (place.sqlite("a").into(), &["--scope=alice", &with_key], Some(&*key)),
     ] {
-        let record = "/memories/.access-times";
         assert_done(&run(&store, &create("/memories/a", "text"), options));
-        assert_done(&run(&store, &create(record, "{"), options));
+        damage_access_times(&store, options.contains(&"--scope=alice"), key);
         let expire = ["expire", "--expire-after=1h"];
         for last in [&["--dry-run"][..], &[]] {
             let (status, output, errors) = run(&store, &[&expire[..], last].concat(), options);
             assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-            let (_, remedy) = errors.trim_end().split_once("to reset them, run: memory-tool ").unwrap();
-            let remedy = remedy.strip_suffix(note).unwrap();
-            assert!(remedy.starts_with(&format!("delete {record} --store ")), "{errors}");
-            if last.is_empty() {
-                let keys = options.iter().filter(|option| option.starts_with("--key-file"));
-                assert!(program().args(remedy.split(' ')).args(keys).output().unwrap().status.success(), "{remedy}");
-            }
+            assert!(errors.contains("cannot read the access times: ") && errors.contains("add --reset"), "{errors}");
         }
-        assert_done(&run(&store, &expire, options));
+        let reset = run(&store, &[&expire[..], &["--reset"]].concat(), options);
+        assert_eq!((reset.0, reset.1.as_str()), (Some(0), "reset the access times\n"), "{}", reset.2);
+        assert_eq!(run(&store, &expire, options).1, "removed 0 expired files; kept 1 file\n");
     }
+}
+
+/// Replaces the record of the access times, as nothing but a damaged disk does.
+fn damage_access_times(store: &OsString, in_scope: bool, key: Option<&Path>) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut builder = Memory::builder(store);
+        if in_scope {
+            builder = builder.scope(Scope::from_trusted_name("alice").unwrap());
+        }
+        if let Some(key) = key {
+            builder = builder.encrypt(KeyRing::new(RawKey::from_file(key).await.unwrap()));
+        }
+        let record = "expiry/access-times".parse().unwrap();
+        builder.build().await.unwrap().store().apply(Batch::new().write_record(record, "{")).await.unwrap();
+    });
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn trials() -> Vec<Trial> {
 mod linux {
     use std::fs;
 
-    use memory_tool_encrypted::RawKey;
+    use memory_tool::encrypted::RawKey;
     use serde_json::json;
 
     use crate::scan::places;

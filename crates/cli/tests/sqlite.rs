@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 
-use memory_tool_url::StoreUrl;
+use memory_tool::StoreUrl;
 use rusqlite::Connection;
 use serde_json::json;
 use support::{Place, Session, program};
@@ -44,7 +44,7 @@ fn the_six_commands_work_on_one_memory_and_leave_the_others_alone() {
     let content = "Here's the content of /memories/e/a with line numbers:\n     1\tzero\n     2\t1\n     3\ttwo";
     assert_replies(&alice, &["view", "/memories/e/a"], content);
     assert_replies(&alice, &["delete", "/memories/e"], "Successfully deleted /memories/e");
-    let gone = format!("memory-tool: there is no store at {}\n", StoreUrl::parse(&alice).unwrap());
+    let gone = format!("memory-tool: there is no memory store at {}\n", StoreUrl::parse(&alice).unwrap());
     assert_eq!(run(&alice, &["view", "/memories"]), (Some(2), String::new(), gone));
     let shown = "Here's the content of /memories/d/a with line numbers:\n     1\tof bob";
     assert_replies(&bob, &["view", "/memories/d/a"], shown);

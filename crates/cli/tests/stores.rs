@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use memory_tool_url::StoreUrl;
+use memory_tool::StoreUrl;
 use serde_json::json;
 use support::{Place, Session, program};
 
@@ -104,7 +104,7 @@ fn furnished() -> Place {
     let place = Place::new();
     let key = place.outside("key");
     assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
-    for store in ["store", "sqlite:memory.db", "sqlite:memory.db?store=a"] {
+    for store in ["store", "sqlite:memory.db", "sqlite:memory.db?memory=a"] {
         let output = in_place(&place, &["create", A, "--text", "kept", "--store", store]);
         assert!(output.status.success(), "{output:?}");
     }
@@ -141,9 +141,9 @@ fn what_does_not_exist_is_reported_and_not_created() {
         &["expire", "--expire-after", "1d", "--dry-run"],
         &["rekey", "--key-file", "key"],
     ];
-    for store in ["typo", "ty/po", "sqlite:typo", "sqlite:ty/po", "sqlite:memory.db?store=typo"] {
+    for store in ["typo", "ty/po", "sqlite:typo", "sqlite:ty/po", "sqlite:memory.db?memory=typo"] {
         let url: StoreUrl = store.parse().unwrap();
-        let reason = format!("memory-tool: there is no store at {url}\n");
+        let reason = format!("memory-tool: there is no memory store at {url}\n");
         for command in commands {
             let output = in_place(&place, &[command, &["--store", store][..]].concat());
             assert_refusal(&output, &reason);
@@ -166,8 +166,8 @@ fn what_does_not_exist_is_reported_and_not_created() {
 #[test]
 fn a_scope_without_files_is_reported() {
     let place = furnished();
-    for (store, url) in [("store", "file:store"), ("sqlite:memory.db", "sqlite:memory.db?store=default")] {
-        let reason = format!("memory-tool: there is no scope typo in {url}\n");
+    for (store, url) in [("store", "file:store"), ("sqlite:memory.db", "sqlite:memory.db?memory=default")] {
+        let reason = format!("memory-tool: there is no memory store for the scope typo at {url}\n");
         for command in [
             &["view", "/memories", "--scope=typo"][..],
             &["delete", A, "--scope=typo"],
@@ -187,15 +187,18 @@ fn run_says_what_it_creates_and_the_other_commands_that_create_are_silent() {
     let place = furnished();
     let mount = "--mount=/memories/m=mounted";
     for (arguments, told) in [
-        (&["--store", "new"][..], "memory-tool: created the store at file:new\n"),
+        (&["--store", "new"][..], "memory-tool: created the memory store at file:new\n"),
         (&["--store", "new"], ""),
-        (&["--store", "store", "--scope", "alice"], "memory-tool: created the scope alice in file:store\n"),
-        (&["--store", "store", mount], "memory-tool: created the store at file:mounted\n"),
+        (
+            &["--store", "store", "--scope", "alice"],
+            "memory-tool: created the memory store for the scope alice at file:store\n",
+        ),
+        (&["--store", "store", mount], "memory-tool: created the memory store at file:mounted\n"),
         (&["--store", "store", mount], ""),
-        (&["--store", "sqlite:new.db"], "memory-tool: created the store at sqlite:new.db?store=default\n"),
-        (&["--store", "new", "--key-file", "key"], "memory-tool: created the encrypted store at file:new\n"),
-        (&["--store", "memory:"], ""),
-        (&["--store", "memory:", "--key-file", "key"], ""),
+        (&["--store", "sqlite:new.db"], "memory-tool: created the memory store at sqlite:new.db?memory=default\n"),
+        (&["--store", "new", "--key-file", "key"], "memory-tool: created the memory store at file:new\n"),
+        (&["--store", "in-process:"], ""),
+        (&["--store", "in-process:", "--key-file", "key"], ""),
     ] {
         let output = in_place(&place, &[&["run"], arguments].concat());
         assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), told), "{arguments:?}");
@@ -230,11 +233,11 @@ fn to_read_a_store_changes_nothing_in_it() {
             let output = in_place(&place, &[command, &["--store", store]].concat());
             assert_eq!(output.status.code(), Some(i32::from(command[0] == "create")), "{command:?} {output:?}");
         }
-        assert!(in_place(&place, &["copy", store, "sqlite:memory.db?store=b", "--dry-run"]).status.success());
+        assert!(in_place(&place, &["copy", store, "sqlite:memory.db?memory=b", "--dry-run"]).status.success());
     }
     assert_eq!(everything(&place.outside("")), before);
     let used = in_place(&place, &["view", A, "--store", "store", "--expire-after=1d", "--read-only"]);
-    assert!(used.status.success() && place.file(".access-times").exists(), "{used:?}");
+    assert!(used.status.success() && place.store().join(".memory-tool/records").exists(), "{used:?}");
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
             &output,
             &format!(
                 "error: invalid value '{store}' for '--store <URL>': unknown scheme `{scheme}:`. \
-                 A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or memory:; \
+                 A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or in-process:; \
                  write ./{store} for a path of that name\n"
             ),
         );
@@ -267,9 +270,10 @@ fn a_url_that_names_no_store_is_refused() {
         ("sqlite://elsewhere/a", "the URL cannot name the host `elsewhere`"),
         ("sqlite:100%", "`%` must be followed by two hexadecimal digits"),
         ("sqlite:a#b", "`?` and `#` have a meaning of their own"),
-        ("sqlite:a?store=", "the name of a store must not be empty"),
+        ("sqlite:a?memory=", "the name of a memory must not be empty"),
         ("sqlite:a?mode=ro", "unknown parameter `mode`"),
-        ("sqlite:a?store=b&store=c", "the parameter `store` is given more than once"),
+        ("sqlite:a?store=b", "unknown parameter `store`. A sqlite: URL may have ?memory=NAME"),
+        ("sqlite:a?memory=b&memory=c", "the parameter `memory` is given more than once"),
     ] {
         assert_refused(store, &format!("error: invalid value '{store}' for '--store <URL>': {reason}"));
     }
@@ -336,7 +340,7 @@ fn what_cannot_be_written_can_be_viewed_verified_and_exported() {
     let reachable = Place::new();
     fs::set_permissions(reachable.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
     let before = everything(&place.outside(""));
-    for store in ["store", "sqlite:memory.db", "sqlite:memory.db?store=a"] {
+    for store in ["store", "sqlite:memory.db", "sqlite:memory.db?memory=a"] {
         for (command, printed) in [
             (&["view", A][..], "kept\n"),
             (&["verify"], "1 file, 4 bytes: no problem found\n"),
@@ -415,18 +419,22 @@ fn a_memory_in_this_process_is_new_and_leaves_nothing() {
     let place = Place::new();
     let directory = place.outside("");
     for _ in 0..2 {
-        let create = program().args(["create", "/memories/a", "--text", "", "--store", "memory:"]).output().unwrap();
+        let create =
+            program().args(["create", "/memories/a", "--text", "", "--store", "in-process:"]).output().unwrap();
         assert!(create.status.success(), "{create:?}");
     }
-    assert!(view("MEMORY:", &directory).stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
+    assert!(view("IN-Process:", &directory).stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
-    let named = "error: invalid value 'memory:a' for '--store <URL>': nothing can follow memory:";
-    assert_refused("memory:a", named);
+    let named = "error: invalid value 'in-process:a' for '--store <URL>': nothing can follow in-process:";
+    assert_refused("in-process:a", named);
+    let unknown = "error: invalid value 'memory:' for '--store <URL>': \
+                   unknown scheme `memory:` (did you mean in-process:?)";
+    assert_refused("memory:", unknown);
 }
 
 #[test]
 fn a_memory_in_this_process_lasts_for_a_session() {
-    let mut session = Session::start("memory:", &[]);
+    let mut session = Session::start("in-process:", &[]);
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
     assert_eq!(session.succeed(&create), "File created successfully at: /memories/a");
     assert_eq!(session.fail(&create), "Error: File /memories/a already exists");
@@ -442,8 +450,8 @@ fn a_memory_in_this_process_is_not_looked_after() {
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let key = key.to_str().unwrap();
     let rekey = ["rekey", "--key-file", key];
-    for arguments in [&["verify"][..], &["gc"], &["check"], &["expire", "--expire-after", "1d"], &rekey] {
-        let output = program().args(arguments).args(["--store", "memory:"]).output().unwrap();
-        assert_refusal(&output, "memory-tool: memory: is temporary");
+    for arguments in [&["verify"][..], &["gc"], &["conformance"], &["expire", "--expire-after", "1d"], &rekey] {
+        let output = program().args(arguments).args(["--store", "in-process:"]).output().unwrap();
+        assert_refusal(&output, "memory-tool: in-process: is temporary");
     }
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use memory_tool::{Batch, Memory};
 use memory_tool_test_servers::{S3Server, Server};
 use serde_json::{Value, json};
 use support::{PATIENCE, Place, program, wait_for_end};
@@ -225,8 +226,7 @@ fn a_dry_run_knows_that_what_is_expired_gives_way() {
     let expire = "--expire-after=1h";
     let last_used = ["a", "b", "d/x", "g"].map(|name| format!(r#""/memories/{name}":1740000000"#)).join(",");
     let times = format!(r#"{{"version":1,"files":{{{last_used}}}}}"#);
-    fill(&destination, &[(".access-times", times.as_bytes())]);
-    run(&[&"view", &"/memories", &"--store", &destination]); // which makes what the store keeps beside the files
+    record_access_times(&destination, times);
     let before = files(&destination);
     let rehearsed = run(&[&"copy", &source, &destination, &expire, &"--dry-run"]);
     assert_eq!(files(&destination), before);
@@ -366,9 +366,9 @@ fn a_source_must_be_there_and_be_another_store() {
     let (source, destination) = (place.store(), place.outside("to"));
     let (status, output, errors) = run(&[&"copy", &source, &destination]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
-    assert!(errors.contains("there is no store at "), "{errors}");
+    assert!(errors.contains("there is no memory store at "), "{errors}");
     let (status, _, errors) = run(&[&"export", &"--store", &source, &destination]);
-    assert!(status == Some(2) && errors.contains("there is no store at "), "{errors}");
+    assert!(status == Some(2) && errors.contains("there is no memory store at "), "{errors}");
     let (status, _, errors) = run(&[&"import", &source, &"--store", &destination]);
     assert!(status == Some(2) && errors.contains("cannot read "), "{errors}");
     assert!(!source.exists() && !destination.exists());
@@ -419,8 +419,8 @@ fn a_store_is_not_copied_into_itself_however_it_is_named() {
         ("store/memories/new", "store", &[]),
         ("store", "sqlite:store/memories/new.db", &[]),
         ("store", "other", &[&mount]),
-        ("sqlite:memory.db?store=a", &format!("sqlite:{database}?store=a"), &["--scope=bob"]),
-        ("sqlite:memory.db?store=a", "sqlite:link.db?store=a", &["--scope=bob"]),
+        ("sqlite:memory.db?memory=a", &format!("sqlite:{database}?memory=a"), &["--scope=bob"]),
+        ("sqlite:memory.db?memory=a", "sqlite:link.db?memory=a", &["--scope=bob"]),
     ] {
         let (status, _, errors) = copy(source, destination, options);
         assert!(status == Some(2) && errors.contains("into itself"), "{source} {destination} {options:?} {errors}");
@@ -428,8 +428,8 @@ fn a_store_is_not_copied_into_itself_however_it_is_named() {
     assert_eq!(memories(&store).into_keys().collect::<Vec<_>>(), ["a"]);
     // What has nothing in common is copied.
     for (source, destination, options) in [
-        ("sqlite:memory.db?store=a", "sqlite:memory.db?store=b", &[][..]),
-        ("sqlite:memory.db?store=a", "sqlite:memory.db?store=a", &["--source-scope=alice", "--scope=bob"]),
+        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=b", &[][..]),
+        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=a", &["--source-scope=alice", "--scope=bob"]),
         ("store", "store/beside", &[]),
         ("store", "other", &["--mount-read-only=/memories/m=store"]),
     ] {
@@ -445,40 +445,45 @@ fn nothing_is_put_into_what_ends_with_the_process() {
     fill(&store, &[("m/a", b"text")]);
     let plain = store.join("memories");
     for options in [&[][..], &["--dry-run"]] {
-        let mounted = [&["--mount=/memories/m=memory:"], options].concat();
+        let mounted = [&["--mount=/memories/m=in-process:"], options].concat();
         for command in [
-            program().arg("copy").arg(&store).arg("memory:").args(options),
-            program().arg("import").arg(&plain).arg("--store=memory:").args(options),
+            program().arg("copy").arg(&store).arg("in-process:").args(options),
+            program().arg("import").arg(&plain).arg("--store=in-process:").args(options),
             program().arg("copy").arg(&store).arg(&other).args(mounted),
         ] {
             let (status, output, errors) = outcome(command);
             assert_eq!((status, output.as_str()), (Some(2), ""), "{command:?}");
-            assert!(errors.contains("memory: is temporary"), "{errors}");
+            assert!(errors.contains("in-process: is temporary"), "{errors}");
         }
     }
     assert!(!other.exists());
 }
 
+/// Replaces the record of the access times.
+fn record_access_times(store: &Path, times: String) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let memory = Memory::open(store).await.unwrap();
+        let record = "expiry/access-times".parse().unwrap();
+        memory.store().apply(Batch::new().write_record(record, times)).await.unwrap();
+    });
+}
+
 #[test]
-fn when_files_were_last_used_stays_behind() {
+fn access_times_are_not_copied() {
     let place = Place::in_memory();
     let (plain, used) = (place.store(), place.outside("used"));
-    fill(&plain, &[("a", b"text"), ("d/.access-times", b"somebody's file")]);
-    let expire = "--expire-after=1h";
-    assert_eq!(run(&[&"copy", &plain, &used, &expire]).0, Some(0));
-    assert!(memories(&used).contains_key(".access-times"), "so this is a test");
-    let summary = |done: &str| format!("2 files {done}, 0 overwritten, 19 bytes; 0 already there, 0 besides");
+    fill(&plain, &[("a", b"text"), ("d/.access-times", b"a file as any other")]);
+    assert_eq!(run(&[&"copy", &plain, &used, &"--expire-after=1h"]).0, Some(0));
+    let has_records = |store: &Path| store.join(".memory-tool/records").exists();
+    assert!(has_records(&used), "the test needs access times");
     let to = |name: &str| place.outside(name);
-    assert_eq!(run(&[&"copy", &used, &to("copy")]), done(0, &summary("copied")));
-    assert_eq!(memories(&to("copy")), memories(&plain));
-    assert_eq!(run(&[&"copy", &used, &to("expiring"), &expire]), done(0, &summary("copied")));
     let archive = place.outside("used.tar");
-    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "2 files exported, 19 bytes"));
-    // Whatever was made without this program holds them.
-    let plain_files = used.join("memories");
-    assert_eq!(run(&[&"import", &plain_files, &"--store", &to("import"), &expire]), done(0, &summary("imported")));
-    let again = "0 files copied, 0 overwritten, 0 bytes; 2 already there, 0 besides";
-    assert_eq!(run(&[&"copy", &plain, &used]), done(0, again));
+    assert_eq!(run(&[&"copy", &used, &to("copy")]).0, Some(0));
+    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "2 files exported, 23 bytes"));
+    assert_eq!(run(&[&"import", &archive, &"--store", &to("import")]).0, Some(0));
+    for store in [to("copy"), to("import")] {
+        assert_eq!((memories(&store), has_records(&store)), (memories(&plain), false), "{store:?}");
+    }
 }
 
 #[test]
@@ -555,7 +560,7 @@ fn an_archive_of_no_files_replaces_none_that_is_there() {
         let (status, output, errors) =
             outcome(command.args(["export", "--store", &database]).args(mistyped).arg(&archive));
         assert_eq!((status, output.as_str()), (Some(2), ""));
-        assert!(errors.contains("there is no scope alcie in "), "{errors}");
+        assert!(errors.contains("there is no memory store for the scope alcie at "), "{errors}");
     }
     assert_eq!(files(&backups), before);
     // Where none is there, an empty store makes an empty archive.

@@ -50,7 +50,10 @@ fn an_empty_directory_is_no_store() {
     fs::create_dir(place.outside("empty")).unwrap();
     let (status, output, errors) = verify(place.outside("empty"), &[]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
-    assert_eq!(errors, format!("memory-tool: there is no store at file://{}\n", place.outside("empty").display()));
+    assert_eq!(
+        errors,
+        format!("memory-tool: there is no memory store at file://{}\n", place.outside("empty").display())
+    );
     assert_eq!(fs::read_dir(place.outside("empty")).unwrap().count(), 0);
 }
 
@@ -118,9 +121,9 @@ fn what_contradicts_itself_is_found_and_told_once() {
         INSERT INTO file VALUES ('b' || char(10), '/memories/x', 1, 98, 0);";
     Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
     let expected = [
-        "/memories/empty of the store a has no content",
-        "/memories/short of the store a has 4 bytes instead of 7",
-        "\"/memories/x\" of the store \"b\\n\" is not legal: the name of a store contains the control character \\n",
+        "/memories/empty of the memory a has no content",
+        "/memories/short of the memory a has 4 bytes instead of 7",
+        "\"/memories/x\" of the memory \"b\\n\" is not legal: the name of a memory contains the control character \\n",
         "the content 99 belongs to no file",
     ];
     let (status, output, errors) = verify(place.sqlite("a"), &[]);

@@ -74,8 +74,6 @@ pub enum Need {
     StoredBytes,
     /// The byte-level [`Store`](memory_tool_core::Store) can be reached.
     Store,
-    /// The store calls [hooks](memory_tool_core::Store::hooked) around its batches.
-    Hooks,
     /// The same memory can be opened a second time.
     Sessions,
     /// A program can be started that serves the same memory, and killed.
@@ -95,13 +93,12 @@ pub enum Need {
 }
 
 impl Need {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Tool,
         Self::Options,
         Self::ForeignFiles,
         Self::StoredBytes,
         Self::Store,
-        Self::Hooks,
         Self::Sessions,
         Self::Processes,
         Self::PlainFiles,
@@ -121,7 +118,6 @@ impl fmt::Display for Need {
             Self::ForeignFiles => "foreign_files",
             Self::StoredBytes => "stored_bytes",
             Self::Store => "store",
-            Self::Hooks => "hooks",
             Self::Sessions => "sessions",
             Self::Processes => "processes",
             Self::PlainFiles => "plain_files",

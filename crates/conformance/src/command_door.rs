@@ -161,7 +161,7 @@ impl Door for CommandDoor {
 /// A new directory, in memory where the machine has such: thousands of small files are synced by a run.
 fn directory_for_a_case() -> std::io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix("memory-tool-check-");
+    builder.prefix("memory-tool-test-");
     let shared_memory = Path::new("/dev/shm");
     if shared_memory.is_dir() { builder.tempdir_in(shared_memory) } else { builder.tempdir() }
 }

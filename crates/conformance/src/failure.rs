@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memory_tool_core::{InvalidBatch, PathError, StoreError};
+use memory_tool_core::{InvalidRecordName, PathError, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -138,14 +138,14 @@ impl From<StoreError> for Stop {
     }
 }
 
-impl From<InvalidBatch> for Stop {
-    fn from(error: InvalidBatch) -> Self {
+impl From<PathError> for Stop {
+    fn from(error: PathError) -> Self {
         Failure::new(format!("the case is wrong: {error}")).into()
     }
 }
 
-impl From<PathError> for Stop {
-    fn from(error: PathError) -> Self {
+impl From<InvalidRecordName> for Stop {
+    fn from(error: InvalidRecordName) -> Self {
         Failure::new(format!("the case is wrong: {error}")).into()
     }
 }

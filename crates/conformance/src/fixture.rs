@@ -1,7 +1,6 @@
 //! [`StoreFixture`] and [`ToolFixture`]: how the suite gets at what it tests.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -67,7 +66,7 @@ pub struct ToolOptions {
     /// Whether `create` replaces a file that is there (`[C2]`). Default: no.
     pub create_overwrites: bool,
     /// The cap on the characters of a `view`; `None` is no cap (`[V8]`). Default: 16,000.
-    pub max_view_characters: Option<NonZeroUsize>,
+    pub max_view_characters: Option<usize>,
 }
 
 impl Default for ToolOptions {

@@ -32,7 +32,11 @@ impl<F: StoreFixture> Door for StoreDoor<F> {
 
 fn tool_over(store: Arc<dyn Store>, options: &ToolOptions) -> Arc<dyn MemoryTool> {
     let builder = Engine::builder(store).create_overwrites(options.create_overwrites);
-    Arc::new(builder.max_view_characters(options.max_view_characters).build())
+    let builder = match options.max_view_characters {
+        Some(cap) => builder.max_view_characters(cap),
+        None => builder.unlimited_views(),
+    };
+    Arc::new(builder.build())
 }
 
 // The guard comes last: it is dropped after all that needs it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, HookedStore, MemoryPath, MemoryTool, Node, Store, ToolResult, ToolUse};
+use memory_tool_core::{MemoryPath, MemoryTool, Node, Store, StoreExt, ToolResult, ToolUse};
 use serde_json::{Value, json};
 
 use crate::case::Need;
@@ -162,8 +162,7 @@ impl dyn Subject + '_ {
             return put_plain_file(directory, path, content).await;
         }
         if let Ok(store) = self.store() {
-            let batch = Batch::new().write(path.clone(), content).map_err(|error| Failure::new(error.to_string()))?;
-            return store.apply(batch).await.map_err(|error| {
+            return store.write(path, content).await.map_err(|error| {
                 Failure::new(format!("the store refuses to write {path}: {}", causes(&error))).into()
             });
         }
@@ -190,7 +189,7 @@ impl dyn Subject + '_ {
         let Ok(store) = self.store() else {
             return read_back::expect_files(&self.client(), expected).await;
         };
-        let files = store.list(&MemoryPath::root()).await;
+        let files = store.list(MemoryPath::root()).await;
         let files = files.map_err(|error| Failure::new(format!("the store cannot be listed: {}", causes(&error))))?;
         let files = files.into_iter().map(|file| file.path).collect();
         Ok(expect_text(&sorted_lines(expected.to_vec()), &sorted_lines(files))?)
@@ -206,7 +205,6 @@ impl dyn Subject + '_ {
                 _ => Err(Stop::lacks(need, "only the six commands reach the files")),
             },
             Need::Store => self.store().map(drop),
-            Need::Hooks => self.store().and_then(|store| hooked(&*store).map(drop)),
             Need::Sessions => self.another_session().await.map(drop),
             Need::Processes => self.program().map(drop),
             Need::PlainFiles => self.plain_files().map(drop),
@@ -233,11 +231,6 @@ async fn put_plain_file(directory: PathBuf, path: &MemoryPath, content: Vec<u8>)
         Ok(Err(error)) => Err(Failure::new(format!("{path} cannot be put there: {error}")).into()),
         Err(error) => Err(Failure::new(format!("{path} cannot be put there: {error}")).into()),
     }
-}
-
-/// The store as one that calls hooks.
-pub(crate) fn hooked(store: &dyn Store) -> Result<&dyn HookedStore, Stop> {
-    store.hooked().ok_or_else(|| Stop::lacks(Need::Hooks, "the backend calls no hooks around batches"))
 }
 
 pub(crate) fn sorted_lines(mut paths: Vec<MemoryPath>) -> String {

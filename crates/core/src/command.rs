@@ -1,13 +1,13 @@
 //! The six commands as types (`[W1]`), parsed from what the model sends.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::echo::{MAX_ECHO_BYTES, echo};
+use crate::command_name::CommandName;
 use crate::error::{Error, InputError};
+use crate::lines::{InsertLine, ViewRange};
 use crate::path::MemoryPath;
 
 /// A command of the memory tool: the `input` of a `tool_use` block, parsed (`[W1]`).
@@ -68,7 +68,7 @@ impl Command {
             }),
             CommandName::Insert => Self::Insert(InsertCommand {
                 path: fields.path("path")?,
-                insert_line: fields.integer("insert_line")?,
+                insert_line: fields.insert_line()?,
                 insert_text: fields.text(fields.name_or_alias("insert_text", "new_str"))?,
             }),
             CommandName::Delete => Self::Delete(DeleteCommand { path: fields.path("path")? }),
@@ -100,70 +100,6 @@ impl TryFrom<Value> for Command {
     }
 }
 
-/// The name of a command, as it stands on the wire.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the tool version memory_20250818 has these six")]
-pub enum CommandName {
-    /// `view`
-    View,
-    /// `create`
-    Create,
-    /// `str_replace`
-    StrReplace,
-    /// `insert`
-    Insert,
-    /// `delete`
-    Delete,
-    /// `rename`
-    Rename,
-}
-
-impl CommandName {
-    /// All six, in the order of the documentation.
-    pub const ALL: [Self; 6] = [Self::View, Self::Create, Self::StrReplace, Self::Insert, Self::Delete, Self::Rename];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::View => "view",
-            Self::Create => "create",
-            Self::StrReplace => "str_replace",
-            Self::Insert => "insert",
-            Self::Delete => "delete",
-            Self::Rename => "rename",
-        }
-    }
-
-    fn of_input(fields: &Map<String, Value>) -> Result<Self, InputError> {
-        const FIELD: &str = "command";
-        match fields.get(FIELD) {
-            Some(Value::String(given)) => given.parse(),
-            None | Some(Value::Null) => Err(InputError::MissingField { command: None, field: FIELD }),
-            Some(other) => Err(InputError::WrongType {
-                command: None,
-                field: FIELD,
-                expected: "a string",
-                found: type_name(other),
-            }),
-        }
-    }
-}
-
-impl FromStr for CommandName {
-    type Err = InputError;
-
-    fn from_str(given: &str) -> Result<Self, InputError> {
-        let name = Self::ALL.into_iter().find(|name| name.as_str() == given);
-        name.ok_or_else(|| InputError::UnknownCommand { command: given.to_owned() })
-    }
-}
-
-impl fmt::Display for CommandName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// Show a directory, two levels deep, or a file with line numbers (`[V1]` to `[V10]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -181,10 +117,10 @@ impl ViewCommand {
         Self { path, view_range: None }
     }
 
-    /// Show only these lines of the file or listing.
+    /// Show only these lines of the file or listing, such as `1..=10` or `11..`.
     #[must_use]
-    pub fn with_view_range(mut self, view_range: ViewRange) -> Self {
-        self.view_range = Some(view_range);
+    pub fn with_view_range(mut self, view_range: impl Into<ViewRange>) -> Self {
+        self.view_range = Some(view_range.into());
         self
     }
 }
@@ -231,9 +167,8 @@ impl StrReplaceCommand {
 pub struct InsertCommand {
     /// The file.
     pub path: MemoryPath,
-    /// How many lines stand before the inserted text: 0 inserts at the beginning. Wide enough for an error to echo every
-    /// integer that JSON parsers keep exactly.
-    pub insert_line: i128,
+    /// The number of lines before the inserted text: 0 inserts at the beginning.
+    pub insert_line: InsertLine,
     /// The text; one final line feed is implied.
     pub insert_text: String,
 }
@@ -241,7 +176,7 @@ pub struct InsertCommand {
 impl InsertCommand {
     /// Insert `insert_text` into `path` after `insert_line` lines.
     pub fn new(path: MemoryPath, insert_line: usize, insert_text: impl Into<String>) -> Self {
-        Self { path, insert_line: insert_line as i128, insert_text: insert_text.into() }
+        Self { path, insert_line: insert_line.into(), insert_text: insert_text.into() }
     }
 }
 
@@ -277,43 +212,28 @@ impl RenameCommand {
     }
 }
 
-/// The `view_range` of `view`, as it was given. Whether it fits depends on the lines of the file or listing (`[V4]`).
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct ViewRange(Value);
-
-impl ViewRange {
-    /// The lines from `first` to `last`, 1-based and inclusive; a `last` of -1 means to the end.
-    pub fn new(first: i64, last: i64) -> Self {
-        Self(Value::from(vec![first, last]))
-    }
-
-    /// The first and last line, 1-based and inclusive, that the range means among `total_lines`; `None` if it does not fit
-    /// (`[V4]`).
-    pub fn resolve(&self, total_lines: usize) -> Option<(usize, usize)> {
-        let [first, last] = self.0.as_array()?.as_slice() else { return None };
-        let first = usize::try_from(integer(first)?).ok().filter(|first| (1..=total_lines).contains(first))?;
-        let last = match integer(last)? {
-            -1 => total_lines,
-            last => total_lines.min(usize::try_from(last.max(0)).unwrap_or(usize::MAX)),
-        };
-        (first <= last).then_some((first, last))
+impl CommandName {
+    fn of_input(fields: &Map<String, Value>) -> Result<Self, InputError> {
+        const FIELD: &str = "command";
+        match fields.get(FIELD) {
+            Some(Value::String(given)) => given.parse(),
+            None | Some(Value::Null) => Err(InputError::MissingField { command: None, field: FIELD }),
+            Some(other) => Err(InputError::WrongType {
+                command: None,
+                field: FIELD,
+                expected: "a string",
+                found: type_name(other),
+            }),
+        }
     }
 }
 
-impl fmt::Display for ViewRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Value::Array(values) = &self.0 else { return f.write_str(&echo(&self.0.to_string())) };
-        let mut given = String::from("[");
-        for (index, value) in values.iter().enumerate() {
-            if given.len() > MAX_ECHO_BYTES {
-                break; // the echo shows no more of it
-            }
-            given.push_str(if index == 0 { "" } else { ", " });
-            given.push_str(&value.to_string());
-        }
-        given.push(']');
-        f.write_str(&echo(&given))
+impl FromStr for CommandName {
+    type Err = InputError;
+
+    fn from_str(given: &str) -> Result<Self, InputError> {
+        let name = Self::ALL.into_iter().find(|name| name.as_str() == given);
+        name.ok_or_else(|| InputError::UnknownCommand { command: given.to_owned() })
     }
 }
 
@@ -359,28 +279,19 @@ impl Fields {
         }
     }
 
-    fn integer(&mut self, field: &'static str) -> Result<i128, InputError> {
-        let value = self.required(field)?;
-        integer(&value).ok_or_else(|| self.wrong_type(field, "an integer", &value))
+    fn insert_line(&mut self) -> Result<InsertLine, InputError> {
+        const FIELD: &str = "insert_line";
+        let value = self.required(FIELD)?;
+        InsertLine::from_value(&value).ok_or_else(|| self.wrong_type(FIELD, "an integer", &value))
     }
 
     fn view_range(&mut self) -> Option<ViewRange> {
-        self.optional("view_range").map(ViewRange)
+        self.optional("view_range").map(ViewRange::from_value)
     }
 
     fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> InputError {
         InputError::WrongType { command: Some(self.command), field, expected, found: type_name(value) }
     }
-}
-
-/// The value as an integer. A number without a fraction is one, however it is spelled: JSON knows no other difference.
-fn integer(value: &Value) -> Option<i128> {
-    let Value::Number(number) = value else { return None };
-    if let Some(integer) = number.as_i128() {
-        return Some(integer);
-    }
-    // The cast saturates, and beyond 2^64 every number is past the end of any file anyway.
-    number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
 }
 
 pub(crate) fn type_name(value: &Value) -> &'static str {
@@ -433,6 +344,8 @@ mod tests {
         assert_eq!(resolve(json!([1, u64::MAX])), Some((1, 10)));
         assert_eq!(resolve(json!([1, 1e300])), Some((1, 10)));
         assert_eq!(resolve(json!([1.0, 2])), Some((1, 2)));
+        assert_eq!(ViewRange::from(2..=4), ViewRange::new(2, 4));
+        assert_eq!(ViewRange::from(3..), ViewRange::new(3, -1));
         for unfit in [
             json!([2, 1]),
             json!([0, 1]),

@@ -14,10 +14,10 @@ pub const COMPACTION_BETA_HEADER: (&str, &str) = ("anthropic-beta", "compact-202
 /// An element of `context_management.edits` in a request: clear old tool uses (`[W4]`). What is not set is left to the API.
 ///
 /// ```
-/// use memory_tool_core::{ClearToolUses, Measure, TOOL_NAME};
+/// use memory_tool_core::{ClearToolUses, ContextAmount, TOOL_NAME};
 /// use serde_json::json;
 ///
-/// let edit = ClearToolUses::new().with_trigger(Measure::InputTokens(100_000)).with_exclude_tools([TOOL_NAME]);
+/// let edit = ClearToolUses::new().with_trigger(ContextAmount::InputTokens(100_000)).with_exclude_tools([TOOL_NAME]);
 /// assert_eq!(
 ///     json!({"context_management": {"edits": [edit]}}),
 ///     json!({"context_management": {"edits": [{
@@ -33,13 +33,13 @@ pub const COMPACTION_BETA_HEADER: (&str, &str) = ("anthropic-beta", "compact-202
 pub struct ClearToolUses {
     /// When to clear.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trigger: Option<Measure>,
-    /// How many of the newest tool uses stay: [`Measure::ToolUses`].
+    pub trigger: Option<ContextAmount>,
+    /// How many of the newest tool uses stay: [`ContextAmount::ToolUses`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<Measure>,
-    /// Clear only if it frees as much: [`Measure::InputTokens`].
+    pub keep: Option<ContextAmount>,
+    /// Clear only if it frees as much: [`ContextAmount::InputTokens`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clear_at_least: Option<Measure>,
+    pub clear_at_least: Option<ContextAmount>,
     /// Tools whose uses are never cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclude_tools: Option<Vec<String>>,
@@ -70,9 +70,9 @@ pub struct ClearToolUses {
 #[serde(tag = "type", rename = "compact_20260112")]
 #[non_exhaustive]
 pub struct Compact {
-    /// When to sum up: [`Measure::InputTokens`], 50,000 or more.
+    /// When to sum up: [`ContextAmount::InputTokens`], 50,000 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trigger: Option<Measure>,
+    pub trigger: Option<ContextAmount>,
     /// Whether to stop after the summary, with the stop reason `compaction`, so that the program can add to it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pause_after_compaction: bool,
@@ -90,7 +90,7 @@ impl Compact {
     /// Sets `trigger` to this many tokens of the input.
     #[must_use]
     pub fn with_trigger(mut self, input_tokens: u64) -> Self {
-        self.trigger = Some(Measure::InputTokens(input_tokens));
+        self.trigger = Some(ContextAmount::InputTokens(input_tokens));
         self
     }
 
@@ -113,7 +113,7 @@ impl Compact {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Measure {
+pub enum ContextAmount {
     /// Tokens of the input.
     InputTokens(u64),
     /// Uses of tools.
@@ -128,7 +128,7 @@ impl ClearToolUses {
 
     /// Sets `trigger`.
     #[must_use]
-    pub fn with_trigger(mut self, trigger: Measure) -> Self {
+    pub fn with_trigger(mut self, trigger: ContextAmount) -> Self {
         self.trigger = Some(trigger);
         self
     }
@@ -136,14 +136,14 @@ impl ClearToolUses {
     /// Sets `keep` to this many tool uses.
     #[must_use]
     pub fn with_keep(mut self, tool_uses: u64) -> Self {
-        self.keep = Some(Measure::ToolUses(tool_uses));
+        self.keep = Some(ContextAmount::ToolUses(tool_uses));
         self
     }
 
     /// Sets `clear_at_least` to this many tokens of the input.
     #[must_use]
     pub fn with_clear_at_least(mut self, input_tokens: u64) -> Self {
-        self.clear_at_least = Some(Measure::InputTokens(input_tokens));
+        self.clear_at_least = Some(ContextAmount::InputTokens(input_tokens));
         self
     }
 
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn w4_context_editing_is_written_as_documented() {
         let edit = ClearToolUses::new()
-            .with_trigger(Measure::InputTokens(100_000))
+            .with_trigger(ContextAmount::InputTokens(100_000))
             .with_keep(3)
             .with_clear_at_least(5_000)
             .with_exclude_tools(["memory"]);

@@ -1,7 +1,9 @@
 //! [`ToolDefinition`]: how the tool is declared to the Messages API (`[W3]`).
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::command_name::CommandName;
 
 /// The tool's name on the wire (`[W3]`).
 pub const TOOL_NAME: &str = "memory";
@@ -19,6 +21,26 @@ pub const TOOL_TYPE: &str = "memory_20250818";
 ///     r#"{"type":"memory_20250818","name":"memory","cache_control":{"type":"ephemeral"}}"#
 /// );
 /// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # As a function tool
+/// Models and frameworks that do not know the built-in type take the tool as a function, with a description and a JSON
+/// Schema. The calls and their results are the same.
+///
+/// ```
+/// # use memory_tool_core::{TOOL_NAME, ToolDefinition};
+/// # use serde_json::json;
+/// let custom_tool = ToolDefinition::new().to_function_tool(); // for the Messages API
+/// assert_eq!(custom_tool["name"], "memory");
+/// assert_eq!(custom_tool["input_schema"]["required"], json!(["command"]));
+///
+/// // For APIs that follow OpenAI's.
+/// let function = json!({"type": "function", "function": {
+///     "name": TOOL_NAME,
+///     "description": ToolDefinition::description(),
+///     "parameters": ToolDefinition::input_schema(),
+/// }});
+/// assert_eq!(function["function"]["parameters"], custom_tool["input_schema"]);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -93,6 +115,88 @@ impl ToolDefinition {
         self.strict = Some(strict);
         self
     }
+
+    /// What the tool does and when to use it, for a model that does not know the built-in type.
+    ///
+    /// It uses the words of the tool's public documentation, and ends with the protocol that the API adds to the system
+    /// prompt only for the built-in type.
+    pub fn description() -> &'static str {
+        "\
+Stores and retrieves information across conversations in a directory of text files, /memories. You can create, read, \
+update and delete files that persist between conversations, and so build knowledge over time without keeping everything \
+in the context window.
+
+Commands:
+- `view` shows the contents of a directory, up to 2 levels deep, or of a file with line numbers.
+- `create` makes a new file.
+- `str_replace` replaces text in a file.
+- `insert` inserts text at a specific line of a file.
+- `delete` deletes a file, or a directory with all its contents.
+- `rename` renames or moves a file or directory. It does not overwrite.
+
+ALWAYS VIEW YOUR MEMORY DIRECTORY BEFORE DOING ANYTHING ELSE: use the `view` command to check for earlier progress. As \
+you make progress, record status, progress and thoughts in your memory. ASSUME INTERRUPTION: your context window might \
+be reset at any moment, so you risk losing any progress that is not recorded in your memory directory."
+    }
+
+    /// The JSON Schema of the six commands: one object in which only `command` is required. Each field's description names
+    /// the commands that use it.
+    ///
+    /// It has no alternatives and no limits on numbers or lengths, which many APIs refuse, and keeps to the keywords that
+    /// `strict` tools of the Messages API allow. A call may match it and still lack a field; the result is then an error.
+    pub fn input_schema() -> Value {
+        let text = |description| json!({"type": "string", "description": description});
+        json!({
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "string",
+                    "enum": CommandName::ALL.map(CommandName::as_str),
+                    "description": "The command to run.",
+                },
+                "path": text(
+                    "Required for `view`, `create`, `str_replace`, `insert` and `delete`: the path of the file, or of the \
+                     directory to view or delete. Paths start with /memories, for example /memories/notes.txt."
+                ),
+                "view_range": {
+                    "type": "array",
+                    "items": {"type": "integer"},
+                    "description": "Optional for `view`: two integers, the first and the last line to show, for example \
+                                    [1, 10]. Lines count from 1, and a last line of -1 means the end.",
+                },
+                "file_text": text("Required for `create`: the text of the new file."),
+                "old_str": text(
+                    "Required for `str_replace`: the text to replace, exactly as it is in the file, where it must be \
+                     unique."
+                ),
+                "new_str": text(
+                    "Optional for `str_replace`: the text to put in place of `old_str`, which is deleted if you leave \
+                     this out."
+                ),
+                "insert_line": {
+                    "type": "integer",
+                    "description": "Required for `insert`: the line after which to insert; 0 is the beginning of the file.",
+                },
+                "insert_text": text("Required for `insert`: the text to insert, as one or more whole lines."),
+                "old_path": text("Required for `rename`: the path of the file or directory to rename or move."),
+                "new_path": text("Required for `rename`: the new path, where nothing exists yet."),
+            },
+            "required": ["command"],
+            "additionalProperties": false,
+        })
+    }
+
+    /// The tool as a custom tool of the Messages API: its name, [description](Self::description) and
+    /// [`input_schema`](Self::input_schema), and the optional fields that are set.
+    pub fn to_function_tool(&self) -> Value {
+        let mut tool = json!(self);
+        if let Some(fields) = tool.as_object_mut() {
+            fields.remove("type");
+            fields.insert("description".to_owned(), Self::description().into());
+            fields.insert("input_schema".to_owned(), Self::input_schema());
+        }
+        tool
+    }
 }
 
 impl Default for ToolDefinition {
@@ -127,9 +231,8 @@ impl CacheControl {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::command::Command;
 
     #[test]
     fn w3_every_optional_field_is_written_when_set() {
@@ -155,5 +258,77 @@ mod tests {
             serde_json::to_value(ToolDefinition::new()).unwrap(),
             json!({"type": "memory_20250818", "name": "memory"})
         );
+    }
+    /// Each command with all its fields.
+    fn commands() -> [Value; 6] {
+        [
+            json!({"command": "view", "path": "/memories", "view_range": [1, -1]}),
+            json!({"command": "create", "path": "/memories/a", "file_text": "x"}),
+            json!({"command": "str_replace", "path": "/memories/a", "old_str": "x", "new_str": "y"}),
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"}),
+            json!({"command": "delete", "path": "/memories/a"}),
+            json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}),
+        ]
+        .map(|input| json!(Command::parse(input).unwrap()))
+    }
+
+    fn is_valid(value: &Value, schema: &Value) -> bool {
+        match schema["type"].as_str() {
+            Some("string") => value.is_string() && schema["enum"].as_array().is_none_or(|names| names.contains(value)),
+            Some("integer") => value.is_i64(),
+            Some("array") => {
+                value.as_array().is_some_and(|items| items.iter().all(|item| is_valid(item, &schema["items"])))
+            }
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn the_schema_has_the_fields_of_the_six_commands_and_no_others() {
+        let schema = ToolDefinition::input_schema();
+        let mut unused = schema["properties"].as_object().unwrap().clone();
+        for command in commands() {
+            for (field, value) in command.as_object().unwrap() {
+                assert!(is_valid(value, &schema["properties"][field]), "{field}: {value}");
+                unused.remove(field);
+            }
+        }
+        assert_eq!(unused, Map::new());
+        assert_eq!(schema["properties"]["command"]["enum"], json!(CommandName::ALL.map(CommandName::as_str)));
+        assert_eq!((&schema["type"], &schema["required"]), (&json!("object"), &json!(["command"])));
+    }
+
+    #[test]
+    fn the_schema_describes_which_commands_use_and_require_a_field() {
+        let schema = ToolDefinition::input_schema();
+        for command in commands() {
+            let name = format!("`{}`", command["command"].as_str().unwrap());
+            assert!(ToolDefinition::description().contains(&name));
+            let fields = command.as_object().unwrap();
+            for field in fields.keys().filter(|field| *field != "command") {
+                let description = schema["properties"][field]["description"].as_str().unwrap();
+                let (users, _) = description.split_once(':').unwrap();
+                assert!(users.contains(&name), "{field} of {name}: {description}");
+                let mut without = fields.clone();
+                without.remove(field);
+                let is_required = Command::parse(without.into()).is_err();
+                assert_eq!(users.starts_with("Required for "), is_required, "{field} of {name}: {description}");
+                assert_eq!(users.starts_with("Optional for "), !is_required, "{field} of {name}: {description}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_tool_keeps_the_optional_fields() {
+        let tool =
+            ToolDefinition::new().with_cache_control(CacheControl::ephemeral()).with_strict(true).to_function_tool();
+        let expected = json!({
+            "name": "memory",
+            "description": ToolDefinition::description(),
+            "input_schema": ToolDefinition::input_schema(),
+            "cache_control": {"type": "ephemeral"},
+            "strict": true,
+        });
+        assert_eq!(tool, expected);
     }
 }

@@ -1,13 +1,12 @@
 //! How `view` shows a directory: which files are visible, their total size, and which lines of the listing are shown.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 
-use crate::command::ViewRange;
+use crate::lines::ViewRange;
+use crate::node::FileEntry;
 use crate::path::MemoryPath;
-use crate::reply::{DirectoryItem, DirectoryView, ViewCut};
-use crate::store::FileEntry;
-use crate::text::count_fitting;
+use crate::reply::{DirectoryItem, DirectoryView};
+use crate::text::{ViewCut, count_fitting};
 
 /// How many levels below the directory are shown (`[V1]`).
 const LEVELS: usize = 2;
@@ -18,7 +17,7 @@ pub(crate) fn view_directory(
     directory: &MemoryPath,
     files: &[FileEntry],
     range: Option<&ViewRange>,
-    cap: Option<NonZeroUsize>,
+    cap: Option<usize>,
 ) -> DirectoryView {
     let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
     let mut sums = HashMap::new();
@@ -72,7 +71,7 @@ fn is_visible(name: &str) -> bool {
 
 /// Keeps the lines of the whole listing that are in `range` and fit into `cap` characters. One line is kept however small
 /// the cap is: unlike a line of a file, it cannot be broken.
-fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<NonZeroUsize>) {
+fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<usize>) {
     let total = 1 + view.items.len();
     let (first, last) = range.and_then(|range| range.resolve(total)).unwrap_or((1, total));
     let shown = match cap {
@@ -99,10 +98,10 @@ fn line_length(view: &DirectoryView, line: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn view(directory: &str, files: &[(&str, u64)], range: Option<ViewRange>, cap: usize) -> String {
+    fn view(directory: &str, files: &[(&str, u64)], range: Option<ViewRange>, cap: Option<usize>) -> String {
         let entry = |(path, size): &(&str, u64)| FileEntry::new(path.parse().unwrap(), *size);
         let files: Vec<_> = files.iter().map(entry).collect();
-        view_directory(&directory.parse().unwrap(), &files, range.as_ref(), NonZeroUsize::new(cap)).to_string()
+        view_directory(&directory.parse().unwrap(), &files, range.as_ref(), cap).to_string()
     }
 
     #[test]
@@ -115,7 +114,7 @@ mod tests {
             ("/memories/only/.hidden", 7),
             ("/memories/.top", 7),
         ];
-        let lines = view("/memories", &files, None, 0);
+        let lines = view("/memories", &files, None, None);
         let lines: Vec<_> = lines.lines().skip(1).collect();
         assert_eq!(
             lines,
@@ -128,7 +127,7 @@ mod tests {
             ]
         );
         assert!(
-            view("/memories/a/.hidden", &[("/memories/a/.hidden/x", 7)], None, 0)
+            view("/memories/a/.hidden", &[("/memories/a/.hidden/x", 7)], None, None)
                 .ends_with("7B\t/memories/a/.hidden/x")
         );
     }
@@ -162,21 +161,22 @@ mod tests {
         const CAP: usize = 12 + 1 + 14 + 1 + 14;
         let whole = LINES.join("\n");
         for (range, cap, lines, note) in [
-            (None, CAP + 15, &LINES[..], ""),
-            (None, CAP + 14, &LINES[..3], "\n[Showing lines 1-3 of 4. To read on, use view_range [4, -1].]"),
-            (None, CAP, &LINES[..3], "\n[Showing lines 1-3 of 4. To read on, use view_range [4, -1].]"),
-            (None, CAP - 1, &LINES[..2], "\n[Showing lines 1-2 of 4. To read on, use view_range [3, -1].]"),
-            (None, 1, &LINES[..1], "\n[Showing lines 1-1 of 4. To read on, use view_range [2, -1].]"),
-            (Some([4, -1]), CAP, &LINES[3..], ""),
-            (Some([2, 3]), CAP, &LINES[1..3], ""),
-            (Some([2, 3]), 1, &LINES[1..2], "\n[Showing lines 2-2 of 4. To read on, use view_range [3, -1].]"),
-            (Some([1, 1]), 0, &LINES[..1], ""),
-            (Some([3, 9]), 0, &LINES[2..], ""),
+            (None, Some(CAP + 15), &LINES[..], ""),
+            (None, Some(CAP + 14), &LINES[..3], "\n[Showing lines 1-3 of 4. To read on, use view_range [4, -1].]"),
+            (None, Some(CAP), &LINES[..3], "\n[Showing lines 1-3 of 4. To read on, use view_range [4, -1].]"),
+            (None, Some(CAP - 1), &LINES[..2], "\n[Showing lines 1-2 of 4. To read on, use view_range [3, -1].]"),
+            (None, Some(0), &LINES[..1], "\n[Showing lines 1-1 of 4. To read on, use view_range [2, -1].]"),
+            (None, Some(1), &LINES[..1], "\n[Showing lines 1-1 of 4. To read on, use view_range [2, -1].]"),
+            (Some([4, -1]), Some(CAP), &LINES[3..], ""),
+            (Some([2, 3]), Some(CAP), &LINES[1..3], ""),
+            (Some([2, 3]), Some(1), &LINES[1..2], "\n[Showing lines 2-2 of 4. To read on, use view_range [3, -1].]"),
+            (Some([1, 1]), None, &LINES[..1], ""),
+            (Some([3, 9]), None, &LINES[2..], ""),
         ] {
-            assert_eq!(shown(range, cap), format!("{}{note}", lines.join("\n")), "{range:?} {cap}");
+            assert_eq!(shown(range, cap), format!("{}{note}", lines.join("\n")), "{range:?} {cap:?}");
         }
         for unfit in [[5, 5], [5, -1], [0, 2], [3, 2], [-1, -1]] {
-            assert_eq!(shown(Some(unfit), 0), whole, "{unfit:?}");
+            assert_eq!(shown(Some(unfit), None), whole, "{unfit:?}");
         }
     }
 }

@@ -1,24 +1,26 @@
 //! [`Engine`]: the memory tool over any store. Every rule of the contract above the bytes lives here, once.
 
-use std::num::NonZeroUsize;
-
 use async_trait::async_trait;
 
-use crate::command::{
-    CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand, ViewRange,
-};
+use crate::batch::Batch;
+use crate::command::{CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand};
+use crate::command_name::CommandName;
 use crate::definition::ToolDefinition;
 use crate::directory_view::view_directory;
-use crate::error::{Error, FailureKind, StoreError};
+use crate::error::Error;
+use crate::lines::ViewRange;
+use crate::node::{Node, StoredFile};
 use crate::path::MemoryPath;
+use crate::precondition::Precondition;
 use crate::reply::{FileView, ImageView, Reply};
-use crate::store::{Batch, Expected, Found, Node, Store, StoredFile};
+use crate::store::{ReadOptions, Store};
+use crate::store_error::{FailureKind, StoreError};
 use crate::text;
 use crate::tool::MemoryTool;
 
 /// The default cap on the characters that `view` shows: the limit that Claude's own description of the tool states
 /// (`[V8]`).
-pub const DEFAULT_MAX_VIEW_CHARACTERS: NonZeroUsize = NonZeroUsize::new(16_000).unwrap();
+pub const DEFAULT_MAX_VIEW_CHARACTERS: usize = 16_000;
 
 /// The most lines that `view` can number in its six columns (`[V5]`). [`Error::TooManyLines`] says the number too.
 const MAX_LINES: usize = 999_999;
@@ -55,7 +57,7 @@ pub struct Engine<S> {
 #[derive(Clone, Debug)]
 struct Options {
     create_overwrites: bool,
-    max_view_characters: Option<NonZeroUsize>,
+    max_view_characters: Option<usize>,
     definition: ToolDefinition,
 }
 
@@ -97,10 +99,17 @@ impl<S: Store> EngineBuilder<S> {
         self
     }
 
-    /// How many characters `view` and the snippet of `str_replace` show before they say how to read on; `None` is no cap
-    /// (`[V8]`). Line numbers, tabs and line breaks count. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
-    pub fn max_view_characters(mut self, max_view_characters: Option<NonZeroUsize>) -> Self {
-        self.options.max_view_characters = max_view_characters;
+    /// How many characters `view` and the snippet of `str_replace` show before they say how to read on (`[V8]`). Line
+    /// numbers, tabs and line breaks count. A reply shows one character of a file or one line of a listing even if that is
+    /// more, so 0 has the effect of 1. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
+    pub fn max_view_characters(mut self, max_view_characters: usize) -> Self {
+        self.options.max_view_characters = Some(max_view_characters);
+        self
+    }
+
+    /// Removes the cap of [`max_view_characters`](Self::max_view_characters): `view` shows whole files and listings.
+    pub fn unlimited_views(mut self) -> Self {
+        self.options.max_view_characters = None;
         self
     }
 
@@ -120,11 +129,10 @@ impl<S: Store> EngineBuilder<S> {
 impl<S: Store> MemoryTool for Engine<S> {
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let path = &command.path;
-        let found = self.store.read_or_list(path).await;
-        match found.map_err(|error| store_error(CommandName::View, path, error))? {
-            Found::Absent => Err(not_found(CommandName::View, path)),
-            Found::File(file) => self.view_file(path, file, command.view_range.as_ref()),
-            Found::Directory(files) => {
+        match self.read(CommandName::View, path).await? {
+            Node::Absent => Err(not_found(CommandName::View, path)),
+            Node::File(file) => self.view_file(path, file, command.view_range.as_ref()),
+            Node::Directory(files) => {
                 let (range, cap) = (command.view_range.as_ref(), self.options.max_view_characters);
                 Ok(Reply::Directory(view_directory(path, &files, range, cap)))
             }
@@ -136,8 +144,11 @@ impl<S: Store> MemoryTool for Engine<S> {
         if path.is_root() {
             return Err(Error::AlreadyExists { path: path.clone() });
         }
-        let expected = if self.options.create_overwrites { None } else { Some(Expected::Absent) };
-        self.write(path, command.file_text.clone().into_bytes(), expected).await.map_err(|error| match error {
+        let mut batch = Batch::new().write(path.clone(), command.file_text.as_str());
+        if !self.options.create_overwrites {
+            batch = batch.require(path.clone(), Precondition::Absent);
+        }
+        self.store.apply(batch).await.map_err(|error| match error {
             StoreError::AlreadyExists { .. } => Error::AlreadyExists { path: path.clone() },
             error => store_error(CommandName::Create, path, error),
         })?;
@@ -163,11 +174,11 @@ impl<S: Store> MemoryTool for Engine<S> {
         let InsertCommand { path, insert_line, insert_text } = command;
         self.edit(CommandName::Insert, path, |text| {
             let total_lines = text::count_lines(text);
-            match usize::try_from(*insert_line) {
-                Ok(index) if index <= total_lines => {
+            match insert_line.resolve(total_lines) {
+                Some(index) => {
                     Ok((text::insert_line(text, index, insert_text), Reply::Inserted { path: path.clone() }))
                 }
-                _ => Err(Error::InvalidInsertLine { insert_line: *insert_line, total_lines }),
+                None => Err(Error::InvalidInsertLine { insert_line: insert_line.clone(), total_lines }),
             }
         })
         .await
@@ -178,7 +189,7 @@ impl<S: Store> MemoryTool for Engine<S> {
         if path.is_root() {
             return Err(Error::RootIsFixed { command: CommandName::Delete });
         }
-        self.remove(path).await.map_err(|error| match error {
+        self.store.apply(Batch::new().remove(path.clone())).await.map_err(|error| match error {
             StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
             error => store_error(CommandName::Delete, path, error),
         })?;
@@ -193,20 +204,23 @@ impl<S: Store> MemoryTool for Engine<S> {
         if old_path.overlaps(new_path) {
             return Err(self.refuse_overlapping_rename(old_path, new_path).await?);
         }
-        self.move_to(old_path, new_path).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => not_found(CommandName::Rename, old_path),
-            StoreError::AlreadyExists { .. } => Error::DestinationExists { path: new_path.clone() },
-            StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_beneath(&link) => {
-                Error::SymbolicLink { path: old_path.clone() }
-            }
-            error => store_error(CommandName::Rename, new_path, error),
-        })?;
+        self.store.apply(Batch::new().rename(old_path.clone(), new_path.clone())).await.map_err(
+            |error| match error {
+                StoreError::NotFound { .. } => not_found(CommandName::Rename, old_path),
+                StoreError::AlreadyExists { .. } => Error::DestinationExists { path: new_path.clone() },
+                StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_under(&link) => {
+                    Error::SymbolicLink { path: old_path.clone() }
+                }
+                error => store_error(CommandName::Rename, new_path, error),
+            },
+        )?;
         Ok(Reply::Renamed { old_path: old_path.clone(), new_path: new_path.clone() })
     }
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
         let root = MemoryPath::root();
-        self.remove(&root).await.map_err(|error| store_error(CommandName::Delete, &root, error))?;
+        let removed = self.store.apply(Batch::new().remove(root.clone())).await;
+        removed.map_err(|error| store_error(CommandName::Delete, &root, error))?;
         Ok(Reply::Cleared)
     }
 
@@ -217,23 +231,8 @@ impl<S: Store> MemoryTool for Engine<S> {
 
 impl<S: Store> Engine<S> {
     async fn read(&self, command: CommandName, path: &MemoryPath) -> Result<Node, Error> {
-        self.store.read(path).await.map_err(|error| store_error(command, path, error))
-    }
-
-    async fn write(&self, path: &MemoryPath, content: Vec<u8>, expected: Option<Expected>) -> Result<(), StoreError> {
-        let batch = match expected {
-            Some(expected) => Batch::new().require(path.clone(), expected),
-            None => Batch::new(),
-        };
-        self.store.apply(batch.write(path.clone(), content)?).await
-    }
-
-    async fn remove(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        self.store.apply(Batch::new().remove(path.clone())?).await
-    }
-
-    async fn move_to(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
-        self.store.apply(Batch::new().rename(from.clone(), to.clone())?).await
+        let node = self.store.read_opts(path, ReadOptions::new()).await;
+        node.map_err(|error| store_error(command, path, error))
     }
 
     fn view_file(&self, path: &MemoryPath, file: StoredFile, range: Option<&ViewRange>) -> Result<Reply, Error> {
@@ -271,7 +270,8 @@ impl<S: Store> Engine<S> {
                 return Err(not_found(command, path));
             };
             let (edited, reply) = edit(&text_of(command, path, file.content)?)?;
-            match self.write(path, edited.into_bytes(), Some(Expected::Version(file.version))).await {
+            let batch = Batch::new().require(path.clone(), Precondition::Version(file.version));
+            match self.store.apply(batch.write(path.clone(), edited)).await {
                 Ok(()) => return Ok(reply),
                 Err(StoreError::VersionMismatch { .. }) => {}
                 Err(error) => return Err(store_error(command, path, error)),
@@ -284,7 +284,7 @@ impl<S: Store> Engine<S> {
     async fn refuse_overlapping_rename(&self, old_path: &MemoryPath, new_path: &MemoryPath) -> Result<Error, Error> {
         Ok(match self.read(CommandName::Rename, old_path).await? {
             Node::Absent => not_found(CommandName::Rename, old_path),
-            _ if new_path.is_beneath(old_path) => {
+            _ if new_path.is_under(old_path) => {
                 Error::RenameIntoItself { old_path: old_path.clone(), new_path: new_path.clone() }
             }
             _ => Error::DestinationExists { path: new_path.clone() },
@@ -302,10 +302,12 @@ fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> E
         StoreError::NotADirectory { path: parent } => Error::ParentIsFile { command, path: path.clone(), parent },
         StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },
         StoreError::NotARegularFile { path } => Error::NotARegularFile { path },
-        StoreError::VersionMismatch { .. } => Error::Conflict { path: path.clone() },
-        StoreError::Refused { path, reason } => Error::Refused { path, reason },
-        StoreError::OverCapacity { path: ref directory, .. } => {
-            Error::Refused { path: directory.clone(), reason: source.to_string() }
+        StoreError::VersionMismatch { .. } | StoreError::RecordMismatch { .. } => {
+            Error::Conflict { path: path.clone() }
+        }
+        StoreError::Refused { path, policy, reason } => Error::Refused { path, policy, reason },
+        StoreError::OverQuota { path: ref directory, .. } => {
+            Error::Refused { path: directory.clone(), policy: "quota", reason: source.to_string() }
         }
         StoreError::Path(error) => Error::Path(error),
         StoreError::Failure { kind, .. } => Error::Storage { kind, source },
@@ -321,7 +323,7 @@ fn text_of(command: CommandName, path: &MemoryPath, content: Vec<u8>) -> Result<
 fn image_media_type(path: &MemoryPath, content: &[u8]) -> Option<&'static str> {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
     const JPEG: &[u8] = b"\xff\xd8\xff";
-    let (_, extension) = path.name()?.rsplit_once('.')?;
+    let (_, extension) = path.file_name()?.rsplit_once('.')?;
     if !["png", "jpg", "jpeg"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
         return None;
     }

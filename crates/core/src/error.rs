@@ -1,12 +1,12 @@
-//! The two voices of an error: [`Error`] is what the model reads, its source chain is what the operator reads.
+//! [`Error`]: what the model reads. Its source chain is what the operator reads.
 
 use std::fmt;
 
-use crate::capacity::CapacityMeasure;
-use crate::command::{CommandName, ViewRange};
-use crate::echo::echo;
+use crate::command_name::CommandName;
+use crate::lines::{InsertLine, ViewRange};
 use crate::path::{MemoryPath, PathError};
-use crate::store::InvalidBatch;
+use crate::quote::quote;
+use crate::store_error::{BoxError, ErrorKind, FailureKind, StoreError};
 
 /// Why a command had no effect, in the words that the model reads.
 ///
@@ -159,7 +159,7 @@ pub enum Error {
     )]
     InvalidInsertLine {
         /// The line as it was given.
-        insert_line: i128,
+        insert_line: InsertLine,
         /// The number of lines of the file.
         total_lines: usize,
     },
@@ -197,6 +197,8 @@ pub enum Error {
     Refused {
         /// What was to be read or changed.
         path: MemoryPath,
+        /// Which policy refused, in a word or two, such as `limits` or `read-only`. The model does not read it.
+        policy: &'static str,
         /// Why not, for the model.
         reason: String,
     },
@@ -221,6 +223,37 @@ impl Error {
     /// An error in the tool's own words, with a cause for the operator that the model does not read.
     pub fn other_with_source(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
         Self::Other { message: message.into(), source: Some(source.into()) }
+    }
+
+    /// The kind of error, for a program that decides by it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::AlreadyExists { .. } | Self::DestinationExists { .. } => ErrorKind::AlreadyExists,
+            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Refused { .. } => ErrorKind::Refused,
+            Self::Storage { kind, .. } => ErrorKind::Storage(*kind),
+            Self::Other { .. } => ErrorKind::Other,
+            Self::Input(_)
+            | Self::Path(_)
+            | Self::SymbolicLink { .. }
+            | Self::NotARegularFile { .. }
+            | Self::ParentIsFile { .. }
+            | Self::RenameIntoItself { .. }
+            | Self::RootIsFixed { .. }
+            | Self::InvalidViewRange { .. }
+            | Self::TooManyLines { .. }
+            | Self::NotText { .. }
+            | Self::EmptyOldStr { .. }
+            | Self::NoMatch { .. }
+            | Self::MultipleMatches { .. }
+            | Self::InvalidInsertLine { .. } => ErrorKind::Invalid,
+        }
+    }
+
+    /// Whether the same command may succeed later, with nothing else done.
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
     }
 }
 
@@ -273,7 +306,7 @@ pub enum InputError {
         found: &'static str,
     },
     /// A `tool_use` block for another tool.
-    #[error("Unknown tool: {}. This is the tool memory", echo(name))]
+    #[error("Unknown tool: {}. This is the tool memory", quote(name))]
     UnknownTool {
         /// The name in the block.
         name: String,
@@ -281,7 +314,7 @@ pub enum InputError {
     /// `command` is none of the six.
     #[error(
         "Unknown command: {}. The commands are view, create, str_replace, insert, delete and rename",
-        echo(command)
+        quote(command)
     )]
     UnknownCommand {
         /// The command as it was given.
@@ -311,116 +344,4 @@ pub enum InputError {
 
 fn of_command(command: Option<CommandName>) -> String {
     command.map(|command| format!(" of the command {command}")).unwrap_or_default()
-}
-
-/// A cause from outside this crate.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
-
-/// Why a store did not do what it was asked. For the engine and the operator: the model reads the reason of a refusal alone.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// A path that was to be free is not, or a directory is where a file was to be written.
-    #[error("{path} already exists")]
-    AlreadyExists {
-        /// The occupied path.
-        path: MemoryPath,
-    },
-    /// Nothing is at the path to be removed or renamed.
-    #[error("{path} does not exist")]
-    NotFound {
-        /// The path.
-        path: MemoryPath,
-    },
-    /// The file is not at the version that the batch requires, or is gone.
-    #[error("{path} is not at the required version")]
-    VersionMismatch {
-        /// The path.
-        path: MemoryPath,
-    },
-    /// A file stands where a directory is needed.
-    #[error("{path} is a file, not a directory")]
-    NotADirectory {
-        /// The file.
-        path: MemoryPath,
-    },
-    /// A symbolic link stands at or above the path (`[P4]`).
-    #[error("{path} is a symbolic link")]
-    SymbolicLink {
-        /// The link.
-        path: MemoryPath,
-    },
-    /// A device, socket, pipe or the like stands at or above the path (`[P4]`).
-    #[error("{path} is neither a file nor a directory")]
-    NotARegularFile {
-        /// The thing.
-        path: MemoryPath,
-    },
-    /// More would be at or beneath the path than the batch allows (`[X4]`). The text is safe to show to the model.
-    #[error("{path} would have {asked} {measure}. It may have up to {limit}, of which {left} are left")]
-    OverCapacity {
-        /// The directory.
-        path: MemoryPath,
-        /// Of what there would be too much.
-        measure: CapacityMeasure,
-        /// How much there may be.
-        limit: u64,
-        /// How much there would be after the batch.
-        asked: u64,
-        /// How much may be added to what there is; nothing where that is over the limit already. For a file or path that is new,
-        /// the whole limit.
-        left: u64,
-    },
-    /// A policy of the store does not allow it: a limit, a right, what a text may hold.
-    #[error("{path}: {reason}")]
-    Refused {
-        /// What was to be read or changed.
-        path: MemoryPath,
-        /// Why not, in a sentence without a full stop that says what would be allowed. It is shown to the model.
-        reason: String,
-    },
-    /// A rename would give a file an illegal path.
-    #[error(transparent)]
-    Path(#[from] PathError),
-    /// The program put an impossible batch together.
-    #[error(transparent)]
-    InvalidBatch(#[from] InvalidBatch),
-    /// The backend failed.
-    #[error("{operation} failed")]
-    Failure {
-        /// What kind of failure it was.
-        kind: FailureKind,
-        /// What the store was doing, such as `reading a file`.
-        operation: &'static str,
-        /// The cause.
-        #[source]
-        source: BoxError,
-    },
-}
-
-impl StoreError {
-    /// A failure of the backend while it was doing `operation`.
-    pub fn failure(kind: FailureKind, operation: &'static str, source: impl Into<BoxError>) -> Self {
-        Self::Failure { kind, operation, source: source.into() }
-    }
-}
-
-/// What kind of failure of the backend it was, as far as that matters to who reads the reply.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum FailureKind {
-    /// The process may not do this: permissions, credentials, a read-only medium.
-    AccessDenied,
-    /// Somebody else held the store for too long. Trying again may help.
-    Busy,
-    /// Stored data is not what the store wrote.
-    Damaged,
-    /// No space or quota is left.
-    Full,
-    /// The change may or may not have been made.
-    OutcomeUnknown,
-    /// The backend cannot hold a file of that name.
-    UnsupportedName,
-    /// Anything else. Nothing was changed.
-    Other,
 }

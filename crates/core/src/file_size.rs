@@ -1,8 +1,7 @@
 //! How large a file may be before a store refuses to read or write it.
 
-use crate::error::StoreError;
 use crate::path::MemoryPath;
-use crate::store::{Batch, Change};
+use crate::store_error::{FailureKind, StoreError};
 
 /// The size in bytes of the largest file that a store reads or writes, unless another limit is set: 64 MiB.
 ///
@@ -10,42 +9,27 @@ use crate::store::{Batch, Change};
 /// memory of the process. Claude's own files are a thousand times smaller, so the limit is far above all of them.
 pub const DEFAULT_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// The policy that a refusal for the size of a file names.
+const POLICY: &str = "file size";
+
 impl StoreError {
     /// The refusal to read a file of `size` bytes, because that is more than `limit`.
     pub fn too_large_to_read(path: &MemoryPath, size: u64, limit: u64) -> Self {
         let reason = format!(
             "The file is too large to read: it has {size} bytes and the limit is {limit}. You can delete or rename it"
         );
-        Self::Refused { path: path.clone(), reason }
+        Self::refused(path, POLICY, reason)
     }
 
     /// The refusal to write a file of `size` bytes, because that is more than `limit`.
     pub fn too_large_to_write(path: &MemoryPath, size: u64, limit: u64) -> Self {
         let reason = format!("The file would have {size} bytes; the limit is {limit}. Split it into smaller files");
-        Self::Refused { path: path.clone(), reason }
+        Self::refused(path, POLICY, reason)
     }
-}
 
-impl Batch {
-    /// Checks that no file that the batch writes is larger than `limit` bytes: a store writes no file that it does not read.
-    ///
-    /// # Errors
-    /// [`StoreError::Refused`] for the first such file.
-    ///
-    /// ```
-    /// use memory_tool_core::{Batch, StoreError};
-    ///
-    /// let batch = Batch::new().write("/memories/a.txt".parse()?, vec![0; 9])?;
-    /// assert!(batch.check_file_sizes(9).is_ok());
-    /// assert!(matches!(batch.check_file_sizes(8), Err(StoreError::Refused { .. })));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn check_file_sizes(&self, limit: u64) -> Result<(), StoreError> {
-        self.changes().iter().try_for_each(|change| match change {
-            Change::Write { path, content } if content.len() as u64 > limit => {
-                Err(StoreError::too_large_to_write(path, content.len() as u64, limit))
-            }
-            Change::Write { .. } | Change::Remove { .. } | Change::Rename { .. } => Ok(()),
-        })
+    /// The failure to read or write a record of `size` bytes, because that is more than `limit`.
+    pub fn record_too_large(size: u64, limit: u64) -> Self {
+        let cause = format!("it has {size} bytes; the limit is {limit}");
+        Self::failure(FailureKind::Full, "reading or writing a record", cause)
     }
 }

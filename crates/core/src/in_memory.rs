@@ -1,19 +1,39 @@
 //! [`InMemoryStore`]: the reference store, which every other backend is compared with.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use crate::error::StoreError;
+use crate::batch::Batch;
 use crate::file_size::DEFAULT_MAX_FILE_BYTES;
+use crate::node::{FileEntry, Node, StoredFile, Version};
 use crate::path::MemoryPath;
-use crate::store::{Batch, Change, FileEntry, Node, Store, StoredFile, Version};
+use crate::path_map::{PathMap, PathMapEntry};
+use crate::record::RecordName;
+use crate::store::{ReadOptions, Store};
+use crate::store_error::StoreError;
 
-/// A store that keeps its files, of up to [`DEFAULT_MAX_FILE_BYTES`] each, in this process and forgets them with it. For tests, examples and short-lived agents.
+/// A store that keeps its files, of up to [`DEFAULT_MAX_FILE_BYTES`] each, in this process and forgets them with it. For tests,
+/// examples and short-lived agents.
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
     files: Mutex<Files>,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    by_path: PathMap<File>,
+    writes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    content: Arc<[u8]>,
+    /// The number of the write that made it: no two writes share one.
+    version: u64,
+    created: SystemTime,
+    modified: SystemTime,
 }
 
 impl InMemoryStore {
@@ -30,92 +50,41 @@ impl InMemoryStore {
 
 #[async_trait]
 impl Store for InMemoryStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        Ok(self.files().node(path))
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let files = self.files();
+        options.check(&files.by_path)?;
+        Ok(files.by_path.node(path, File::content))
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        Ok(self.files().entries(directory).filter(|file| file.path != *directory).collect())
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        Ok(self.files().by_path.stored_record(name, File::content))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         batch.check_file_sizes(DEFAULT_MAX_FILE_BYTES)?;
         let mut files = self.files();
-        batch.check_preconditions(|path| Ok(files.node(path)), |path| Ok(files.entries(path).collect()))?;
-        let mut edits = Vec::new();
-        for change in batch.into_changes() {
-            edits.extend(files.plan(change)?);
-        }
-        files.perform(edits);
-        Ok(())
+        let Files { by_path, writes } = &mut *files;
+        let now = SystemTime::now();
+        by_path.apply(&batch, |content, replaced| {
+            *writes += 1;
+            let created = replaced.map_or(now, |file| file.created);
+            File { content: content.into(), version: *writes, created, modified: now }
+        })
     }
 }
 
-#[derive(Debug, Default)]
-struct Files {
-    by_path: BTreeMap<MemoryPath, File>,
-    writes: u64,
+impl File {
+    fn content(&self) -> Vec<u8> {
+        self.content.to_vec()
+    }
 }
 
-/// What a path shall hold: a file, or nothing.
-type Edit = (MemoryPath, Option<File>);
-
-#[derive(Clone, Debug)]
-struct File {
-    content: Arc<[u8]>,
-    /// The number of the write that made it: no two writes share one.
-    version: u64,
-}
-
-impl Files {
-    fn node(&self, path: &MemoryPath) -> Node {
-        if let Some(file) = self.by_path.get(path) {
-            return Node::File(StoredFile::new(file.content.to_vec(), Version::new(file.version.to_be_bytes())));
-        }
-        if path.is_root() || self.beneath(path).next().is_some() { Node::Directory } else { Node::Absent }
+impl PathMapEntry for File {
+    fn version(&self) -> Version {
+        Version::new(self.version.to_be_bytes())
     }
 
-    fn entries(&self, path: &MemoryPath) -> impl Iterator<Item = FileEntry> {
-        self.at_or_beneath(path).map(|(path, file)| FileEntry::new(path.clone(), file.content.len() as u64))
-    }
-
-    fn beneath(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &File)> {
-        self.at_or_beneath(directory).filter(move |(path, _)| *path != directory)
-    }
-
-    /// The file at `path`, or all that lie beneath it: a directory sorts right before its contents.
-    fn at_or_beneath(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &File)> {
-        self.by_path.range(path..).take_while(move |(other, _)| *other == path || other.is_beneath(path))
-    }
-
-    /// The edits that a change comes down to. The changes of a batch are disjoint, so each is planned on the state before.
-    fn plan(&mut self, change: Change) -> Result<Vec<Edit>, StoreError> {
-        change.check(|path| Ok(self.node(path)))?;
-        match change {
-            Change::Write { path, content } => {
-                self.writes += 1;
-                Ok(vec![(path, Some(File { content: content.into(), version: self.writes }))])
-            }
-            Change::Remove { path } => Ok(self.at_or_beneath(&path).map(|(path, _)| (path.clone(), None)).collect()),
-            Change::Rename { from, to } => self.plan_rename(&from, &to),
-        }
-    }
-
-    fn plan_rename(&self, from: &MemoryPath, to: &MemoryPath) -> Result<Vec<Edit>, StoreError> {
-        let mut edits = Vec::new();
-        for (path, file) in self.at_or_beneath(from) {
-            edits.push((path.clone(), None));
-            edits.push((path.rebase(from, to)?, Some(file.clone())));
-        }
-        Ok(edits)
-    }
-
-    fn perform(&mut self, edits: Vec<Edit>) {
-        for (path, file) in edits {
-            match file {
-                Some(file) => self.by_path.insert(path, file),
-                None => self.by_path.remove(&path),
-            };
-        }
+    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+        FileEntry::new(path.clone(), self.content.len() as u64).with_created(self.created).with_modified(self.modified)
     }
 }

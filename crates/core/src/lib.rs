@@ -1,46 +1,71 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
-mod capacity;
+mod batch;
+mod change;
 mod command;
+mod command_name;
+mod content;
 mod context_editing;
 mod definition;
 mod directory_view;
-mod echo;
 mod engine;
 mod error;
 mod file_size;
-mod hook;
 mod in_memory;
 mod input;
-mod open_mode;
+mod lines;
+mod node;
+mod open;
 mod path;
+mod path_map;
+mod precondition;
+mod quota;
+mod quota_check;
+mod quote;
+mod read_only;
+mod record;
 mod reply;
 mod runner;
+mod state;
 mod store;
+mod store_error;
+mod store_ext;
 mod text;
 mod tool;
+mod verify;
 mod wire;
 
-pub use capacity::{Capacity, CapacityMeasure, Usage};
+pub use batch::Batch;
+pub use change::{Change, RecordChange};
 pub use command::{
-    Command, CommandName, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
-    ViewRange,
+    Command, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
 };
-pub use context_editing::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, Measure};
+pub use command_name::CommandName;
+pub use content::{Content, ContentBlock, ImageSource};
+pub use context_editing::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, ContextAmount};
 pub use definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
-pub use echo::is_unprintable;
 pub use engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
-pub use error::{BoxError, Error, FailureKind, InputError, StoreError};
+pub use error::{Error, InputError};
 pub use file_size::DEFAULT_MAX_FILE_BYTES;
-pub use hook::{BatchHook, HookedStore, NoHook};
 pub use in_memory::InMemoryStore;
-pub use open_mode::OpenMode;
+pub use lines::{InsertLine, ViewRange};
+pub use node::{FileEntry, Node, Stat, StoredFile, Version};
+pub use open::{DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions};
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
-pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply, Snippet, ViewCut};
-pub use runner::{ToolFailure, ToolRun, ToolRunner, ToolUseBlock};
-pub use store::{
-    Batch, Change, Expected, FileEntry, Found, InvalidBatch, Node, Store, StoredFile, Version, read_then_check,
-};
+pub use path_map::{PathMap, PathMapEdits, PathMapEntry};
+pub use precondition::Precondition;
+pub use quota::{Quota, QuotaKind, Usage};
+pub use quote::is_unprintable;
+pub use read_only::ReadOnlyStore;
+pub use record::{InvalidRecordName, MAX_RECORD_NAME_BYTES, RecordName};
+pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply};
+pub use runner::{ToolFailure, ToolRun, ToolRunner};
+pub use state::StoreState;
+pub use store::{ReadOptions, Store};
+pub use store_error::{BoxError, ErrorKind, FailureKind, InvalidBatch, StoreError};
+pub use store_ext::StoreExt;
+pub use text::{Snippet, ViewCut};
 pub use tool::MemoryTool;
-pub use wire::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};
+pub use verify::{Problem, VerifyProgress, VerifyReport};
+pub use wire::{RejectedToolUse, ToolResult, ToolUse};

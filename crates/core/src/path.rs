@@ -9,7 +9,7 @@ use percent_encoding::percent_decode;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
-use crate::echo::{echo, escape_unprintable, is_unprintable};
+use crate::quote::{MAX_QUOTED_BYTES, escape_unprintable, is_unprintable, quote};
 
 const ROOT: &str = "/memories";
 
@@ -17,6 +17,8 @@ const ROOT: &str = "/memories";
 pub const MAX_PATH_BYTES: usize = 1_024;
 /// The longest segment (one name between slashes) in bytes (`[P2]`).
 pub const MAX_SEGMENT_BYTES: usize = 255;
+
+const _: () = assert!(MAX_PATH_BYTES <= MAX_QUOTED_BYTES, "an error quotes a legal path whole");
 
 /// A path of the memory tool in its canonical form: `/memories`, or `/memories/` and one or more names.
 ///
@@ -81,8 +83,13 @@ impl MemoryPath {
         self.0[ROOT.len()..].strip_prefix('/').into_iter().flat_map(|names| names.split('/'))
     }
 
+    /// The number of segments: 0 for the root.
+    pub(crate) fn depth(&self) -> u64 {
+        self.segments().count() as u64
+    }
+
     /// The last segment; `None` for the root.
-    pub fn name(&self) -> Option<&str> {
+    pub fn file_name(&self) -> Option<&str> {
         self.segments().next_back()
     }
 
@@ -112,7 +119,7 @@ impl MemoryPath {
     pub fn child(&self, name: &str) -> Result<Self, PathError> {
         let joined = format!("{}/{name}", self.0);
         if name.contains('/') {
-            return Err(PathError::NotASegment { name: echo(name) });
+            return Err(PathError::NotASegment { name: quote(name) });
         }
         if name.is_empty() {
             return Err(PathError::EmptySegment { path: escape_unprintable(&joined) });
@@ -121,13 +128,13 @@ impl MemoryPath {
     }
 
     /// Whether this path lies strictly beneath `directory`.
-    pub fn is_beneath(&self, directory: &Self) -> bool {
+    pub fn is_under(&self, directory: &Self) -> bool {
         self.0.strip_prefix(&*directory.0).is_some_and(|rest| rest.starts_with('/'))
     }
 
     /// Whether the two are equal or one lies beneath the other.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self == other || self.is_beneath(other) || other.is_beneath(self)
+        self == other || self.is_under(other) || other.is_under(self)
     }
 
     /// Where this path ends up when the directory or file `from`, which it equals or lies beneath, is renamed to `to`.
@@ -135,8 +142,8 @@ impl MemoryPath {
     ///
     /// # Errors
     /// [`PathError::TooLong`] where the new path would pass [`MAX_PATH_BYTES`].
-    pub fn rebase(&self, from: &Self, to: &Self) -> Result<Self, PathError> {
-        if self != from && !self.is_beneath(from) {
+    pub fn replace_prefix(&self, from: &Self, to: &Self) -> Result<Self, PathError> {
+        if self != from && !self.is_under(from) {
             return Ok(self.clone());
         }
         let moved = format!("{}{}", to.0, &self.0[from.0.len()..]);
@@ -182,6 +189,29 @@ impl TryFrom<String> for MemoryPath {
 
     fn try_from(given: String) -> Result<Self, PathError> {
         Self::parse(&given)
+    }
+}
+
+impl TryFrom<&str> for MemoryPath {
+    type Error = PathError;
+
+    fn try_from(given: &str) -> Result<Self, PathError> {
+        Self::parse(given)
+    }
+}
+
+impl TryFrom<&String> for MemoryPath {
+    type Error = PathError;
+
+    fn try_from(given: &String) -> Result<Self, PathError> {
+        Self::parse(given)
+    }
+}
+
+/// Cheap: the text is shared.
+impl From<&MemoryPath> for MemoryPath {
+    fn from(path: &MemoryPath) -> Self {
+        path.clone()
     }
 }
 
@@ -268,12 +298,12 @@ fn beneath_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator<Ite
     }
     match canonical.strip_prefix(ROOT) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(rest.split('/').skip(1)),
-        _ => Err(PathError::OutsideMemories { path: echo(given) }),
+        _ => Err(PathError::OutsideMemories { path: quote(given) }),
     }
 }
 
 fn refuse_traversal(given: &str, canonical: &str) -> Result<(), PathError> {
-    let traversal = || PathError::Traversal { path: echo(given) };
+    let traversal = || PathError::Traversal { path: quote(given) };
     if canonical.contains('\\') || canonical.split('/').any(|segment| segment == "..") {
         return Err(traversal());
     }
@@ -286,7 +316,7 @@ fn refuse_traversal(given: &str, canonical: &str) -> Result<(), PathError> {
 
 fn refuse_too_long(canonical: &str) -> Result<(), PathError> {
     if canonical.len() > MAX_PATH_BYTES {
-        return Err(PathError::TooLong { path: echo(canonical), length: canonical.len() });
+        return Err(PathError::TooLong { path: quote(canonical), length: canonical.len() });
     }
     Ok(())
 }
@@ -349,24 +379,24 @@ mod tests {
     fn a_path_knows_its_place() {
         let deep = path("/memories/a/b/c.txt");
         assert_eq!(deep.segments().collect::<Vec<_>>(), ["a", "b", "c.txt"]);
-        assert_eq!(deep.name(), Some("c.txt"));
+        assert_eq!(deep.file_name(), Some("c.txt"));
         assert_eq!(deep.parent(), Some(path("/memories/a/b")));
         assert_eq!(deep.truncated("/memories/a/b".len()), path("/memories/a/b"));
         assert_eq!(deep.truncated(deep.as_str().len()), deep);
         assert_eq!(deep.parents().last(), Some(MemoryPath::root()));
-        assert!(deep.is_beneath(&path("/memories/a")));
-        assert!(!path("/memories/ab").is_beneath(&path("/memories/a")));
+        assert!(deep.is_under(&path("/memories/a")));
+        assert!(!path("/memories/ab").is_under(&path("/memories/a")));
         assert_eq!(MemoryPath::root().parent(), None);
-        assert_eq!(MemoryPath::root().name(), None);
+        assert_eq!(MemoryPath::root().file_name(), None);
     }
 
     #[test]
     fn a_rename_may_not_make_a_path_too_long() {
         let file = path(&format!("/memories/a/{}", "x".repeat(200)));
         let (from, to) = (path("/memories/a"), path("/memories/b/c"));
-        assert_eq!(file.rebase(&from, &to).unwrap(), path(&format!("/memories/b/c/{}", "x".repeat(200))));
+        assert_eq!(file.replace_prefix(&from, &to).unwrap(), path(&format!("/memories/b/c/{}", "x".repeat(200))));
         let long = path(&format!("/memories{}", format!("/{}", "y".repeat(200)).repeat(5)));
-        assert!(matches!(file.rebase(&from, &long), Err(PathError::TooLong { .. })));
+        assert!(matches!(file.replace_prefix(&from, &long), Err(PathError::TooLong { .. })));
     }
 
     #[test]

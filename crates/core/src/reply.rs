@@ -5,9 +5,9 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::content::{Content, ContentBlock, ImageSource};
 use crate::path::MemoryPath;
-use crate::text::number_lines;
-use crate::wire::{Content, ContentBlock, ImageSource};
+use crate::text::{Snippet, ViewCut, number_lines};
 
 /// The answer to a command that succeeded.
 ///
@@ -235,32 +235,6 @@ impl fmt::Display for FileView {
     }
 }
 
-/// Where the cap cut lines. It is written as the note that says how to read on (`[V8]`).
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum ViewCut {
-    /// After a whole line.
-    Lines {
-        /// The number of the first line that is shown.
-        first: usize,
-        /// The number of the last line that is shown.
-        last: usize,
-        /// How many lines there are.
-        total: usize,
-    },
-    /// Within the only line that is shown.
-    Characters {
-        /// The number of the line.
-        line: usize,
-        /// How many lines there are.
-        total: usize,
-        /// How many characters of the line are shown.
-        shown: usize,
-        /// How many characters the line has.
-        length: usize,
-    },
-}
-
 impl fmt::Display for ViewCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -306,25 +280,6 @@ impl ImageView {
     /// The view of an image whose bytes are `content`.
     pub fn new(path: MemoryPath, media_type: &'static str, content: Vec<u8>) -> Self {
         Self { path, media_type, content }
-    }
-}
-
-/// Some lines of a file that was edited (`[S1]`).
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Snippet {
-    /// The 1-based number of its first line.
-    pub first_line: usize,
-    /// The lines, without numbers.
-    pub text: String,
-    /// Where the cap cut the lines, if it did (`[V8]`).
-    pub cut: Option<ViewCut>,
-}
-
-impl Snippet {
-    /// The lines of `text`, of which the first has the number `first_line`.
-    pub fn new(first_line: usize, text: impl Into<String>) -> Self {
-        Self { first_line, text: text.into(), cut: None }
     }
 }
 

@@ -1,6 +1,5 @@
 //! [`ToolRunner`]: answers the memory calls in a response of the Messages API, whatever client received it.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::definition::TOOL_NAME;
@@ -8,9 +7,9 @@ use crate::error::Error;
 use crate::tool::MemoryTool;
 use crate::wire::{ToolResult, ToolUse};
 
-/// Runs the memory calls of a response, and gives what to send back.
+/// Runs the memory calls of a response, and returns the message to send next.
 ///
-/// It knows nothing of HTTP: the content of a response goes in, `tool_result` blocks come out, so it fits any client.
+/// It knows nothing of HTTP: a response goes in as JSON, a message comes out as JSON, so it fits any client.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, ToolRunner};
@@ -19,19 +18,41 @@ use crate::wire::{ToolResult, ToolUse};
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {
 /// let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
-/// // What the API answered to a request with `runner.tool().definition()` among its tools.
+/// let mut messages = vec![json!({"role": "user", "content": "What do you know of me?"})];
+/// // The API's response to these messages, with `runner.tool().definition()` among the tools.
 /// let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
 ///     {"type": "text", "text": "I'll look into my memory."},
 ///     {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": "view", "path": "/memories"}},
 /// ]});
+/// messages.push(json!({"role": "assistant", "content": response["content"]}));
+/// messages.extend(runner.answer(&response).await); // or, if it is `None`, Claude is done
+/// assert_eq!(messages[2]["content"][0]["tool_use_id"], "toolu_1");
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// [`run`](Self::run) does the same for programs that have other tools too, or that report why the storage failed:
+///
+/// ```
+/// # use memory_tool_core::{Engine, InMemoryStore, ToolRunner};
+/// # use serde_json::json;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// # let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
+/// # let response = json!({"content": [
+/// #     {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": "view", "path": "/memories"}},
+/// #     {"type": "tool_use", "id": "toolu_2", "name": "clock", "input": {}},
+/// # ]});
 /// let run = runner.run(response["content"].as_array().map_or(&[][..], Vec::as_slice)).await;
 /// for failure in &run.failures {
 ///     eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // for the operator, with its causes
 /// }
-/// let mut messages = vec![json!({"role": "user", "content": "What do you know of me?"})];
-/// messages.push(json!({"role": "assistant", "content": response["content"]}));
-/// messages.extend(run.to_message());
-/// assert_eq!(messages[2]["content"][0]["tool_use_id"], "toolu_1");
+/// let mut results: Vec<_> = run.results.iter().map(|result| json!(result)).collect();
+/// for call in &run.others {
+///     results.push(json!({"type": "tool_result", "tool_use_id": call["id"], "content": "12:30"}));
+/// }
+/// let message = json!({"role": "user", "content": results});
+/// # assert_eq!(message["content"][1]["tool_use_id"], "toolu_2");
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -41,7 +62,7 @@ use crate::wire::{ToolResult, ToolUse};
 ///    Their results come in that order.
 /// 2. Every memory call is answered: a command that fails, an input that is no command and a failure of the storage are results
 ///    with `is_error`, in the words that the model may read.
-/// 3. A failure of the storage is also told in [`ToolRun::failures`], with its causes, for the operator.
+/// 3. A failure of the storage is also reported in [`ToolRun::failures`], with its causes, for the operator.
 /// 4. Calls of other tools are left to the caller, in [`ToolRun::others`]. All else in the content is passed over.
 /// 5. A future that is dropped leaves each command done or not done, and those after it not begun.
 #[derive(Clone, Debug)]
@@ -60,16 +81,29 @@ impl<T: MemoryTool> ToolRunner<T> {
         &self.tool
     }
 
-    /// Runs the memory calls among the blocks of a response's `content`, as they are in its JSON.
+    /// Runs the memory calls of a whole response, and returns the user's message with their results, to send next.
+    ///
+    /// Returns `None` if there is nothing to run: the value holds no memory call, or is not a response, or its `stop_reason`
+    /// is not `tool_use`. If a response stops for another reason, such as `max_tokens`, a call in it may be cut short and
+    /// would store half a text. A response without a `stop_reason` is run.
+    ///
+    /// The message leaves out the causes of failures, and the calls of other tools, whose results the API expects in the
+    /// same message. Use [`run`](Self::run) if you log failures or have other tools.
+    pub async fn answer(&self, response: &Value) -> Option<Value> {
+        let content = response["content"].as_array()?;
+        let is_whole = response["stop_reason"].is_null() || response["stop_reason"] == "tool_use";
+        if is_whole { self.run(content).await.to_message() } else { None }
+    }
+
+    /// Runs the memory calls among the blocks of a response's `content`, as they are in its JSON. A client that has types of
+    /// its own serializes its blocks.
+    ///
+    /// Check the response's `stop_reason` first: unless it is `tool_use`, a call may be cut short.
     pub async fn run(&self, content: &[Value]) -> ToolRun {
         let mut run = ToolRun::default();
         for block in content.iter().filter(|block| block["type"] == "tool_use") {
             if block["name"] == TOOL_NAME {
-                self.answer(
-                    ToolUse::from_value(block.clone()).map_err(|rejected| (rejected.id, rejected.error)),
-                    &mut run,
-                )
-                .await;
+                self.run_call(block, &mut run).await;
             } else {
                 run.others.push(block.clone());
             }
@@ -77,16 +111,10 @@ impl<T: MemoryTool> ToolRunner<T> {
         run
     }
 
-    /// The same for typed blocks, for a client that has types of its own: the `tool_use` blocks of its response, converted.
-    pub async fn run_blocks(&self, blocks: impl IntoIterator<Item = ToolUseBlock> + Send) -> ToolRun {
-        let content: Vec<_> = blocks.into_iter().map(|block| json!(block)).collect();
-        self.run(&content).await
-    }
-
-    async fn answer(&self, call: Result<ToolUse, (Option<String>, Error)>, run: &mut ToolRun) {
-        let (id, outcome) = match call {
+    async fn run_call(&self, block: &Value, run: &mut ToolRun) {
+        let (id, outcome) = match ToolUse::from_value(block.clone()) {
             Ok(call) => (call.id, self.tool.call(call.input).await),
-            Err((id, error)) => (id, Err(error)),
+            Err(rejected) => (rejected.id, Err(rejected.error)),
         };
         run.results.push(ToolResult::new(id.clone(), &outcome));
         if let Err(error @ (Error::Storage { .. } | Error::Other { source: Some(_), .. })) = outcome {
@@ -125,36 +153,19 @@ pub struct ToolFailure {
     pub error: Error,
 }
 
-/// A `tool_use` block of a response, of this tool or another.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(tag = "type", rename = "tool_use")]
-#[non_exhaustive]
-pub struct ToolUseBlock {
-    /// Its id, which the result names.
-    pub id: String,
-    /// The name of the tool.
-    pub name: String,
-    /// What the model sends to the tool.
-    pub input: Value,
-}
-
-impl ToolUseBlock {
-    /// A call of the tool `name`.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
-        Self { id: id.into(), name: name.into(), input }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
 
     use super::*;
+    use crate::batch::Batch;
     use crate::engine::Engine;
-    use crate::error::{FailureKind, StoreError};
     use crate::in_memory::InMemoryStore;
+    use crate::node::{Node, StoredFile};
     use crate::path::MemoryPath;
-    use crate::store::{Batch, FileEntry, Node, Store};
+    use crate::record::RecordName;
+    use crate::store::{ReadOptions, Store};
+    use crate::store_error::{FailureKind, StoreError};
 
     fn call(id: &str, input: Value) -> Value {
         json!({"type": "tool_use", "id": id, "name": "memory", "input": input})
@@ -203,17 +214,59 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn typed_blocks_are_run_alike() {
+    async fn a_whole_response_is_answered_with_the_next_message() {
         let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
-        let blocks = [
-            ToolUseBlock::new("toolu_1", "memory", create("/memories/a")),
-            ToolUseBlock::new("toolu_2", "bash", json!({})),
+        let view = json!({"command": "view", "path": "/memories/a"});
+        let response = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
+            {"type": "text", "text": "First I make a note."},
+            call("toolu_1", create("/memories/a")),
+            {"type": "tool_use", "id": "toolu_2", "name": "bash", "input": {"command": "ls"}},
+            call("toolu_3", view.clone()),
+        ]});
+        let results = [
+            json!({"type": "tool_result", "tool_use_id": "toolu_1",
+                "content": "File created successfully at: /memories/a"}),
+            json!({"type": "tool_result", "tool_use_id": "toolu_3",
+                "content": "Here's the content of /memories/a with line numbers:\n     1\ttext"}),
         ];
-        let run = runner.run_blocks(blocks.clone()).await;
-        assert_eq!(run.results.len(), 1);
-        assert_eq!(run.others, [json!(blocks[1])]);
-        let parsed: ToolUseBlock = serde_json::from_value(call("toolu_1", create("/memories/a"))).unwrap();
-        assert_eq!(parsed, blocks[0]);
+        assert_eq!(runner.answer(&response).await, Some(json!({"role": "user", "content": results})));
+        for without_reason in
+            [json!({"content": [call("t", view.clone())]}), json!({"content": [call("t", view)], "stop_reason": null})]
+        {
+            assert!(runner.answer(&without_reason).await.is_some(), "{without_reason}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_holds_no_memory_call_is_not_answered() {
+        let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
+        let bash = json!({"type": "tool_use", "id": "t", "name": "bash", "input": {}});
+        for response in [
+            json!(null),
+            json!(7),
+            json!("tool_use"),
+            json!([call("t", create("/memories/a"))]),
+            json!({}),
+            json!({"content": null}),
+            json!({"content": "tool_use"}),
+            json!({"content": {"type": "tool_use"}}),
+            json!({"content": []}),
+            json!({"content": [7, null, "memory", {"type": "text", "text": "Done."}, bash]}),
+            json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+        ] {
+            assert_eq!(runner.answer(&response).await, None, "{response}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_that_may_be_cut_short_is_not_run() {
+        let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
+        for stop_reason in ["max_tokens", "refusal", "model_context_window_exceeded", "pause_turn", "a new one"] {
+            let response = json!({"stop_reason": stop_reason, "content": [call("t", create("/memories/a"))]});
+            assert_eq!(runner.answer(&response).await, None, "{stop_reason}");
+        }
+        let view = json!({"command": "view", "path": "/memories/a"});
+        assert!(runner.tool().call(view).await.is_err(), "no call was run");
     }
 
     /// A store that fails, in words that are for the operator alone.
@@ -226,11 +279,11 @@ mod tests {
 
     #[async_trait]
     impl Store for Failing {
-        async fn read(&self, _: &MemoryPath) -> Result<Node, StoreError> {
+        async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
             Err(failure())
         }
 
-        async fn list(&self, _: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
             Err(failure())
         }
 

@@ -4,15 +4,57 @@
 //! an empty text is one empty line (`[V3]`). No other character ends a line.
 
 use std::iter::repeat_n;
-use std::num::NonZeroUsize;
-
-use crate::reply::{Snippet, ViewCut};
 
 /// How many lines of a snippet stand before and after the first changed one (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
 
 /// How many columns a line number takes at least (`[V3]`).
 const NUMBER_COLUMNS: usize = 6;
+
+/// Where the cap cut lines. It is written as the note that says how to read on (`[V8]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ViewCut {
+    /// After a whole line.
+    Lines {
+        /// The number of the first line that is shown.
+        first: usize,
+        /// The number of the last line that is shown.
+        last: usize,
+        /// How many lines there are.
+        total: usize,
+    },
+    /// Within the only line that is shown.
+    Characters {
+        /// The number of the line.
+        line: usize,
+        /// How many lines there are.
+        total: usize,
+        /// How many characters of the line are shown.
+        shown: usize,
+        /// How many characters the line has.
+        length: usize,
+    },
+}
+
+/// Some lines of a file that was edited (`[S1]`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Snippet {
+    /// The 1-based number of its first line.
+    pub first_line: usize,
+    /// The lines, without numbers.
+    pub text: String,
+    /// Where the cap cut the lines, if it did (`[V8]`).
+    pub cut: Option<ViewCut>,
+}
+
+impl Snippet {
+    /// The lines of `text`, of which the first has the number `first_line`.
+    pub fn new(first_line: usize, text: impl Into<String>) -> Self {
+        Self { first_line, text: text.into(), cut: None }
+    }
+}
 
 /// The number of lines of the text; never 0.
 pub(crate) fn count_lines(text: &str) -> usize {
@@ -46,13 +88,13 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
 
 /// As many of `lines` as fit into `cap` characters with their numbers, and where they are cut (`[V8]`). The first of them
 /// has the number `first`, in a file of `total` lines. However small the cap is, one character of the first line is shown.
-pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<NonZeroUsize>) -> (&str, Option<ViewCut>) {
+pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<usize>) -> (&str, Option<ViewCut>) {
     let Some(cap) = cap else { return (lines, None) };
     let numbered = (first..).zip(lines.split('\n'));
     let lengths = numbered.map(|(number, line)| length_of_number(number) + line.chars().count());
     let fitting = count_fitting(lengths, cap).max(1);
     let shown = slice_lines(lines, 1, fitting);
-    let most = cap.get().saturating_sub(length_of_number(first)).max(1);
+    let most = cap.saturating_sub(length_of_number(first)).max(1);
     // Only a first line that does not fit has more characters than that.
     if let Some((end, _)) = shown.char_indices().nth(most) {
         let length = shown.chars().count();
@@ -63,12 +105,12 @@ pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<Non
 }
 
 /// How many lines of these lengths fit into `cap` characters, with the line feeds between them.
-pub(crate) fn count_fitting(lengths: impl Iterator<Item = usize>, cap: NonZeroUsize) -> usize {
+pub(crate) fn count_fitting(lengths: impl Iterator<Item = usize>, cap: usize) -> usize {
     let ends = lengths.scan(0, |end, length| {
         *end += length + 1;
         Some(*end - 1)
     });
-    ends.take_while(|&end| end <= cap.get()).count()
+    ends.take_while(|&end| end <= cap).count()
 }
 
 /// How many characters stand before the text of the line with this number.
@@ -86,7 +128,7 @@ pub(crate) fn replace_unique(
     text: &str,
     old: &str,
     new: &str,
-    cap: Option<NonZeroUsize>,
+    cap: Option<usize>,
 ) -> Result<(String, Snippet), Vec<usize>> {
     let mut occurrences = text.match_indices(old).map(|(offset, _)| offset);
     let offset = match (occurrences.next(), occurrences.next()) {
@@ -99,7 +141,7 @@ pub(crate) fn replace_unique(
 }
 
 /// The lines around a changed one. If they pass the cap, the changed line comes first, so that the snippet shows it.
-fn snippet_around(text: &str, changed_line: usize, cap: Option<NonZeroUsize>) -> Snippet {
+fn snippet_around(text: &str, changed_line: usize, cap: Option<usize>) -> Snippet {
     let total = count_lines(text);
     let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
     let last = (changed_line + SNIPPET_CONTEXT).min(total);
@@ -167,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_cap_counts_what_is_shown_and_keeps_whole_lines() {
-        let cap = |text, characters| cap_lines(text, 1, count_lines(text), NonZeroUsize::new(characters));
+        let cap = |text, characters| cap_lines(text, 1, count_lines(text), Some(characters));
         let lines = |last, total| Some(ViewCut::Lines { first: 1, last, total });
         assert_eq!(cap("ab\ncd", 19), ("ab\ncd", None));
         assert_eq!(cap("ab\ncd", 18), ("ab", lines(1, 2)));
@@ -180,12 +222,13 @@ mod tests {
         assert_eq!(cap("ä\nx", 1), ("ä", lines(1, 2)));
         assert_eq!(cap("\nx", 1), ("", lines(1, 2)));
         assert_eq!(cap("", 1), ("", None));
+        assert_eq!(cap("äöü\nx", 0), cap("äöü\nx", 1), "0 is the smallest cap, and not none");
         assert_eq!(cap_lines("ab\ncd", 1, 2, None), ("ab\ncd", None));
     }
 
     #[test]
     fn a_cap_counts_numbers_as_long_as_they_are() {
-        let cap = |first, characters| cap_lines("a\nb", first, 2_000_000, NonZeroUsize::new(characters)).0;
+        let cap = |first, characters| cap_lines("a\nb", first, 2_000_000, Some(characters)).0;
         assert_eq!(cap(999_998, 17), "a\nb");
         assert_eq!(cap(999_999, 17), "a");
         assert_eq!(cap(999_999, 18), "a\nb");
@@ -193,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_snippet_over_the_cap_begins_with_the_changed_line() {
-        let snippet = |cap| replace_unique("1\n2\n3\n4\n5", "3", "x\ny", NonZeroUsize::new(cap)).unwrap().1;
+        let snippet = |cap| replace_unique("1\n2\n3\n4\n5", "3", "x\ny", Some(cap)).unwrap().1;
         assert_eq!(snippet(44), Snippet::new(1, "1\n2\nx\ny\n4"));
         let cut = Snippet { cut: Some(ViewCut::Lines { first: 3, last: 4, total: 6 }), ..Snippet::new(3, "x\ny") };
         assert_eq!(snippet(43 - 18), cut);

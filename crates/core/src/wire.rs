@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::command::type_name;
+use crate::content::Content;
 use crate::definition::TOOL_NAME;
-use crate::echo::echo;
 use crate::error::{Error, InputError};
 use crate::input;
+use crate::quote::quote;
 use crate::reply::Reply;
 
 /// Some programs put it before a text; JSON parsers may ignore it (RFC 8259, section 8.1).
@@ -103,7 +104,7 @@ impl RejectedToolUse {
     /// hold, is passed over where nobody asks for its value.
     fn not_json(json: &[u8], error: &serde_json::Error) -> Self {
         let id = serde_json::from_slice::<Identified>(json).ok().map(|block| block.id);
-        Self { id, error: Error::Input(InputError::NotJson { reason: echo(&error.to_string()) }) }
+        Self { id, error: Error::Input(InputError::NotJson { reason: quote(&error.to_string()) }) }
     }
 }
 
@@ -147,48 +148,6 @@ impl From<RejectedToolUse> for ToolResult {
     fn from(rejected: RejectedToolUse) -> Self {
         Self::error(rejected.id, &rejected.error)
     }
-}
-
-/// The `content` of a `tool_result` block: text, or content blocks.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(untagged)]
-#[expect(clippy::exhaustive_enums, reason = "the API takes these two")]
-pub enum Content {
-    /// Plain text.
-    Text(String),
-    /// Content blocks.
-    Blocks(Vec<ContentBlock>),
-}
-
-/// A content block of a `tool_result`.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ContentBlock {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// An image.
-    Image {
-        /// Where the image comes from.
-        source: ImageSource,
-    },
-}
-
-/// The source of an image block.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ImageSource {
-    /// The image itself.
-    Base64 {
-        /// Its media type, such as `image/png`.
-        media_type: String,
-        /// Its bytes in base64.
-        data: String,
-    },
 }
 
 #[cfg(test)]

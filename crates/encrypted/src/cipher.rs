@@ -8,7 +8,7 @@ use std::fmt;
 use xaes_256_gcm::aead::{AeadInOut, KeyInit};
 use xaes_256_gcm::{Nonce as XaesNonce, Tag, Xaes256Gcm};
 
-use crate::keys::DataKey;
+use crate::data_key::DataKey;
 use crate::scrub::scrubbed;
 
 /// The number of bytes of a nonce.

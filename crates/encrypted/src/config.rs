@@ -1,53 +1,44 @@
-//! Opening an [`EncryptedStore`]: its options, and what can be wrong.
+//! Opening an [`EncryptedStore`], with its options.
 
 use std::fmt;
-use std::time::Duration;
 
-use memory_tool_core::{OpenMode, Store, StoreError};
+use memory_tool_core::{OpenError, OpenMode, OpenOptions, Store};
 
+use crate::expected_name::ExpectedName;
 use crate::failure::{EncryptionError, Failure};
+use crate::inner::Inner;
 use crate::keychain::Keychain;
 use crate::keys::KeyRing;
-use crate::naming::Naming;
 use crate::padding::Padding;
-use crate::shared::Shared;
 use crate::store::EncryptedStore;
-
-/// How long an operation goes on while others change the store, unless another time is set.
-pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options of an [`EncryptedStore`]. Made by [`EncryptedStore::builder`].
 #[must_use]
 pub struct EncryptedStoreBuilder {
     inner: Box<dyn Store>,
     keys: KeyRing,
-    mode: OpenMode,
-    naming: Naming,
+    options: OpenOptions,
+    name: ExpectedName,
     padding: Padding,
-    busy_timeout: Duration,
 }
 
 impl EncryptedStoreBuilder {
     pub(crate) fn new(inner: Box<dyn Store>, keys: KeyRing) -> Self {
-        Self {
-            inner,
-            keys,
-            mode: OpenMode::default(),
-            naming: Naming::default(),
-            padding: Padding::default(),
-            busy_timeout: DEFAULT_BUSY_TIMEOUT,
-        }
+        Self { inner, keys, options: OpenOptions::new(), name: ExpectedName::default(), padding: Padding::default() }
     }
 
-    /// What opening may do to the store beneath. Default: [`OpenMode::Create`].
+    /// Sets the options that every backend takes.
     ///
     /// # Behavior
-    /// 1. [`OpenMode::Existing`] and [`OpenMode::ReadOnly`] fail as [`OpenError::NotFound`] where there is no encrypted memory. The
-    ///    keys are checked at the opening, because there is an index to check them against.
-    /// 2. [`OpenMode::ReadOnly`] writes nothing: a damaged copy of the index is not repaired, and no data key is added. It is about
-    ///    this store; open the store beneath in the same mode.
-    pub fn mode(mut self, mode: OpenMode) -> Self {
-        self.mode = mode;
+    /// 1. In the modes [`OpenMode::Existing`] and [`OpenMode::ReadOnly`], opening fails as [`EncryptionError::NotFound`] if there is no
+    ///    encrypted memory. The keys are checked at the opening, because there is an index to check them against.
+    /// 2. [`OpenMode::ReadOnly`] writes nothing: a damaged copy of the index is not repaired, and no data key is added. The mode
+    ///    applies to this store alone: open the inner store in the same mode.
+    /// 3. The timeout is how long an operation is tried again while others keep changing the store, before it fails as
+    ///    [`Busy`](memory_tool_core::FailureKind::Busy), with nothing changed.
+    /// 4. `max_file_bytes` is ignored: the inner store limits the size of what it reads and writes, which is here the ciphertext.
+    pub fn options(mut self, options: OpenOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -61,14 +52,14 @@ impl EncryptedStoreBuilder {
     /// 3. To name a memory, or to rename it, say in [`former_name`](Self::former_name) what it was called, and
     ///    [rekey](EncryptedStore::rekey) it.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.naming.name = Some(name.into());
+        self.name.name = Some(name.into());
         self
     }
 
     /// Opens the memory also where it is called `name`, or has no name if that is `None`. Whatever writes its index, as
     /// [`rekey`](EncryptedStore::rekey) does, gives it the name that it has to have. May be called again for another.
     pub fn former_name(mut self, name: Option<&str>) -> Self {
-        self.naming.former.push(name.map(str::to_owned));
+        self.name.former.push(name.map(str::to_owned));
         self
     }
 
@@ -78,67 +69,29 @@ impl EncryptedStoreBuilder {
         self
     }
 
-    /// How long an operation goes on while others change the store again and again, before it fails as
-    /// [`Busy`](memory_tool_core::FailureKind::Busy), with nothing changed. Default: [`DEFAULT_BUSY_TIMEOUT`].
-    pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
-        self.busy_timeout = busy_timeout;
-        self
-    }
-
     /// Opens the store. With [`OpenMode::Create`] the first write creates it: until then nothing says whether a key is the right one.
     ///
     /// # Errors
-    /// [`OpenError`] with the cause as its source.
+    /// [`OpenError`] with an [`EncryptionError`], or the [`StoreError`](memory_tool_core::StoreError) of the inner store, as its source.
     pub async fn open(self) -> Result<EncryptedStore, OpenError> {
-        let Self { inner, keys, mode, naming, padding, busy_timeout } = self;
-        let shared = Shared::new(inner, Keychain::new(keys), mode, naming, padding, busy_timeout);
-        let snapshot = shared.snapshot().await?;
-        if mode != OpenMode::Create && !snapshot.index.exists() {
-            return Err(OpenError::NotFound);
+        Ok(self.open_inner().await?)
+    }
+
+    async fn open_inner(self) -> Result<EncryptedStore, Failure> {
+        let Self { inner, keys, options, name, padding } = self;
+        let inner = Inner::new(inner, Keychain::new(keys), options, name, padding);
+        let snapshot = inner.snapshot().await?;
+        if options.mode != OpenMode::Create && !snapshot.index.exists() {
+            return Err(EncryptionError::NotFound.into());
         }
-        Ok(EncryptedStore::of(shared))
+        Ok(EncryptedStore::of(inner))
     }
 }
 
 impl fmt::Debug for EncryptedStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut options = f.debug_struct("EncryptedStoreBuilder");
-        options.field("inner", &self.inner).field("keys", &self.keys).field("mode", &self.mode);
-        options
-            .field("naming", &self.naming)
-            .field("padding", &self.padding)
-            .field("busy_timeout", &self.busy_timeout)
-            .finish()
-    }
-}
-
-/// Why a store could not be opened. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// There is no encrypted memory, and the [mode](EncryptedStoreBuilder::mode) does not create one.
-    #[error("there is no encrypted memory here")]
-    NotFound,
-    /// What is stored is not an encrypted memory that the key ring opens.
-    #[error("cannot open the encrypted memory store")]
-    Encryption(#[source] EncryptionError),
-    /// The store beneath failed, or the system did.
-    #[error("cannot read the store beneath the encryption")]
-    Store(#[source] StoreError),
-}
-
-impl OpenError {
-    /// Whether there was nothing to open, and the [mode](EncryptedStoreBuilder::mode) does not create it.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotFound)
-    }
-}
-
-impl From<Failure> for OpenError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Encryption(error) => Self::Encryption(error),
-            other => Self::Store(other.during("opening")),
-        }
+        let mut builder = f.debug_struct("EncryptedStoreBuilder");
+        builder.field("inner", &self.inner).field("keys", &self.keys).field("options", &self.options);
+        builder.field("name", &self.name).field("padding", &self.padding).finish()
     }
 }

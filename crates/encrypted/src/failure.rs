@@ -2,15 +2,18 @@
 //!
 //! No error says what is in a file or what it is called: it names the stored object.
 
-use memory_tool_core::{BoxError, FailureKind, MemoryPath, PathError, StoreError};
+use memory_tool_core::{BoxError, ErrorKind, FailureKind, MemoryPath, OpenError, PathError, StoreError};
 
 use crate::cipher::TooLong;
 use crate::keys::{KeyError, KeyId};
 
-/// What the encryption found wrong: the source of a [`StoreError::Failure`], and of an [`OpenError`](crate::OpenError).
+/// What the encryption found wrong: the source of a [`StoreError::Failure`] and of an [`OpenError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncryptionError {
+    /// There is no encrypted memory, and the mode of opening does not create one.
+    #[error("there is no encrypted memory here")]
+    NotFound,
     /// A stored object is not what the store wrote.
     #[error("the stored object {object} is not as it was written")]
     Damaged {
@@ -197,10 +200,24 @@ impl Failure {
     }
 }
 
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        const PLACE: &str = "with encryption";
+        match failure {
+            Failure::Encryption(error) => Self::new(PLACE, error.kind_of_opening(), error),
+            other => {
+                let error = other.during("opening");
+                Self::new(PLACE, error.kind(), error)
+            }
+        }
+    }
+}
+
 impl EncryptionError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } | Self::Wrapping { .. } => FailureKind::Other,
+            Self::NotFound => FailureKind::Other,
             Self::Damaged { .. }
             | Self::Unreadable { .. }
             | Self::NotEncrypted { .. }
@@ -211,6 +228,16 @@ impl EncryptionError {
             Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,
             Self::NoKey { .. } | Self::Key { .. } => FailureKind::AccessDenied,
             Self::TooLarge { .. } => FailureKind::Full,
+        }
+    }
+
+    /// The kind of an opening that failed because of it.
+    fn kind_of_opening(&self) -> ErrorKind {
+        match self {
+            Self::NotFound => ErrorKind::NotFound,
+            Self::NotEncrypted { .. } => ErrorKind::Invalid,
+            Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } => ErrorKind::Unsupported,
+            _ => ErrorKind::Storage(self.kind()),
         }
     }
 }

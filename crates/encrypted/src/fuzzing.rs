@@ -33,9 +33,10 @@ mod tests {
     const INPUTS: usize = 100_000;
 
     const OBJECTS: [&[u8]; 2] = [include_bytes!("../tests/versions/1/index-1"), b"\x8dMTE\r\n\x1a\n\x01\x02"];
-    const INDEX: &[u8] = b"\x02\0\0\0\0\0\0\0\x07\0\0\0\x02\
+    const INDEX: &[u8] = b"\x02\0\0\0\0\0\0\0\x07\0\0\0\x03\
         \0\x01a0123456789abcdef\0\0\0\
-        \0\x03b/c0123456789abcdef\0\x01\x01\0\0\0\0\0\0\0\x09";
+        \0\x03b/c0123456789abcdef\0\x01\x01\0\0\0\0\0\0\0\x09\
+        \0\x04/d/e0123456789abcdef\0\0\0";
 
     /// Numbers that are the same in every run: the generator `xorshift64`.
     struct Numbers(u64);
@@ -74,7 +75,7 @@ mod tests {
         let slot =
             |number| Slot { data_key: Id::from_bytes([number; 16]), key: "key".parse().unwrap(), wrapped: vec![] };
         let index = Index::decode(Id::from_bytes([0; 16]), vec![slot(0), slot(1)], &INDEX[1..]).unwrap();
-        assert_eq!(index.files.len(), 2);
+        assert_eq!((index.files.files().len(), index.files.records().len()), (2, 1));
     }
 
     #[test]

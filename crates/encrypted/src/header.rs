@@ -27,9 +27,9 @@ const KIND_INDEX: u8 = 1;
 const KIND_CONTENT: u8 = 2;
 const FLAG_PADDED: u8 = 1;
 
-/// The only place where a stored object is good.
+/// The name of a stored object. Its header repeats it, so that an object is valid under that name alone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum ObjectName {
     Index(IndexCopy),
     Content(Id),
 }
@@ -41,8 +41,8 @@ pub(crate) enum IndexCopy {
     Second,
 }
 
-impl Place {
-    /// Where it lies in the store beneath.
+impl ObjectName {
+    /// The path in the inner store.
     pub(crate) fn path(self) -> MemoryPath {
         let name = match self {
             Self::Index(copy) => format!("index-{}", copy.number()),
@@ -103,13 +103,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn new(place: Place, store: Id, data_key: Id, is_padded: bool, nonce: Nonce) -> Self {
-        Self { kind: place.kind(), is_padded, store, place: place.id(), data_key, nonce, slots: Vec::new() }
+    pub(crate) fn new(name: ObjectName, store: Id, data_key: Id, is_padded: bool, nonce: Nonce) -> Self {
+        Self { kind: name.kind(), is_padded, store, place: name.id(), data_key, nonce, slots: Vec::new() }
     }
 
-    /// Checks that this is where it was encrypted for.
-    pub(crate) fn expect_place(&self, place: Place) -> Result<(), Damage> {
-        if (self.kind, self.place) == (place.kind(), place.id()) { Ok(()) } else { Err(Damage::OtherPlace) }
+    /// Checks that it was encrypted for this name.
+    pub(crate) fn expect_name(&self, name: ObjectName) -> Result<(), Damage> {
+        if (self.kind, self.place) == (name.kind(), name.id()) { Ok(()) } else { Err(Damage::OtherPlace) }
     }
 
     /// Checks that this is the store that it was encrypted for.
@@ -228,6 +228,6 @@ impl<'a> Reader<'a> {
         let key = std::str::from_utf8(self.bytes(length)?).ok().and_then(|key| key.parse().ok());
         let length = u16::from_be_bytes(self.array()?).into();
         let wrapped = self.bytes(length)?.to_vec();
-        Ok(Slot { data_key, key: key.ok_or(Damage::Header("the name of a key is none"))?, wrapped })
+        Ok(Slot { data_key, key: key.ok_or(Damage::Header("invalid key id"))?, wrapped })
     }
 }

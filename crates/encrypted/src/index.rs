@@ -1,13 +1,13 @@
 //! [`Index`]: the table that says what a store holds. It alone knows the names.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-use memory_tool_core::{MemoryPath, Node, StoredFile, Version};
+use memory_tool_core::{FileEntry, MemoryPath, PathMap, PathMapEntry, RecordName, Version};
 
 use crate::failure::Damage;
 use crate::header::Slot;
 use crate::id::{ID_BYTES, Id};
+use crate::target::Target;
 
 /// What a store holds at one moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,10 +19,11 @@ pub(crate) struct Index {
     pub(crate) revision: u64,
     /// The data keys that contents are encrypted with.
     pub(crate) slots: Vec<Slot>,
-    pub(crate) files: BTreeMap<MemoryPath, FileRecord>,
+    /// The files and the records.
+    pub(crate) files: PathMap<FileRecord>,
 }
 
-/// A file of the store.
+/// A file or a record of the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FileRecord {
     /// Names the ciphertext. A rename keeps it.
@@ -35,7 +36,7 @@ pub(crate) struct FileRecord {
 impl Index {
     /// The index of a store that does not exist yet.
     pub(crate) fn of_new_store() -> Result<Self, getrandom::Error> {
-        Ok(Self { store: Id::random()?, name: None, revision: 0, slots: Vec::new(), files: BTreeMap::new() })
+        Ok(Self { store: Id::random()?, name: None, revision: 0, slots: Vec::new(), files: PathMap::new() })
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -46,46 +47,26 @@ impl Index {
         self.slots.iter().find(|slot| slot.data_key == data_key)
     }
 
-    /// The files strictly beneath a directory.
-    pub(crate) fn beneath(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &FileRecord)> {
-        let after = (Bound::Excluded(directory), Bound::Unbounded);
-        self.files.range::<MemoryPath, _>(after).take_while(move |(path, _)| path.is_beneath(directory))
-    }
-
-    /// The file at `path`, or all that lie beneath it.
-    pub(crate) fn at_or_beneath(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &FileRecord)> {
-        self.files.get_key_value(path).into_iter().chain(self.beneath(path))
-    }
-
-    /// What is at a path, without its contents.
-    pub(crate) fn node(&self, path: &MemoryPath) -> Node {
-        match self.files.get(path) {
-            Some(file) => Node::File(StoredFile::new(Vec::new(), Version::new(*file.id.as_bytes()))),
-            None if path.is_root() || self.beneath(path).next().is_some() => Node::Directory,
-            None => Node::Absent,
+    /// The entry of a file or record.
+    pub(crate) fn get(&self, target: &Target) -> Option<&FileRecord> {
+        match target {
+            Target::File(path) => self.files.files().get(path),
+            Target::Record(name) => self.files.records().get(name),
         }
     }
 
     /// Writes all but the store's id and the slots, which are in the header. `None` where it is too large.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let entry_bytes = |path: &MemoryPath| path.as_str().len() + 2 * ID_BYTES;
-        let mut buffer = Vec::with_capacity(16 + self.files.keys().map(entry_bytes).sum::<usize>());
+        let (files, records) = (self.files.files(), self.files.records());
+        let names = files.keys().map(MemoryPath::as_str).chain(records.keys().map(RecordName::as_str));
+        let mut buffer = Vec::with_capacity(16 + names.map(|name| name.len() + 2 * ID_BYTES).sum::<usize>());
         buffer.extend_from_slice(&self.revision.to_be_bytes());
-        buffer.extend_from_slice(&u32::try_from(self.files.len()).ok()?.to_be_bytes());
-        for (path, file) in &self.files {
-            let name = path.as_str().strip_prefix(ROOT)?;
-            let slot = self.slots.iter().position(|slot| slot.data_key == file.data_key)?;
-            buffer.extend_from_slice(&u16::try_from(name.len()).ok()?.to_be_bytes());
-            buffer.extend_from_slice(name.as_bytes());
-            buffer.extend_from_slice(file.id.as_bytes());
-            buffer.extend_from_slice(&u16::try_from(slot).ok()?.to_be_bytes());
-            match file.size {
-                None => buffer.push(SIZE_OF_CIPHERTEXT),
-                Some(size) => {
-                    buffer.push(SIZE_FOLLOWS);
-                    buffer.extend_from_slice(&size.to_be_bytes());
-                }
-            }
+        buffer.extend_from_slice(&u32::try_from(files.len() + records.len()).ok()?.to_be_bytes());
+        for (path, file) in files {
+            self.encode_entry("", path.as_str().strip_prefix(ROOT)?, file, &mut buffer)?;
+        }
+        for (name, record) in records {
+            self.encode_entry(RECORD_MARK, name.as_str(), record, &mut buffer)?;
         }
         if let Some(name) = &self.name {
             buffer.extend_from_slice(&u16::try_from(name.len()).ok()?.to_be_bytes());
@@ -94,19 +75,36 @@ impl Index {
         Some(buffer)
     }
 
+    fn encode_entry(&self, mark: &str, name: &str, file: &FileRecord, buffer: &mut Vec<u8>) -> Option<()> {
+        let slot = self.slots.iter().position(|slot| slot.data_key == file.data_key)?;
+        buffer.extend_from_slice(&u16::try_from(mark.len() + name.len()).ok()?.to_be_bytes());
+        buffer.extend_from_slice(mark.as_bytes());
+        buffer.extend_from_slice(name.as_bytes());
+        buffer.extend_from_slice(file.id.as_bytes());
+        buffer.extend_from_slice(&u16::try_from(slot).ok()?.to_be_bytes());
+        match file.size {
+            None => buffer.push(SIZE_OF_CIPHERTEXT),
+            Some(size) => {
+                buffer.push(SIZE_FOLLOWS);
+                buffer.extend_from_slice(&size.to_be_bytes());
+            }
+        }
+        Some(())
+    }
+
     /// Reads what [`encode`](Self::encode) wrote.
     pub(crate) fn decode(store: Id, slots: Vec<Slot>, encoded: &[u8]) -> Result<Self, Damage> {
         let mut reader = Reader { rest: encoded };
         let revision = u64::from_be_bytes(reader.array()?);
         let count = u32::from_be_bytes(reader.array()?);
-        let mut index = Self { store, name: None, revision, slots, files: BTreeMap::new() };
+        let (mut files, mut records) = (BTreeMap::new(), BTreeMap::new());
         for _ in 0..count {
-            let (path, file) = reader.entry(&index.slots)?;
-            if index.files.last_key_value().is_some_and(|(last, _)| path <= *last || path.is_beneath(last)) {
-                return Err(Damage::Content("its files are not in order"));
+            match reader.entry(&slots)? {
+                (EntryName::File(path), file) => insert_file(&mut files, path, file, records.is_empty())?,
+                (EntryName::Record(name), record) => insert_record(&mut records, name, record)?,
             }
-            index.files.insert(path, file);
         }
+        let mut index = Self { store, name: None, revision, slots, files: PathMap::from_parts(files, records) };
         if !reader.rest.is_empty() {
             let name = std::str::from_utf8(reader.short_bytes()?);
             index.name = Some(name.map_err(|_| Damage::Content("the memory's name is no text"))?.to_owned());
@@ -126,6 +124,50 @@ const ROOT: &str = "/memories/";
 
 const SIZE_OF_CIPHERTEXT: u8 = 0;
 const SIZE_FOLLOWS: u8 = 1;
+
+/// What the name of a record begins with. No path does, because the names in it are not empty.
+const RECORD_MARK: &str = "/";
+
+impl PathMapEntry for FileRecord {
+    /// The id alone: at which version the ciphertext is, only the inner store knows.
+    fn version(&self) -> Version {
+        Version::new(*self.id.as_bytes())
+    }
+
+    /// An entry with the size that the index has.
+    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+        FileEntry::new(path.clone(), self.size.unwrap_or(0))
+    }
+}
+
+/// What an entry of an index is about.
+enum EntryName {
+    File(MemoryPath),
+    Record(RecordName),
+}
+
+type Entries<K> = BTreeMap<K, FileRecord>;
+
+fn insert_file(
+    files: &mut Entries<MemoryPath>,
+    path: MemoryPath,
+    file: FileRecord,
+    is_before_records: bool,
+) -> Result<(), Damage> {
+    if !is_before_records || files.last_key_value().is_some_and(|(last, _)| path <= *last || path.is_under(last)) {
+        return Err(Damage::Content("its files are not in order"));
+    }
+    files.insert(path, file);
+    Ok(())
+}
+
+fn insert_record(records: &mut Entries<RecordName>, name: RecordName, record: FileRecord) -> Result<(), Damage> {
+    if records.last_key_value().is_some_and(|(last, _)| name <= *last) {
+        return Err(Damage::Content("its records are not in order"));
+    }
+    records.insert(name, record);
+    Ok(())
+}
 
 /// What has not been read yet.
 struct Reader<'a> {
@@ -147,25 +189,29 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    fn entry(&mut self, slots: &[Slot]) -> Result<(MemoryPath, FileRecord), Damage> {
-        let path = path_of(self.short_bytes()?).ok_or(Damage::Content("a name is none"))?;
+    fn entry(&mut self, slots: &[Slot]) -> Result<(EntryName, FileRecord), Damage> {
+        let name = entry_name(self.short_bytes()?).ok_or(Damage::Content("invalid name of a file or record"))?;
         let id = Id::from_bytes(self.array()?);
         let slot = slots.get(usize::from(u16::from_be_bytes(self.array()?)));
         let data_key = slot.ok_or(Damage::Content("a file has no data key"))?.data_key;
         let size = match self.array()? {
             [SIZE_OF_CIPHERTEXT] => None,
             [SIZE_FOLLOWS] => Some(u64::from_be_bytes(self.array()?)),
-            _ => return Err(Damage::Content("a size is none")),
+            _ => return Err(Damage::Content("invalid size of a file")),
         };
-        Ok((path, FileRecord { id, data_key, size }))
+        Ok((name, FileRecord { id, data_key, size }))
     }
 }
 
-/// The path of a name, if it is written as a path would be.
-fn path_of(name: &[u8]) -> Option<MemoryPath> {
-    let text = format!("{ROOT}{}", std::str::from_utf8(name).ok()?);
+/// The path or the name of a record, if it is written as such.
+fn entry_name(name: &[u8]) -> Option<EntryName> {
+    let name = std::str::from_utf8(name).ok()?;
+    if let Some(record) = name.strip_prefix(RECORD_MARK) {
+        return record.parse().ok().map(EntryName::Record);
+    }
+    let text = format!("{ROOT}{name}");
     let path: MemoryPath = text.parse().ok()?;
-    (path.as_str() == text).then_some(path)
+    (path.as_str() == text).then_some(EntryName::File(path))
 }
 
 #[cfg(test)]
@@ -182,12 +228,16 @@ mod tests {
         let file = |byte, size| FileRecord { id: id(byte), data_key: id(byte % 2), size };
         let files =
             [("/memories/a", file(2, None)), ("/memories/b/c", file(3, Some(0))), ("/memories/b.c", file(4, None))];
+        let records = [("test/a", file(5, None)), ("test/b", file(6, Some(9)))];
         Index {
             store: id(9),
             name: None,
             revision: 7,
             slots: vec![slot(0), slot(1)],
-            files: files.into_iter().map(|(name, file)| (path(name), file)).collect(),
+            files: PathMap::from_parts(
+                files.into_iter().map(|(name, file)| (path(name), file)).collect(),
+                records.into_iter().map(|(name, file)| (name.parse().unwrap(), file)).collect(),
+            ),
         }
     }
 
@@ -216,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn files_out_of_order_and_beneath_files_are_refused() {
+    fn entries_out_of_order_and_under_files_and_of_illegal_names_are_refused() {
         let entry = |name: &str| {
             let length = u16::try_from(name.len()).unwrap().to_be_bytes();
             [length.as_slice(), name.as_bytes(), &[0; ID_BYTES], &[0; 3]].concat()
@@ -227,25 +277,45 @@ mod tests {
             let index = index();
             Index::decode(index.store, index.slots, &encoded)
         };
-        assert_eq!(decode(1, ["a", "b"]).unwrap().files.len(), 2);
+        for (names, files, records) in
+            [(["a", "b"], 2, 0), (["a", "/a"], 1, 1), (["/a", "/b"], 0, 2), (["/a", "/a/b"], 0, 2)]
+        {
+            let index = decode(1, names).unwrap();
+            assert_eq!((index.files.files().len(), index.files.records().len()), (files, records));
+        }
         for names in
             [["b", "a"], ["a", "a"], ["a", "a/b"], ["", "a"], ["a", "b/"], ["a", "../b"], ["a/", "b"], ["a", "b//c"]]
         {
             decode(1, names).unwrap_err();
         }
+        // Records: twice, out of order, before a file, and with names that are illegal.
+        for names in [
+            ["/a", "/a"],
+            ["/b", "/a"],
+            ["/a", "a"],
+            ["a", "/"],
+            ["a", "//a"],
+            ["a", "/a/"],
+            ["a", "/../a"],
+            ["a", "/.a"],
+            ["a", "/A"],
+            ["a", "/a\0"],
+        ] {
+            decode(1, names).unwrap_err();
+        }
         decode(0, ["a", "b"]).unwrap_err();
     }
 
+    /// What programs read that know no records; those refuse an index with a record, since its name is not that of a file.
     #[test]
-    fn a_path_is_a_file_a_directory_or_free() {
-        let index = index();
-        assert!(matches!(index.node(&path("/memories/b/c")), Node::File(_)));
-        for (free, node) in
-            [("/memories", Node::Directory), ("/memories/b", Node::Directory), ("/memories/c", Node::Absent)]
-        {
-            assert_eq!(index.node(&path(free)), node);
-        }
-        let beneath: Vec<_> = index.beneath(&path("/memories/b")).map(|(path, _)| path.as_str()).collect();
-        assert_eq!(beneath, ["/memories/b/c"]);
+    fn the_name_of_a_record_is_written_with_a_slash_before_it() {
+        let encode = |mut index: Index, name: Option<&str>| {
+            let record = name.map(|name| (name.parse().unwrap(), *index.files.values().next().unwrap()));
+            index.files = PathMap::from_parts(BTreeMap::new(), record.into_iter().collect());
+            index.encode().unwrap()
+        };
+        assert_eq!(encode(index(), None), b"\0\0\0\0\0\0\0\x07\0\0\0\0");
+        let entry = [b"\0\x03/ab".as_slice(), &[2; ID_BYTES], b"\0\0\0"].concat();
+        assert_eq!(encode(index(), Some("ab")), [b"\0\0\0\0\0\0\0\x07\0\0\0\x01", &entry[..]].concat());
     }
 }

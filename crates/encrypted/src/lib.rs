@@ -3,8 +3,13 @@
 
 #[cfg(test)]
 mod acceptance;
+mod backoff;
 mod cipher;
+mod ciphertexts;
 mod config;
+mod copies;
+mod data_key;
+mod expected_name;
 mod failure;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
@@ -12,25 +17,28 @@ pub mod fuzzing;
 mod header;
 mod id;
 mod index;
+mod inner;
 mod keychain;
 mod keys;
-mod naming;
 mod object;
 mod padding;
-mod patience;
 mod plaintext;
 mod plan;
+mod read;
 mod rekey;
 mod scrub;
-mod shared;
 mod snapshot;
+mod state;
 mod store;
+mod stored;
+mod target;
 #[cfg(test)]
 mod vectors;
 mod verify;
+mod version;
 mod write;
 
-pub use config::{DEFAULT_BUSY_TIMEOUT, EncryptedStoreBuilder, OpenError};
+pub use config::EncryptedStoreBuilder;
 pub use failure::{Damage, EncryptionError};
 pub use keys::{
     DEFAULT_PASSPHRASE_COST, DataKey, KeyError, KeyId, KeyIdError, KeyProvider, KeyRing, KeySourceError,
@@ -39,4 +47,3 @@ pub use keys::{
 pub use padding::Padding;
 pub use rekey::{RekeyProgress, RekeyReport};
 pub use store::EncryptedStore;
-pub use verify::Problem;

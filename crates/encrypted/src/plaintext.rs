@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
+use memory_tool_core::{Batch, Change, RecordChange};
 use zeroize::optimization_barrier;
 
 /// Bytes that are zeroized when they are dropped.
@@ -35,6 +37,58 @@ impl fmt::Debug for Plaintext {
 impl Drop for Plaintext {
     fn drop(&mut self) {
         zeroize(&mut self.0);
+    }
+}
+
+impl AsRef<[u8]> for Plaintext {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// A batch whose contents are zeroized when it is dropped. It is shared with the threads that encrypt them.
+pub(crate) struct PlaintextBatch(Batch);
+
+impl PlaintextBatch {
+    pub(crate) fn new(batch: Batch) -> Arc<Self> {
+        Arc::new(Self(batch))
+    }
+}
+
+impl Deref for PlaintextBatch {
+    type Target = Batch;
+
+    fn deref(&self) -> &Batch {
+        &self.0
+    }
+}
+
+impl Drop for PlaintextBatch {
+    fn drop(&mut self) {
+        let (changes, record_changes) = std::mem::take(&mut self.0).into_changes();
+        for change in changes {
+            if let Change::Write { content, .. } = change {
+                drop(Plaintext(content));
+            }
+        }
+        for change in record_changes {
+            if let RecordChange::Write { content, .. } = change {
+                drop(Plaintext(content));
+            }
+        }
+    }
+}
+
+/// What one change of a batch writes.
+pub(crate) struct BatchContent {
+    pub(crate) batch: Arc<PlaintextBatch>,
+    /// The number of the change.
+    pub(crate) number: usize,
+}
+
+impl AsRef<[u8]> for BatchContent {
+    fn as_ref(&self) -> &[u8] {
+        self.batch.content(self.number)
     }
 }
 

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FileEntry, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, MemoryPath, Node, OpenError, ReadOptions, RecordName, Store, StoreError, StoredFile, VerifyProgress,
+    VerifyReport,
+};
 
-use crate::config::{EncryptedStoreBuilder, OpenError};
-use crate::header::{IndexCopy, Place, has_magic};
+use crate::config::EncryptedStoreBuilder;
+use crate::failure::Failure;
+use crate::header::{IndexCopy, ObjectName, has_magic};
+use crate::inner::Inner;
 use crate::keys::KeyRing;
 use crate::rekey::{RekeyProgress, RekeyReport};
-use crate::shared::Shared;
-use crate::verify::Problem;
 
 /// Claude's memory, encrypted, in any other store.
 ///
@@ -18,28 +21,31 @@ use crate::verify::Problem;
 /// changes at once. Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime that has its
 /// timer enabled.
 ///
+/// A listing says that a file was modified when its ciphertext was, if the inner store knows: a write changes that time, and so does
+/// [`rekey`](Self::rekey). It does not say when a file was created.
+///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool, Store};
+/// use memory_tool_core::{Engine, InMemoryStore, MemoryTool, StoreExt};
 /// use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// # runtime.block_on(async {
-/// let beneath = Arc::new(InMemoryStore::new());
-/// let store = EncryptedStore::open(Arc::clone(&beneath), KeyRing::new(RawKey::generate()?)).await?;
+/// let inner = Arc::new(InMemoryStore::new());
+/// let store = EncryptedStore::open(Arc::clone(&inner), KeyRing::new(RawKey::generate()?)).await?;
 /// let input = serde_json::json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
 /// assert_eq!(Engine::new(store).call(input).await?.to_string(), "File created successfully at: /memories/a.txt");
 ///
-/// let stored = beneath.list(&MemoryPath::root()).await?;
-/// assert!(stored.iter().all(|file| file.path.name() != Some("a.txt")));
+/// let stored = inner.list("/memories").await?;
+/// assert!(stored.iter().all(|file| file.path.file_name() != Some("a.txt")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct EncryptedStore {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 impl EncryptedStore {
@@ -62,11 +68,11 @@ impl EncryptedStore {
     /// One copy of the index is enough, whatever is in the place of the other.
     ///
     /// # Errors
-    /// Those of [`Store::read`], where no copy can be recognized and one of the places cannot be read.
+    /// Those of [`Store::read_opts`], where no copy can be recognized and one of the places cannot be read.
     pub async fn is_in(inner: &dyn Store) -> Result<bool, StoreError> {
         let mut error = None;
         for copy in [IndexCopy::First, IndexCopy::Second] {
-            match inner.read(&Place::Index(copy).path()).await {
+            match inner.read_opts(&ObjectName::Index(copy).path(), ReadOptions::new()).await {
                 Ok(Node::File(file)) if has_magic(&file.content) => return Ok(true),
                 Ok(_) => {}
                 Err(cause) => error = error.or(Some(cause)),
@@ -75,18 +81,29 @@ impl EncryptedStore {
         error.map_or(Ok(false), Err)
     }
 
-    /// Reads everything and tells what is not as it was written: files, copies of the index, and stored objects that belong to
-    /// no file. Others may use the store meanwhile.
+    /// Reads every file, every record and both copies of the index, and looks for stored objects that belong to none of them. Others
+    /// may use the store at the same time.
+    ///
+    /// A problem names the [object](memory_tool_core::Problem::object) in the inner store that it was found in.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] where nothing can be read, or the store beneath fails. What else it finds is no error, but in the
-    /// list, which is empty where all is well.
-    pub async fn verify(&self) -> Result<Vec<Problem>, StoreError> {
-        self.shared.verify().await.map_err(|failure| failure.during("verifying"))
+    /// [`StoreError::Failure`] if no copy of the index can be read, or the inner store fails. Any other damage is a problem of the
+    /// report instead.
+    pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
+        let during = |failure: Failure| failure.during("verifying");
+        let (problems, snapshot) = self.inner.verify_objects().await.map_err(during)?;
+        let mut report = VerifyReport::default().read_files(self, progress).await?;
+        for problem in &mut report.problems {
+            let file = problem.path.as_ref().and_then(|path| snapshot.index.files.files().get(path));
+            problem.object = file.map(|file| ObjectName::Content(file.id).path());
+        }
+        report.problems.splice(..0, problems);
+        report.problems.extend(self.inner.problems_of_records(&snapshot.index).await.map_err(during)?);
+        Ok(report)
     }
 
-    pub(crate) fn of(shared: Shared) -> Self {
-        Self { shared: Arc::new(shared) }
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 
     /// Encrypts everything anew that is not encrypted under the primary of the key ring, gives the memory its
@@ -106,21 +123,21 @@ impl EncryptedStore {
     /// # Errors
     /// [`StoreError::Failure`].
     pub async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, StoreError> {
-        self.shared.rekey(progress).await.map_err(|failure| failure.during("encrypting anew"))
+        self.inner.rekey(progress).await.map_err(|failure| failure.during("encrypting anew"))
     }
 }
 
 #[async_trait]
 impl Store for EncryptedStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.shared.read(path).await.map_err(|failure| failure.during("reading"))
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read(path, &options).await.map_err(|failure| failure.during("reading"))
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.shared.list(directory).await.map_err(|failure| failure.during("listing"))
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await.map_err(|failure| failure.during("reading a record"))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.shared.apply(batch).await.map_err(|failure| failure.during("applying a batch"))
+        self.inner.apply(batch).await.map_err(|failure| failure.during("applying a batch"))
     }
 }

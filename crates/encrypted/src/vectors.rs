@@ -3,12 +3,14 @@
 //! They were made once, by `cargo test -p memory-tool-encrypted --lib vectors -- --ignored`, and are never made again: a format that
 //! changes has another version, and vectors of its own.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
+use memory_tool_core::PathMap;
 use serde_json::{Value, json};
 
 use crate::cipher::{Cipher, Nonce};
-use crate::header::{Header, IndexCopy, Place, Slot, parse};
+use crate::header::{Header, IndexCopy, ObjectName, Slot, parse};
 use crate::id::Id;
 use crate::index::{FileRecord, Index};
 use crate::keys::{DataKey, KeyProvider, Passphrase, PassphraseCost, RawKey};
@@ -67,11 +69,11 @@ fn cipher(vectors: &Value, data_key: &Value) -> Cipher {
     Cipher::new(&DataKey::try_from(bytes(&vector["data_key"])).unwrap())
 }
 
-fn place(vector: &Value) -> Place {
+fn place(vector: &Value) -> ObjectName {
     match vector["name"].as_str().unwrap() {
-        "index-1" => Place::Index(IndexCopy::First),
-        "index-2" => Place::Index(IndexCopy::Second),
-        _ => Place::Content(id(&vector["name"])),
+        "index-1" => ObjectName::Index(IndexCopy::First),
+        "index-2" => ObjectName::Index(IndexCopy::Second),
+        _ => ObjectName::Content(id(&vector["name"])),
     }
 }
 
@@ -96,7 +98,7 @@ fn index(vectors: &Value, vector: &Value) -> Index {
         name: vector["memory_name"].as_str().map(str::to_owned),
         revision: vector["revision"].as_u64().unwrap(),
         slots: slots(vectors),
-        files: vector["files"].as_array().unwrap().iter().map(file).collect(),
+        files: PathMap::from_parts(vector["files"].as_array().unwrap().iter().map(file).collect(), BTreeMap::new()),
     }
 }
 
@@ -119,7 +121,7 @@ fn stored_objects_are_read_and_would_be_written_the_same() {
         let cipher = cipher(&vectors, &vector["data_key"]);
         let (found, head) = parse(&stored).unwrap();
         assert_eq!(found, header(&vectors, vector));
-        assert_eq!(place(vector).path().name(), vector["name"].as_str());
+        assert_eq!(place(vector).path().file_name(), vector["name"].as_str());
         assert_eq!(open(&found, &cipher, head, stored.clone()).unwrap(), plaintext);
         assert_eq!(seal(&found, &cipher, padding(vector), &plaintext).unwrap(), stored);
         if vector["files"].is_array() {

@@ -3,21 +3,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Expected, MemoryPath, StoreError};
+use memory_tool_core::{Batch, MemoryPath, StoreError};
 
+use crate::backoff::Backoff;
 use crate::cipher::Nonce;
+use crate::ciphertexts::Ciphertexts;
 use crate::failure::{EncryptionError, Failure};
-use crate::header::{Header, IndexCopy, Place};
+use crate::header::{Header, IndexCopy, ObjectName};
 use crate::id::Id;
 use crate::index::Index;
+use crate::inner::Inner;
 use crate::keychain::WriteKey;
 use crate::object::{offload, seal};
 use crate::padding::Padding;
-use crate::patience::Patience;
-use crate::plaintext::Plaintext;
-use crate::plan::{Condition, Content, Plan, PlannedWrite, Refusal, Request, Sealing};
-use crate::shared::{Shared, Sizes, Stored};
+use crate::plaintext::{BatchContent, Plaintext, PlaintextBatch};
+use crate::plan::{Plan, PlannedWrite, Sealing, depends_on_sizes, plan, target};
 use crate::snapshot::Snapshot;
+use crate::state::{Condition, State};
+use crate::stored::id_of;
 
 /// What became of one attempt.
 enum Attempt {
@@ -28,26 +31,28 @@ enum Attempt {
     Missing,
 }
 
-impl Shared {
+impl Inner {
     /// Applies the batch as a whole, or not at all.
     pub(crate) async fn apply(&self, batch: Batch) -> Result<(), Failure> {
-        let request = Request::new(batch);
-        if !request.changes_nothing() {
+        let batch = PlaintextBatch::new(batch);
+        if !batch.changes_nothing() {
             self.refuse_read_only()?;
         }
-        let mut patience = Patience::of(self.busy_timeout);
+        let mut backoff = Backoff::within(self.options.timeout);
         let mut fresh_key = None;
         let mut missing = BTreeSet::new();
         let mut snapshot = self.likely_snapshot().await?;
         loop {
-            let key = self.write_key(&request, &snapshot.index, &mut fresh_key).await?;
+            let index = &snapshot.index;
+            let key = self.write_key(&batch, index, &mut fresh_key).await?;
             let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
-            let sizes = self.sizes_for(&request, &snapshot.index).await?;
-            match request.plan(&snapshot.index, &sizes, sealing) {
-                Ok(plan) => match self.attempt(&snapshot, plan, key, &missing).await {
+            let ciphertexts = self.ciphertexts_for(&batch, index).await?;
+            let conditions = Condition::of_batch(&batch, index);
+            match plan(&batch, index, &State::new(index, &ciphertexts, &conditions), sealing) {
+                Ok(plan) => match self.attempt(&snapshot, &batch, plan, &conditions, key, &missing).await {
                     Ok(Attempt::Done) => return Ok(()),
                     Ok(Attempt::Stale) => {}
-                    Ok(Attempt::Missing) => missing = self.missing(&snapshot.index).await?,
+                    Ok(Attempt::Missing) => missing = self.missing(index).await?,
                     // It may be a copy of the index that is damaged since it was read: then the other will do.
                     Err(failure) if failure.is_damage_beneath() => {
                         if Arc::ptr_eq(&snapshot, &self.snapshot().await?) {
@@ -57,31 +62,36 @@ impl Shared {
                     Err(failure) => return Err(failure),
                 },
                 Err(refusal) => {
-                    let failure = self.first_failure(refusal).await?;
+                    let check = |state: &State<'_>| batch.check(state);
+                    let failure = self.first_failure(index, &ciphertexts, &conditions, check, refusal).await;
                     if Arc::ptr_eq(&snapshot, &self.snapshot().await?) {
                         return Err(failure);
                     }
                 }
             }
-            patience.pause().await?;
+            backoff.pause().await?;
             snapshot = self.snapshot().await?;
         }
     }
 
-    /// The sizes of the files, where they matter to the request. They are of a moment after the index was read: as long as it holds,
+    /// The ciphertexts, where their sizes matter to the batch. They are from a moment after the index was read: as long as it holds,
     /// nobody who counts them has changed one.
-    async fn sizes_for(&self, request: &Request, index: &Index) -> Result<Sizes, Failure> {
-        if request.depends_on_sizes() { self.sizes(index.files.values()).await } else { Ok(Sizes::default()) }
+    async fn ciphertexts_for(&self, batch: &Batch, index: &Index) -> Result<Ciphertexts, Failure> {
+        if depends_on_sizes(batch) {
+            self.ciphertexts_of(index.files.files()).await
+        } else {
+            Ok(Ciphertexts::default())
+        }
     }
 
     /// The data key to write with, where there is something to write.
     async fn write_key(
         &self,
-        request: &Request,
+        batch: &Batch,
         index: &Index,
         fresh: &mut Option<WriteKey>,
     ) -> Result<Option<WriteKey>, Failure> {
-        if request.changes_nothing() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
+        if batch.changes_nothing() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
     }
 
     /// The data key of the primary: that of the store, or else a fresh one, which is made once for all attempts.
@@ -98,22 +108,25 @@ impl Shared {
     async fn attempt(
         &self,
         snapshot: &Snapshot,
+        plaintext: &Arc<PlaintextBatch>,
         plan: Plan,
+        conditions: &[Condition],
         key: Option<WriteKey>,
         missing: &BTreeSet<Id>,
     ) -> Result<Attempt, Failure> {
         let mut batch = snapshot.require(Batch::new())?;
         let mut written = None;
-        for Condition { id, version, .. } in &plan.conditions {
-            batch = batch.require(Place::Content(*id).path(), Expected::Version(version.clone()));
+        for (path, precondition) in conditions.iter().map(Condition::precondition) {
+            batch = batch.require(path, precondition);
         }
         if let Some(key) = key {
-            for PlannedWrite { id, content, .. } in &plan.writes {
-                let stored = self.seal_content(snapshot.index.store, *id, &key, Arc::clone(content)).await?;
-                batch = write_to(batch, Place::Content(*id), stored)?;
+            for PlannedWrite { id, number } in &plan.writes {
+                let content = BatchContent { batch: Arc::clone(plaintext), number: *number };
+                let stored = self.seal_content(snapshot.index.store, *id, &key, content).await?;
+                batch = batch.write(ObjectName::Content(*id).path(), stored);
             }
             for id in plan.removals.iter().filter(|id| !missing.contains(id)) {
-                batch = batch.remove(Place::Content(*id).path()).map_err(StoreError::from)?;
+                batch = batch.remove(ObjectName::Content(*id).path());
             }
             if let Some(next) = plan.next {
                 let revision = snapshot.index.revision + 1;
@@ -130,27 +143,28 @@ impl Shared {
             }
             // A link, say: it is no ciphertext, and not ours to remove.
             Err(StoreError::SymbolicLink { path } | StoreError::NotARegularFile { path })
-                if plan.removals.iter().any(|id| Place::Content(*id).path() == path) =>
+                if id_of(&path).is_some_and(|id| plan.removals.contains(&id)) =>
             {
                 Ok(Attempt::Missing)
             }
-            Err(error) => judge(error, &plan.conditions, &plan.writes),
+            Err(error) => judge(error, conditions, &plan.writes, plaintext),
         }
     }
 
-    /// Encrypts the content of a file.
+    /// Encrypts the content of a file or record.
     pub(crate) async fn seal_content(
         &self,
         store: Id,
         id: Id,
         key: &WriteKey,
-        content: Content,
+        content: impl AsRef<[u8]> + Send + 'static,
     ) -> Result<Vec<u8>, Failure> {
         let padding = self.padding;
         let is_padded = padding != Padding::None;
-        let header = Header::new(Place::Content(id), store, key.slot.data_key, is_padded, Nonce::random()?);
+        let header = Header::new(ObjectName::Content(id), store, key.slot.data_key, is_padded, Nonce::random()?);
         let cipher = Arc::clone(&key.cipher);
-        offload(content.len(), move || seal(&header, &cipher, padding, &content)).await?
+        let bytes = content.as_ref().len();
+        offload(bytes, move || seal(&header, &cipher, padding, content.as_ref())).await?
     }
 
     /// Writes both copies of the index, with a slot for the data key that it is encrypted with and the name of the memory.
@@ -158,26 +172,26 @@ impl Shared {
         if next.slot(key.slot.data_key).is_none() {
             next.slots.push(key.slot.clone());
         }
-        next.name.clone_from(&self.naming.name);
+        next.name.clone_from(&self.name.name);
         let cipher = Arc::clone(&key.cipher);
         let data_key = key.slot.data_key;
-        let sealing = offload(next.files.len() * TYPICAL_ENTRY_BYTES, move || {
+        let sealing = offload(next.files.values().count() * TYPICAL_ENTRY_BYTES, move || {
             let encoded = next.encode().map(Plaintext::new).ok_or(EncryptionError::TooLarge { what: "the index" })?;
             let seal_copy = |copy| {
-                let mut header = Header::new(Place::Index(copy), next.store, data_key, true, Nonce::random()?);
+                let mut header = Header::new(ObjectName::Index(copy), next.store, data_key, true, Nonce::random()?);
                 header.slots.clone_from(&next.slots);
                 seal(&header, &cipher, INDEX_PADDING, &encoded)
             };
             Ok::<_, Failure>([seal_copy(IndexCopy::First)?, seal_copy(IndexCopy::Second)?])
         });
         let [first, second] = sealing.await??;
-        let batch = write_to(batch, Place::Index(IndexCopy::First), first)?;
-        write_to(batch, Place::Index(IndexCopy::Second), second)
+        let batch = batch.write(ObjectName::Index(IndexCopy::First).path(), first);
+        Ok(batch.write(ObjectName::Index(IndexCopy::Second).path(), second))
     }
 
-    /// The files of the index whose ciphertexts are not there.
+    /// The files and records of the index whose ciphertexts are not there.
     async fn missing(&self, index: &Index) -> Result<BTreeSet<Id>, Failure> {
-        let there = self.inner.list(&MemoryPath::root()).await.map_err(Failure::of_inner)?;
+        let there = self.list_inner().await?;
         let mut missing: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
         for file in there {
             // What lies beneath a name is in its place, too, and can be removed.
@@ -187,17 +201,6 @@ impl Shared {
         }
         Ok(missing)
     }
-
-    /// The failure that a refusal comes to: a condition before it that does not hold is told first.
-    async fn first_failure(&self, refusal: Refusal) -> Result<Failure, Failure> {
-        for Condition { path, id, version } in refusal.conditions {
-            match self.fetch(Place::Content(id)).await? {
-                Stored::File(file) if file.version == version => {}
-                _ => return Ok(StoreError::VersionMismatch { path }.into()),
-            }
-        }
-        Ok(refusal.failure)
-    }
 }
 
 /// To what the index is padded, whatever the padding of files: a name more or less is not seen.
@@ -206,32 +209,31 @@ const INDEX_PADDING: Padding = Padding::Multiple(std::num::NonZeroUsize::new(102
 /// About what a file takes in the index.
 const TYPICAL_ENTRY_BYTES: usize = 64;
 
-fn write_to(batch: Batch, place: Place, stored: Vec<u8>) -> Result<Batch, Failure> {
-    batch.write(place.path(), stored).map_err(|error| StoreError::from(error).into())
-}
-
-/// What the answer of the store beneath says.
-fn judge(error: StoreError, conditions: &[Condition], writes: &[PlannedWrite]) -> Result<Attempt, Failure> {
+/// What an error of the inner store means.
+fn judge(
+    error: StoreError,
+    conditions: &[Condition],
+    writes: &[PlannedWrite],
+    plaintext: &Batch,
+) -> Result<Attempt, Failure> {
     let is_index = |path: &MemoryPath| {
-        [IndexCopy::First, IndexCopy::Second].into_iter().any(|copy| Place::Index(copy).path() == *path)
+        [IndexCopy::First, IndexCopy::Second].into_iter().any(|copy| ObjectName::Index(copy).path() == *path)
     };
     match error {
         StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } if is_index(&path) => {
             Ok(Attempt::Stale)
         }
         StoreError::NotFound { .. } => Ok(Attempt::Missing),
-        StoreError::VersionMismatch { path } => {
-            let condition = conditions.iter().find(|condition| Place::Content(condition.id).path() == path);
-            match condition {
-                Some(condition) => Err(StoreError::VersionMismatch { path: condition.path.clone() }.into()),
-                None => Err(Failure::of_inner(StoreError::VersionMismatch { path })),
-            }
-        }
-        // Such as a file that is too large to be written: the model knows it by its own path.
-        StoreError::Refused { path, reason } => {
-            match writes.iter().find(|write| Place::Content(write.id).path() == path) {
-                Some(write) => Err(StoreError::Refused { path: write.path.clone(), reason }.into()),
-                None => Err(Failure::of_inner(StoreError::Refused { path, reason })),
+        StoreError::VersionMismatch { path } => match conditions.iter().find(|condition| condition.object() == path) {
+            Some(condition) => Err(condition.target.mismatch().into()),
+            None => Err(Failure::of_inner(StoreError::VersionMismatch { path })),
+        },
+        // Such as a file that is too large to be written.
+        StoreError::Refused { path, policy, reason } => {
+            let write = writes.iter().find(|write| ObjectName::Content(write.id).path() == path);
+            match write.and_then(|write| target(plaintext, write.number)) {
+                Some(target) => Err(target.refused(policy, reason)),
+                None => Err(Failure::of_inner(StoreError::Refused { path, policy, reason })),
             }
         }
         other => Err(Failure::of_inner(other)),

@@ -8,10 +8,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError};
-use memory_tool_encrypted::{EncryptedStore, KeyRing, Problem, RekeyProgress};
+use memory_tool_core::{
+    Batch, Change, FailureKind, InMemoryStore, MemoryPath, Node, OpenOptions, ReadOptions, RecordName, Store,
+    StoreError, StoreExt, StoredFile,
+};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RekeyProgress};
 use memory_tool_local::LocalStore;
-use support::{content, contents, key, path, ring, write};
+use support::{content, contents, key, path, problems, record, ring, write};
 
 /// A store some of whose files cannot be read any more, as a database or a bucket that has lost their contents. They can be
 /// removed and written anew.
@@ -40,13 +43,16 @@ impl Torn {
 
 #[async_trait]
 impl Store for Torn {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        for (required, _) in options.preconditions() {
+            self.check(required)?;
+        }
         self.check(path)?;
-        self.inner.read(path).await
+        self.inner.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -59,7 +65,7 @@ impl Store for Torn {
         });
         let written: Vec<_> = written.collect();
         self.inner.apply(batch).await?;
-        self.torn.lock().unwrap().retain(|torn| !written.iter().any(|path| path == torn || torn.is_beneath(path)));
+        self.torn.lock().unwrap().retain(|torn| !written.iter().any(|path| path == torn || torn.is_under(path)));
         Ok(())
     }
 }
@@ -86,8 +92,10 @@ async fn either_copy_of_the_index_may_be_torn() {
         let fresh = open(&inner, ring(1)).await;
         for store in [&store, &fresh] {
             assert_eq!(contents(store).await, files);
-            let problems = store.verify().await.unwrap();
-            assert!(matches!(problems.as_slice(), [Problem::IndexCopy { .. }]), "{copy}: {problems:?}");
+            let problems = problems(store).await;
+            let [problem] = &problems[..] else { panic!("{copy}: {problems:?}") };
+            assert!(problem.message.starts_with("a copy of the index cannot be read: "), "{problem}");
+            assert_eq!(problem.object, Some(path(copy)));
         }
         // An edit of a content alone does not mend it, a change of the tree does.
         write(&store, "/memories/a", "another").await;
@@ -95,7 +103,7 @@ async fn either_copy_of_the_index_may_be_torn() {
         write(&store, "/memories/d", "new").await;
         for store in [&store, &fresh] {
             assert_eq!(contents(store).await.len(), 4);
-            assert!(store.verify().await.unwrap().is_empty());
+            assert_eq!(problems(store).await, []);
         }
     }
 }
@@ -129,14 +137,14 @@ async fn a_torn_file_is_found_and_no_other_is_kept_from_the_new_key() {
     let (inner, store) = filled().await;
     let torn = inner.files().await[1].clone();
     inner.tear(&torn);
-    let problems = store.verify().await.unwrap();
-    assert!(matches!(problems.as_slice(), [Problem::File { .. }]), "{problems:?}");
+    let found = problems(&store).await;
+    assert!(matches!(&found[..], [problem] if problem.path.is_some() && problem.object == Some(torn)), "{found:?}");
     let report = open(&inner, KeyRing::new(key(2)).with(key(1))).await.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!((report.rewritten, report.damaged.len(), report.still_needed.len()), (2, 1, 1));
     let store = open(&inner, KeyRing::new(key(2)).with(key(1))).await;
     let lost = report.damaged[0].clone();
     write(&store, lost.as_str(), "anew").await;
-    assert!(store.verify().await.unwrap().is_empty());
+    assert_eq!(problems(&store).await, []);
     assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().no_longer_needed.len(), 1);
 }
 
@@ -144,24 +152,36 @@ async fn a_torn_file_is_found_and_no_other_is_kept_from_the_new_key() {
 async fn a_file_that_is_too_large_for_the_store_beneath_is_refused_by_its_own_path() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |limit| {
-        let inner = LocalStore::builder(directory.path()).max_file_bytes(limit).open().await.unwrap();
+        let inner = LocalStore::builder(directory.path())
+            .options(OpenOptions::new().max_file_bytes(limit))
+            .open()
+            .await
+            .unwrap();
         EncryptedStore::open(inner, ring(1)).await.unwrap()
     };
     let (path, refused) = (path("/memories/a"), "the limit is");
     let store = open(10_000).await;
-    let writing = |size| store.apply(Batch::new().write(path.clone(), vec![b'a'; size]).unwrap());
+    let writing = |size| store.apply(Batch::new().write(path.clone(), vec![b'a'; size]));
     let error = writing(20_000).await.unwrap_err();
     assert!(
-        matches!(&error, StoreError::Refused { path: named, reason } if *named == path && reason.contains(refused))
+        matches!(&error, StoreError::Refused { path: named, reason, .. } if *named == path && reason.contains(refused))
     );
     writing(9_000).await.unwrap();
 
     let store = open(8_000).await;
     let error = store.read(&path).await.unwrap_err();
     assert!(
-        matches!(&error, StoreError::Refused { path: named, reason } if *named == path && reason.contains(refused))
+        matches!(&error, StoreError::Refused { path: named, reason, .. } if *named == path && reason.contains(refused))
     );
-    assert!(matches!(store.verify().await.unwrap().as_slice(), [Problem::File { .. }]));
-    store.apply(Batch::new().remove(path.clone()).unwrap()).await.unwrap();
-    assert!(store.verify().await.unwrap().is_empty());
+    assert!(matches!(&problems(&store).await[..], [problem] if problem.path.as_ref() == Some(&path)));
+    store.remove(&path).await.unwrap();
+    assert_eq!(problems(&store).await, []);
+
+    let store = open(10_000).await;
+    let writing = |size| store.apply(Batch::new().write_record(record("test/large"), vec![b'a'; size]));
+    let error = writing(20_000).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
+    writing(9_000).await.unwrap();
+    let error = open(8_000).await.read_record(&record("test/large")).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
 }

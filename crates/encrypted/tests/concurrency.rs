@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, ReadOptions,
+    RecordName, Store, StoreError, StoreExt, StoredFile,
 };
 use memory_tool_encrypted::{EncryptedStore, Padding, RekeyProgress};
 use serde_json::json;
@@ -96,7 +97,7 @@ async fn a_directory_that_moves_takes_its_edits_along() {
     let kept = editing.await.unwrap();
     standing_by.await.unwrap();
     let files = contents(&open(&inner, ring(1)).await).await;
-    let log: Vec<_> = files.iter().filter(|(file, _)| file.name() == Some("log")).collect();
+    let log: Vec<_> = files.iter().filter(|(file, _)| file.file_name() == Some("log")).collect();
     let [(_, text)] = log[..] else { panic!("{files:?}") };
     assert_eq!(std::str::from_utf8(text).unwrap().lines().filter(|line| !line.is_empty()).count(), kept);
 }
@@ -112,14 +113,14 @@ async fn a_session_sees_at_once_what_another_did() {
         Node::File(file) => file.version,
         other => panic!("{other:?}"),
     };
-    right.apply(Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap()).await.unwrap();
+    right.apply(Batch::new().rename(path("/memories/a"), path("/memories/b"))).await.unwrap();
     assert_eq!(left.read(&path("/memories/a/file")).await.unwrap(), Node::Absent);
     assert_eq!(left.read(&path("/memories/a")).await.unwrap(), Node::Absent);
     // A rename keeps the version: an edit that began before it is lost neither way.
     let moved = path("/memories/b/file");
     let edit = |content: &str| {
-        let batch = Batch::new().require(moved.clone(), Expected::Version(version.clone()));
-        batch.write(moved.clone(), content.into()).unwrap()
+        let batch = Batch::new().require(moved.clone(), Precondition::Version(version.clone()));
+        batch.write(moved.clone(), content)
     };
     left.apply(edit("two")).await.unwrap();
     let refused = right.apply(edit("three")).await.unwrap_err();
@@ -128,10 +129,10 @@ async fn a_session_sees_at_once_what_another_did() {
 
     // What it knows would not allow this; what is there by now does.
     write(&left, "/memories/new", "new").await;
-    right.apply(Batch::new().rename(path("/memories/new"), path("/memories/newer")).unwrap()).await.unwrap();
-    left.apply(Batch::new().remove(path("/memories/newer")).unwrap()).await.unwrap();
-    let create = Batch::new().require(path("/memories/newer"), Expected::Absent);
-    right.apply(create.write(path("/memories/newer"), b"again".to_vec()).unwrap()).await.unwrap();
+    right.apply(Batch::new().rename(path("/memories/new"), path("/memories/newer"))).await.unwrap();
+    left.apply(Batch::new().remove(path("/memories/newer"))).await.unwrap();
+    let create = Batch::new().require(path("/memories/newer"), Precondition::Absent);
+    right.apply(create.write(path("/memories/newer"), b"again".to_vec())).await.unwrap();
     assert_eq!(content(&left, &path("/memories/newer")).await, b"again");
 }
 
@@ -150,10 +151,10 @@ async fn what_is_written_is_what_changed() {
         let (indices, files): (Vec<_>, Vec<_>) = changed.partition(|(place, _)| place.as_str().contains("index"));
         (indices.len(), files.len())
     };
-    assert_eq!(changed_by(Batch::new().write(path("/memories/a/one"), b"edited".to_vec()).unwrap()).await, (0, 1));
-    assert_eq!(changed_by(Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap()).await, (2, 0));
-    assert_eq!(changed_by(Batch::new().write(path("/memories/c"), Vec::new()).unwrap()).await, (2, 1));
-    assert_eq!(changed_by(Batch::new().remove(path("/memories/b/one")).unwrap()).await, (2, 0));
+    assert_eq!(changed_by(Batch::new().write(path("/memories/a/one"), b"edited".to_vec())).await, (0, 1));
+    assert_eq!(changed_by(Batch::new().rename(path("/memories/a"), path("/memories/b"))).await, (2, 0));
+    assert_eq!(changed_by(Batch::new().write(path("/memories/c"), Vec::new())).await, (2, 1));
+    assert_eq!(changed_by(Batch::new().remove(path("/memories/b/one"))).await, (2, 0));
 }
 
 /// An answer that did not come is passed on as what it is.
@@ -166,7 +167,7 @@ async fn an_unknown_outcome_stays_unknown() {
     let opening = counting.calls.load(Ordering::SeqCst);
     let faulty = Arc::new(Faulty::new(&inner, opening, Mishap::FailsAfter));
     let store = EncryptedStore::open(faulty, ring(1)).await.unwrap();
-    let error = store.apply(Batch::new().write(path("/memories/a"), b"two".to_vec()).unwrap()).await.unwrap_err();
+    let error = store.apply(Batch::new().write(path("/memories/a"), b"two".to_vec())).await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }), "{error:?}");
     assert_eq!(content(&store, &path("/memories/a")).await, b"two");
 }
@@ -177,18 +178,18 @@ struct Restless(Arc<InMemoryStore>);
 
 #[async_trait]
 impl Store for Restless {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        let found = self.0.read(path).await?;
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let found = self.0.read_opts(path, options).await?;
         if let Node::File(file) = &found
             && path.as_str().ends_with("index-1")
         {
-            self.0.apply(Batch::new().write(path.clone(), file.content.clone())?).await?;
+            self.0.apply(Batch::new().write(path.clone(), file.content.clone())).await?;
         }
         Ok(found)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.0.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -200,17 +201,16 @@ impl Store for Restless {
 async fn who_is_never_first_gives_up_after_a_while() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "text").await;
-    let busy_timeout = Duration::from_millis(50);
-    let builder = EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(1)).busy_timeout(busy_timeout);
+    let options = OpenOptions::new().timeout(Duration::from_millis(50));
+    let builder = EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(1)).options(options);
     let store = builder.open().await.unwrap();
-    let builder =
-        EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(2).with(key(1))).busy_timeout(busy_timeout);
+    let builder = EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(2).with(key(1))).options(options);
     let rekeying = builder.open().await.unwrap();
     let file = path("/memories/a");
     for error in [
         store.read(&file).await.unwrap_err(),
         store.list(&MemoryPath::root()).await.unwrap_err(),
-        store.apply(Batch::new().write(file.clone(), b"other".to_vec()).unwrap()).await.unwrap_err(),
+        store.apply(Batch::new().write(file.clone(), b"other".to_vec())).await.unwrap_err(),
         rekeying.rekey(drop::<RekeyProgress>).await.unwrap_err(),
     ] {
         assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
@@ -228,18 +228,17 @@ async fn an_operation_makes_few_calls() {
     calls();
     write(&store, "/memories/a/other", "text").await;
     assert_eq!(calls(), 2, "a file is made: the index is read, and all is written");
-    store.read(&path("/memories/a/file")).await.unwrap();
-    assert_eq!(
-        calls(),
-        3,
-        "the index is read, then the file, then the index again: it was written by this store before"
-    );
-    store.read(&path("/memories/a/file")).await.unwrap();
-    assert_eq!(calls(), 2, "the file is read, then the index");
+    store.read("/memories/a/file").await.unwrap();
+    assert_eq!(calls(), 2, "the index is read, then the file: the index was written by this store before");
+    store.read("/memories/a/file").await.unwrap();
+    assert_eq!(calls(), 1, "the file is read");
     write(&store, "/memories/a/file", "edited").await;
     assert_eq!(calls(), 1, "the file is written");
     store.list(&path("/memories/a")).await.unwrap();
-    assert_eq!(calls(), 2, "the sizes are listed, then the index is read");
-    store.apply(Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap()).await.unwrap();
+    assert_eq!(calls(), 1, "the sizes are listed");
+    let options = ReadOptions::new().require(path("/memories/none"), Precondition::Absent);
+    store.read_opts(&path("/memories/a/file"), options).await.unwrap();
+    assert_eq!(calls(), 1, "the file is read under the precondition");
+    store.apply(Batch::new().rename(path("/memories/a"), path("/memories/b"))).await.unwrap();
     assert_eq!(calls(), 1, "the index is written");
 }

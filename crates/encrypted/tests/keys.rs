@@ -12,11 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use memory_tool_core::{FailureKind, InMemoryStore, Store, StoreError};
 use memory_tool_encrypted::{
-    DataKey, EncryptedStore, EncryptionError, KeyError, KeyId, KeyProvider, KeyRing, KeySourceError, OpenError,
-    Passphrase, RawKey,
+    DataKey, EncryptedStore, EncryptionError, KeyError, KeyId, KeyProvider, KeyRing, KeySourceError, Passphrase, RawKey,
 };
 use serde_json::Value;
-use support::{cause, content, contents, key, open, path, write};
+use support::{cause, cause_of_opening, content, contents, key, open, path, write};
 
 /// A key behind a service that counts its calls, and is out of order at times.
 #[derive(Debug)]
@@ -103,7 +102,7 @@ async fn a_provider_that_is_out_of_order_is_told_and_asked_again() {
     let keys = KeyRing::new(Arc::clone(&service));
     service.is_down.store(true, Ordering::SeqCst);
     let store = open(&inner, keys.clone()).await;
-    let batch = || memory_tool_core::Batch::new().write(path("/memories/a"), b"text".to_vec()).unwrap();
+    let batch = || memory_tool_core::Batch::new().write(path("/memories/a"), b"text".to_vec());
     let error = store.apply(batch()).await.unwrap_err();
     assert!(
         matches!(cause(&error), EncryptionError::Wrapping { source: KeyError::Unavailable { .. }, .. }),
@@ -115,7 +114,7 @@ async fn a_provider_that_is_out_of_order_is_told_and_asked_again() {
 
     service.is_down.store(true, Ordering::SeqCst);
     let error = EncryptedStore::open(Arc::clone(&inner), keys.clone()).await.unwrap_err();
-    let OpenError::Encryption(error) = error else { panic!("{error:?}") };
+    let error = cause_of_opening(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::Unavailable { .. }, .. }), "{error:?}");
     // The store that has its data key goes on.
     assert_eq!(content(&store, &path("/memories/a")).await, b"text");

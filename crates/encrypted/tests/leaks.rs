@@ -18,7 +18,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use memory_tool_core::{Batch, Change, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Change, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
+    StoredFile,
+};
 use memory_tool_encrypted::{EncryptedStore, Padding, RekeyProgress};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -61,8 +64,9 @@ async fn work(store: &dyn Store) {
     write(store, file, SECRETS[0]).await;
     write(store, "/memories/ex-spouses/second", SECRETS[1].repeat(10_000)).await;
     write(store, file, format!("{}\n{}", SECRETS[1], SECRETS[0])).await;
-    let batch = Batch::new().rename(path("/memories/ex-spouses"), path("/memories/old ex-spouses")).unwrap();
-    let batch = batch.write(path("/memories/ex-spouses.txt"), SECRETS[0].into()).unwrap();
+    let batch = Batch::new().rename(path("/memories/ex-spouses"), path("/memories/old ex-spouses"));
+    let batch = batch.write(path("/memories/ex-spouses.txt"), SECRETS[0]);
+    let batch = batch.write_record(support::record("divorce-papers/of-the-ex-spouses"), SECRETS[0]);
     store.apply(batch).await.unwrap();
     support::remove(store, &path("/memories/old ex-spouses")).await;
     write(store, file, SECRETS[0]).await;
@@ -97,19 +101,25 @@ impl Recording {
 
 #[async_trait]
 impl Store for Recording {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.note(path.as_str().as_bytes());
-        self.inner.read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.note(format!("{path} {options:?}").as_bytes());
+        self.inner.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.note(directory.as_str().as_bytes());
-        self.inner.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.note(name.as_str().as_bytes());
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        for (path, expected) in batch.preconditions() {
-            self.note(format!("{path} {expected:?}").as_bytes());
+        for (path, precondition) in batch.preconditions() {
+            self.note(format!("{path} {precondition:?}").as_bytes());
+        }
+        for change in batch.record_changes() {
+            self.note(change.name().as_str().as_bytes());
+            if let RecordChange::Write { content, .. } = change {
+                self.note(content);
+            }
         }
         for change in batch.changes() {
             match change {

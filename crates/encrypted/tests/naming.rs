@@ -6,9 +6,9 @@ mod support;
 
 use std::sync::Arc;
 
-use memory_tool_core::{InMemoryStore, MemoryPath, Store};
-use memory_tool_encrypted::{EncryptedStore, EncryptionError, KeyRing, OpenError, Problem};
-use support::{cause, content, contents, path, remove, ring, stored, write};
+use memory_tool_core::{InMemoryStore, MemoryPath, OpenError, Store, StoreExt};
+use memory_tool_encrypted::{EncryptedStore, EncryptionError, KeyRing};
+use support::{cause, cause_of_opening, content, contents, path, problems, remove, ring, stored, write};
 
 type Opened = Result<EncryptedStore, OpenError>;
 
@@ -40,8 +40,8 @@ async fn replace(there: &dyn Store, with: &dyn Store) {
 }
 
 fn expected(opened: Opened) -> Option<String> {
-    match opened {
-        Err(OpenError::Encryption(EncryptionError::OtherName { expected })) => expected,
+    match cause_of_opening(&opened.unwrap_err()) {
+        EncryptionError::OtherName { expected } => expected.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -67,10 +67,11 @@ async fn one_copy_of_the_index_of_another_memory_harms_nothing() {
         write(&*alice, &format!("/memories/{copy}"), stored(&*bob, copy).await).await;
         let store = open_named(&alice, ring(1), "alice").await.unwrap();
         assert_eq!(content(&store, &path("/memories/whose")).await, b"alice");
-        let problems = store.verify().await.unwrap();
-        let [Problem::IndexCopy { error: EncryptionError::OtherName { .. } }] = &problems[..] else {
-            panic!("{problems:?}");
-        };
+        let problems = problems(&store).await;
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        let message = "a copy of the index cannot be read: the memory is not the one that is called `alice`";
+        assert_eq!(problem.message, message);
+        assert_eq!(problem.object, Some(path(&format!("/memories/{copy}"))));
         write(&*alice, &format!("/memories/{copy}"), mine).await;
     }
 }
@@ -97,8 +98,7 @@ async fn the_errors_say_what_was_expected() {
         (open_named(&named, ring(1), "bob").await, "the memory is not the one that is called `bob`"),
         (open_unnamed(&named).await, "the memory has a name, and was opened without one"),
     ] {
-        let Err(OpenError::Encryption(error)) = opened else { panic!("{opened:?}") };
-        assert_eq!(error.to_string(), text);
+        assert_eq!(cause_of_opening(&opened.unwrap_err()).to_string(), text);
     }
 }
 
@@ -148,7 +148,7 @@ async fn the_name_is_encrypted() {
 async fn a_name_that_is_too_long_is_an_error() {
     let inner = Arc::new(InMemoryStore::new());
     let store = open_named(&inner, ring(1), &"x".repeat(65_536)).await.unwrap();
-    let batch = memory_tool_core::Batch::new().write(path("/memories/a"), b"x".to_vec()).unwrap();
+    let batch = memory_tool_core::Batch::new().write(path("/memories/a"), b"x".to_vec());
     let error = store.apply(batch).await.unwrap_err();
     assert!(matches!(cause(&error), EncryptionError::TooLarge { .. }), "{error:?}");
 }

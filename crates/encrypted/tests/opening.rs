@@ -10,14 +10,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, OpenMode, Store,
-    StoreError,
+    Batch, Engine, ErrorKind, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError, OpenMode,
+    OpenOptions, Precondition, ReadOptions, RecordName, Store, StoreError, StoreExt, StoredFile,
 };
 use memory_tool_encrypted::{
-    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, OpenError, Padding, Passphrase,
-    PassphraseCost, RawKey,
+    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Padding, Passphrase, PassphraseCost,
+    RawKey,
 };
-use support::{cause, content, contents, key, open, open_error, path, remove, ring, stored, write};
+use support::{
+    cause, cause_of_opening, content, contents, key, open, open_error, path, problems, remove, ring, stored, write,
+};
 
 fn passphrase(text: &str) -> Passphrase {
     Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap())
@@ -27,7 +29,7 @@ fn passphrase(text: &str) -> Passphrase {
 async fn a_key_that_the_ring_lacks_is_named() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
-    match open_error(&inner, ring(2).with(key(3))).await {
+    match cause_of_opening(&open_error(&inner, ring(2).with(key(3))).await) {
         EncryptionError::NoKey { needed, available } => {
             assert_eq!(needed.as_str(), "key-of-1");
             assert_eq!(available.iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["key-of-2", "key-of-3"]);
@@ -43,6 +45,8 @@ async fn a_wrong_key_of_the_right_name_is_told() {
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     let impostor = RawKey::from_bytes([9; 32]).with_id("key-of-1".parse().unwrap());
     let error = open_error(&inner, KeyRing::new(impostor)).await;
+    assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::AccessDenied));
+    let error = cause_of_opening(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
     assert_eq!(error.to_string(), "the key key-of-1 does not open it");
 }
@@ -52,6 +56,7 @@ async fn a_wrong_passphrase_is_told_at_once() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, KeyRing::new(passphrase("right"))).await, "/memories/a", "x").await;
     let error = open_error(&inner, KeyRing::new(passphrase("wrong"))).await;
+    let error = cause_of_opening(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
     let store = open(&inner, KeyRing::new(passphrase("right"))).await;
     assert_eq!(content(&store, &path("/memories/a")).await, b"x");
@@ -62,11 +67,13 @@ async fn files_that_nobody_encrypted_are_no_memory() {
     let inner = Arc::new(InMemoryStore::new());
     write(&*inner, "/memories/notes.txt", "plain").await;
     let error = open_error(&inner, ring(1)).await;
-    assert!(matches!(error, EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(matches!(cause_of_opening(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
     // Not even by the name of an index.
     write(&*inner, "/memories/index-1", "plain").await;
     let error = open_error(&inner, ring(1)).await;
-    assert!(matches!(error, EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }), "{error:?}");
+    let cause = cause_of_opening(&error);
+    assert!(matches!(cause, EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }), "{error:?}");
     assert_eq!(contents(&*inner).await.len(), 2);
 }
 
@@ -78,7 +85,7 @@ async fn ciphertexts_without_an_index_are_no_empty_memory() {
         remove(&*inner, &path(copy)).await;
     }
     let error = open_error(&inner, ring(1)).await;
-    assert!(matches!(error, EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(cause_of_opening(&error), EncryptionError::IndexGone), "{error:?}");
 }
 
 #[tokio::test]
@@ -90,9 +97,11 @@ async fn a_format_of_the_future_is_told() {
         bytes[8] = 2;
         write(&*inner, &format!("/memories/{name}"), bytes).await;
     }
-    match open_error(&inner, ring(1)).await {
+    let error = open_error(&inner, ring(1)).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    match cause_of_opening(&error) {
         EncryptionError::Damaged { damage, .. } => {
-            assert_eq!(damage, Damage::UnknownFormat { found: 2, known: 1 });
+            assert_eq!(*damage, Damage::UnknownFormat { found: 2, known: 1 });
             assert_eq!(damage.to_string(), "it has version 2 of the format, and this program knows version 1");
         }
         other => panic!("{other:?}"),
@@ -114,7 +123,7 @@ async fn a_store_comes_into_being_with_its_first_write() {
 }
 
 async fn open_as(inner: &Arc<InMemoryStore>, mode: OpenMode) -> Result<EncryptedStore, OpenError> {
-    EncryptedStore::builder(Arc::clone(inner), ring(1)).mode(mode).open().await
+    EncryptedStore::builder(Arc::clone(inner), ring(1)).options(OpenOptions::new().mode(mode)).open().await
 }
 
 #[tokio::test]
@@ -123,12 +132,13 @@ async fn what_does_not_exist_is_created_in_one_mode_alone() {
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_as(&inner, mode).await.unwrap_err();
         assert!(error.is_not_found(), "{error:?}");
-        assert_eq!(error.to_string(), "there is no encrypted memory here");
+        assert_eq!(error.to_string(), "there is no memory store with encryption");
+        assert_eq!(error.source().unwrap().to_string(), "there is no encrypted memory here");
     }
     write(&*inner, "/memories/notes.txt", "plain").await;
     for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_as(&inner, mode).await.unwrap_err();
-        assert!(matches!(error, OpenError::Encryption(EncryptionError::NotEncrypted { files: 1 })), "{error:?}");
+        assert!(matches!(cause_of_opening(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
         assert!(!error.is_not_found());
     }
     remove(&*inner, &path("/memories/notes.txt")).await;
@@ -140,7 +150,7 @@ async fn what_does_not_exist_is_created_in_one_mode_alone() {
     for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
         remove(&*inner, &copy).await;
     }
-    let error = existing.apply(Batch::new().write(path("/memories/a"), b"z".to_vec()).unwrap()).await.unwrap_err();
+    let error = existing.apply(Batch::new().write(path("/memories/a"), b"z".to_vec())).await.unwrap_err();
     assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
 }
 
@@ -152,11 +162,11 @@ async fn a_store_that_is_opened_read_only_writes_nothing() {
     write(&*inner, "/memories/index-2", "damaged").await;
     let before = contents(&*inner).await;
     let builder = EncryptedStore::builder(Arc::clone(&inner), ring(2).with(key(1))).name("new").former_name(None);
-    let store = builder.mode(OpenMode::ReadOnly).open().await.unwrap();
+    let store = builder.options(OpenOptions::new().read_only()).open().await.unwrap();
     let changes = [
-        Batch::new().write(path("/memories/b"), b"x".to_vec()).unwrap(),
-        Batch::new().remove(path("/memories/a")).unwrap(),
-        Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap(),
+        Batch::new().write(path("/memories/b"), b"x".to_vec()),
+        Batch::new().remove(path("/memories/a")),
+        Batch::new().rename(path("/memories/a"), path("/memories/b")),
     ];
     for batch in changes {
         let error = store.apply(batch).await.unwrap_err();
@@ -165,9 +175,9 @@ async fn a_store_that_is_opened_read_only_writes_nothing() {
     let error = store.rekey(|_| ()).await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
     // A batch without a change is a question.
-    store.apply(Batch::new().require(path("/memories/b"), Expected::Absent)).await.unwrap();
+    store.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
     assert_eq!(contents(&store).await[&path("/memories/a")], b"x");
-    assert_eq!(store.verify().await.unwrap().len(), 1);
+    assert_eq!(problems(&store).await.len(), 1);
     assert_eq!(contents(&*inner).await, before);
 }
 
@@ -273,13 +283,15 @@ struct Overtaken(Arc<InMemoryStore>);
 
 #[async_trait]
 impl Store for Overtaken {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.0.read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        if path.is_root() {
+            write(&open(&self.0, ring(1)).await, "/memories/theirs", "x").await;
+        }
+        self.0.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        write(&open(&self.0, ring(1)).await, "/memories/theirs", "x").await;
-        self.0.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -294,7 +306,7 @@ async fn a_padding_that_no_memory_holds_is_an_error() {
     for size in [usize::MAX, usize::MAX / 2] {
         let padding = Padding::Multiple(NonZeroUsize::new(size).unwrap());
         let store = EncryptedStore::builder(Arc::clone(&inner), ring(1)).padding(padding).open().await.unwrap();
-        let batch = Batch::new().write(path("/memories/a"), b"x".to_vec()).unwrap();
+        let batch = Batch::new().write(path("/memories/a"), b"x".to_vec());
         let error = store.apply(batch).await.unwrap_err();
         assert!(matches!(cause(&error), EncryptionError::TooLarge { .. }), "{error:?}");
     }
@@ -316,7 +328,7 @@ async fn what_came_to_be_since_a_store_was_opened_is_not_taken_for_nothing() {
     write(&*inner, "/memories/notes.txt", "plain").await;
     for refused in [
         early.list(&MemoryPath::root()).await.map(drop),
-        early.apply(Batch::new().write(path("/memories/a"), b"x".to_vec()).unwrap()).await,
+        early.apply(Batch::new().write(path("/memories/a"), b"x".to_vec())).await,
     ] {
         let error = refused.unwrap_err();
         assert!(matches!(cause(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");

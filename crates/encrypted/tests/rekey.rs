@@ -10,12 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store, StoreError, StoreExt,
+    StoredFile,
+};
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyId, KeyRing, Padding, Passphrase, PassphraseCost, RekeyProgress,
 };
 use serde_json::json;
-use support::{Faulty, Mishap, cause, content, contents, damage, key, open, open_error, path, remove, ring, write};
+use support::{
+    Faulty, Mishap, cause, cause_of_opening, content, content_of_record, contents, damage, key, open, open_error, path,
+    record, remove, ring, write,
+};
 
 /// More than two batches of files.
 const FILES: usize = 70;
@@ -35,7 +41,7 @@ async fn filled() -> (Arc<InMemoryStore>, BTreeMap<MemoryPath, Vec<u8>>) {
     let store = open(&inner, ring(1)).await;
     let mut batch = Batch::new();
     for number in 0..FILES {
-        batch = batch.write(path(&format!("/memories/{}/{number}", number % 5)), vec![b'x'; number]).unwrap();
+        batch = batch.write(path(&format!("/memories/{}/{number}", number % 5)), vec![b'x'; number]);
     }
     store.apply(batch).await.unwrap();
     let files = contents(&store).await;
@@ -54,7 +60,7 @@ async fn everything_comes_under_the_new_key() {
     assert_eq!(names(&report.no_longer_needed), ["key-of-1"]);
     assert_eq!(names(&report.still_needed), [""; 0]);
     assert_eq!(contents(&open(&inner, ring(2)).await).await, files);
-    assert!(matches!(open_error(&inner, ring(1)).await, EncryptionError::NoKey { .. }));
+    assert!(matches!(cause_of_opening(&open_error(&inner, ring(1)).await), EncryptionError::NoKey { .. }));
 }
 
 #[tokio::test]
@@ -212,6 +218,40 @@ async fn a_damaged_file_keeps_its_key() {
 }
 
 #[tokio::test]
+async fn records_come_under_the_new_key_unless_they_are_damaged() {
+    let (inner, _) = filled().await;
+    let before: BTreeMap<_, _> = contents(&*inner).await;
+    let old = open(&inner, ring(1)).await;
+    old.apply(Batch::new().write_record(record("test/whole"), "whole").write_record(record("test/broken"), "broken"))
+        .await
+        .unwrap();
+    let new: Vec<_> = contents(&*inner).await.into_keys().filter(|object| !before.contains_key(object)).collect();
+    let mut broken = None;
+    for object in new {
+        let bytes = content(&*inner, &object).await;
+        write(&*inner, object.as_str(), "nobody encrypted this").await;
+        if old.read_record(&record("test/broken")).await.is_err() {
+            broken = Some((object, bytes));
+            break;
+        }
+        write(&*inner, object.as_str(), bytes).await;
+    }
+    let (object, bytes) = broken.unwrap();
+
+    let store = open(&inner, new_ring()).await;
+    let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!((report.rewritten, &report.damaged[..]), (FILES + 1, &[][..]));
+    assert_eq!(report.damaged_records, [record("test/broken")]);
+    assert_eq!(names(&report.still_needed), ["key-of-1"]);
+    write(&*inner, object.as_str(), bytes).await;
+    let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!((report.rewritten, names(&report.no_longer_needed)), (1, vec!["key-of-1"]));
+    let store = open(&inner, ring(2)).await;
+    assert_eq!(content_of_record(&store, "test/whole").await, b"whole");
+    assert_eq!(content_of_record(&store, "test/broken").await, b"broken");
+}
+
+#[tokio::test]
 async fn a_key_that_is_needed_and_missing_is_named() {
     let (inner, _) = filled().await;
     write(&open(&inner, new_ring()).await, "/memories/of-two", "x").await;
@@ -265,7 +305,7 @@ async fn a_damaged_file_that_somebody_removes_meanwhile_is_not_reported() {
     }
     let before_the_last_batch = |progress: RekeyProgress| {
         if progress.done == 64 {
-            let removal = Batch::new().remove(damaged.clone()).unwrap();
+            let removal = Batch::new().remove(damaged.clone());
             let removing = || tokio::runtime::Handle::current().block_on(somebody.apply(removal));
             drop(tokio::task::block_in_place(removing)); // the second time it is gone
         }
@@ -288,8 +328,8 @@ const INTERFERENCES: usize = 3;
 
 #[async_trait]
 impl Store for Interfering {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        let found = self.inner.read(path).await;
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let found = self.inner.read_opts(path, options).await;
         if !path.as_str().contains("index") && self.edits.load(Ordering::SeqCst) < INTERFERENCES {
             let number = self.edits.fetch_add(1, Ordering::SeqCst) + 1;
             write(&self.somebody, "/memories/log", format!("edit {number}")).await;
@@ -297,8 +337,8 @@ impl Store for Interfering {
         found
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

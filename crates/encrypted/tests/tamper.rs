@@ -8,12 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError};
-use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding, Problem};
+use memory_tool_core::{
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt,
+};
+use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding};
 use serde_json::json;
-use support::{cause, content, contents, damage, open, path, remove, ring, stored, write};
+use support::{
+    cause, cause_of_opening, content, content_of_record, contents, damage, open, path, problems, record, remove, ring,
+    stored, write,
+};
 
 const FILES: usize = 50;
+
+/// What verifying reports of a copy of the index that somebody put back.
+const OLDER: &str = "a copy of the index is older than the other";
+
+async fn messages(store: &EncryptedStore) -> Vec<String> {
+    problems(store).await.into_iter().map(|problem| problem.message).collect()
+}
 const HEADER_BYTES: usize = 92;
 
 /// A store of 50 files, and everything that is stored of it.
@@ -50,7 +62,7 @@ impl Victim {
     }
 
     async fn put(&self, place: &MemoryPath, bytes: Vec<u8>) {
-        self.inner.apply(Batch::new().write(place.clone(), bytes).unwrap()).await.unwrap();
+        self.inner.apply(Batch::new().write(place.clone(), bytes)).await.unwrap();
     }
 
     async fn restore(&self, place: &MemoryPath) {
@@ -197,7 +209,7 @@ async fn every_pair_of_ciphertexts_that_is_swapped_is_noticed() {
 async fn a_change_of_any_character_of_a_stored_name_is_noticed() {
     let victim = Victim::new(Padding::None).await;
     for (place, bytes) in &victim.stored {
-        let name = place.name().unwrap();
+        let name = place.file_name().unwrap();
         for (byte, character) in name.char_indices() {
             let other = if character == '0' { '1' } else { '0' };
             let changed = format!("/memories/{}{other}{}", &name[..byte], &name[byte + 1..]);
@@ -234,7 +246,7 @@ async fn what_is_damaged_can_be_removed_renamed_and_written_anew() {
     assert_eq!(damages[blocked], Damage::Obstructed);
 
     let moved = path("/memories/moved/away");
-    let batch = Batch::new().rename(broken.clone(), moved.clone()).unwrap().remove(blocked.clone()).unwrap();
+    let batch = Batch::new().rename(broken.clone(), moved.clone()).remove(blocked.clone());
     victim.store.apply(batch).await.unwrap();
     write(&victim.store, moved.as_str(), "as new").await;
     write(&victim.store, gone.as_str(), "as new").await;
@@ -263,7 +275,7 @@ async fn damaged_files_are_listed_as_damaged() {
 
         let store = reopened(&victim).await;
         assert_eq!(damaged_files(&store).await, BTreeSet::from([gone.clone(), short.clone()]));
-        assert_eq!(store.verify().await.unwrap().len(), 3);
+        assert_eq!(problems(&store).await.len(), 3);
         assert_eq!(damaged_files(&store).await, BTreeSet::from([gone.clone(), short.clone(), altered.clone()]));
         let shown = Engine::new(store.clone()).call(json!({"command": "view", "path": "/memories"})).await.unwrap();
         for file in [gone, short, altered] {
@@ -331,7 +343,7 @@ async fn an_index_that_is_older_than_what_was_seen_is_refused() {
         }
         let store = if reads { &reader } else { &victim.store };
         let read = async || store.read(victim.files.keys().next().unwrap()).await.map(drop);
-        let change = async || store.apply(Batch::new().remove(path("/memories/directory-0")).unwrap()).await;
+        let change = async || store.apply(Batch::new().remove(path("/memories/directory-0"))).await;
         let all = [read().await, store.list(&MemoryPath::root()).await.map(drop), change().await, read().await];
         for error in all.map(Result::unwrap_err) {
             let seen = FILES as u64 + 1;
@@ -360,9 +372,11 @@ async fn an_older_copy_of_the_index_is_found_by_who_reads_it() {
     let older = content(&*victim.inner, &first).await;
     write(&victim.store, "/memories/newer", "newer").await;
     victim.put(&first, older).await;
-    let problems = idle.verify().await.unwrap();
-    assert!(matches!(&problems[..], [Problem::OlderIndexCopy, Problem::Foreign { .. }]), "{problems:?}");
-    assert!(matches!(&reopened(&victim).await.verify().await.unwrap()[..], [Problem::OlderIndexCopy]));
+    let found = messages(&idle).await;
+    let [older, foreign] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(older, OLDER);
+    assert!(foreign.ends_with(" is not a part of the encrypted memory"), "{foreign}");
+    assert_eq!(messages(&reopened(&victim).await).await, [OLDER]);
 }
 
 #[tokio::test]
@@ -377,7 +391,7 @@ async fn what_belongs_to_another_store_is_told() {
     victim.put(&first, other.stored[&first].clone()).await;
     assert_eq!(contents(&victim.store).await, victim.files);
     let unknown = support::open_error(&victim.inner, ring(1)).await;
-    assert!(matches!(unknown, EncryptionError::OtherStore), "{unknown:?}");
+    assert!(matches!(cause_of_opening(&unknown), EncryptionError::OtherStore), "{unknown:?}");
     victim.put(&second, other.stored[&second].clone()).await;
     let error = victim.store.read(file).await.unwrap_err();
     assert!(matches!(cause(&error), EncryptionError::OtherStore));
@@ -394,7 +408,7 @@ async fn a_store_that_vanishes_is_no_empty_store() {
     for error in [
         victim.store.read(&path("/memories/x")).await.unwrap_err(),
         victim.store.list(&MemoryPath::root()).await.unwrap_err(),
-        victim.store.apply(Batch::new().write(path("/memories/x"), Vec::new()).unwrap()).await.unwrap_err(),
+        victim.store.apply(Batch::new().write(path("/memories/x"), Vec::new())).await.unwrap_err(),
     ] {
         assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
     }
@@ -449,7 +463,7 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
     assert!(place.is_symlink() && aside.is_file());
     write(&store, damaged, "as new").await;
-    assert!(store.verify().await.unwrap().is_empty());
+    assert_eq!(problems(&store).await, []);
 }
 
 /// With padding, the index has the size of a file: an older state of another size is noticed.
@@ -463,24 +477,74 @@ async fn an_older_ciphertext_of_another_size_is_noticed_with_padding() {
     assert!(matches!(damage(&error), Damage::Content(_)), "{error:?}");
 }
 
+/// A record whose ciphertext is altered or swapped with that of a file, and that of a file in the place of a record.
+#[tokio::test]
+async fn a_record_is_protected_as_a_file_is() {
+    let victim = Victim::new(Padding::None).await;
+    let (file, place) = victim.places.iter().next().unwrap();
+    victim.store.apply(Batch::new().write_record(record("test/record"), "text")).await.unwrap();
+    assert_eq!(content_of_record(&victim.store, "test/record").await, b"text");
+    assert_eq!(contents(&victim.store).await, victim.files);
+    let objects = contents(&*victim.inner).await;
+    let object = objects.keys().find(|object| !victim.stored.contains_key(*object)).unwrap();
+    let expect_damage = async |expected| {
+        let error = victim.store.read_record(&record("test/record")).await.unwrap_err();
+        assert_eq!(*damage(&error), expected);
+        let found = problems(&victim.store).await;
+        let of_record = found.iter().find(|problem| problem.message.starts_with("the record test/record")).unwrap();
+        assert_eq!((&of_record.path, of_record.object.as_ref()), (&None, Some(object)));
+    };
+    for (changed, expected) in [
+        (objects[place].clone(), Damage::OtherPlace),
+        (objects[object][..100].to_vec(), Damage::Truncated),
+        (b"nobody encrypted this".to_vec(), Damage::NotEncrypted),
+    ] {
+        victim.put(object, changed).await;
+        expect_damage(expected).await;
+    }
+    remove(&*victim.inner, object).await;
+    expect_damage(Damage::Missing).await;
+    victim.put(object, objects[object].clone()).await;
+    assert_eq!(problems(&victim.store).await, []);
+
+    // What is damaged can be written and removed.
+    victim.put(object, Vec::new()).await;
+    victim.store.apply(Batch::new().write_record(record("test/record"), "as new")).await.unwrap();
+    assert_eq!(content_of_record(&reopened(&victim).await, "test/record").await, b"as new");
+    remove(&*victim.inner, object).await;
+    victim.store.apply(Batch::new().remove_record(record("test/record"))).await.unwrap();
+    assert_eq!(victim.store.read_record(&record("test/record")).await.unwrap(), None);
+    assert_eq!(content(&victim.store, file).await, victim.files[file]);
+}
+
 #[tokio::test]
 async fn everything_that_is_wrong_is_found() {
     let victim = Victim::new(Padding::None).await;
-    let found = async || victim.store.verify().await.unwrap();
-    assert!(found().await.is_empty());
+    let found = async || problems(&victim.store).await;
+    let mut steps = Vec::new();
+    let report = victim.store.verify(|progress| steps.push((progress.files, progress.of))).await.unwrap();
+    assert_eq!((report.files, report.problems.len(), steps.len()), (FILES as u64, 0, FILES));
+    assert_eq!(report.bytes, victim.files.values().map(|content| content.len() as u64).sum::<u64>());
     let nothing = open(&Arc::new(InMemoryStore::new()), ring(1)).await;
-    assert!(nothing.verify().await.unwrap().is_empty());
+    assert_eq!(problems(&nothing).await, []);
 
     let (file, place) = victim.places.iter().next().unwrap();
     victim.put(place, b"plain".to_vec()).await;
-    assert!(matches!(&found().await[..], [Problem::File { path, .. }] if path == file));
+    let [problem] = &found().await[..] else { panic!() };
+    assert_eq!((problem.path.as_ref(), problem.object.as_ref()), (Some(file), Some(place)));
+    let message = format!(
+        "{file} cannot be read: reading failed: the stored object {place} is not as it was written: it is not encrypted"
+    );
+    assert_eq!(problem.message, message);
     victim.restore(place).await;
     let ciphertext = victim.stored[place].clone();
     let foreign =
         [("/memories/00112233445566778899aabbccddeeff", ciphertext), ("/memories/notes.txt", b"plain".to_vec())];
     for (file, content) in foreign {
         write(&*victim.inner, file, content).await;
-        assert!(matches!(&found().await[..], [Problem::Foreign { object }] if object.as_str() == file));
+        let [problem] = &found().await[..] else { panic!() };
+        assert_eq!(problem.message, format!("{file} is not a part of the encrypted memory"));
+        assert_eq!((&problem.path, &problem.object), (&None, &Some(path(file))));
         remove(&*victim.inner, &path(file)).await;
     }
 
@@ -488,10 +552,13 @@ async fn everything_that_is_wrong_is_found() {
     for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
         let newer = content(&*victim.inner, &copy).await;
         victim.restore(&copy).await;
-        assert!(matches!(&found().await[..], [Problem::OlderIndexCopy]));
+        assert_eq!(messages(&victim.store).await, [OLDER]);
         remove(&*victim.inner, &copy).await;
-        assert!(matches!(&found().await[..], [Problem::IndexCopy { .. }]));
+        let missing = format!(
+            "a copy of the index cannot be read: the stored object {copy} is not as it was written: it is gone"
+        );
+        assert_eq!(messages(&victim.store).await, [missing]);
         victim.put(&copy, newer).await;
-        assert!(found().await.is_empty());
+        assert_eq!(found().await, []);
     }
 }

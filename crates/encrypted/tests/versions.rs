@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store};
+use memory_tool_core::{InMemoryStore, MemoryPath, StoreExt};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, Passphrase, PassphraseCost, RawKey, RekeyProgress};
 use support::{contents, open, path, write};
 
@@ -49,8 +49,7 @@ async fn a_store_of_version_1_is_read_and_written() {
     }
     let store = open(&inner, KeyRing::new(raw()).with(passphrase())).await;
     assert_eq!(contents(&store).await, files());
-    let (from, to) = (path("/memories/notes"), path("/memories/old notes"));
-    store.apply(Batch::new().rename(from, to).unwrap()).await.unwrap();
+    store.rename("/memories/notes", "/memories/old notes").await.unwrap();
     write(&store, "/memories/empty", "not any more").await;
     store.rekey(drop::<RekeyProgress>).await.unwrap();
     let files = contents(&open(&inner, KeyRing::new(raw())).await).await;
@@ -71,6 +70,6 @@ async fn make_the_store_of_version_1() {
     }
     fs::create_dir_all(directory(1)).unwrap();
     for (place, bytes) in contents(&*inner).await {
-        fs::write(directory(1).join(place.name().unwrap()), bytes).unwrap();
+        fs::write(directory(1).join(place.file_name().unwrap()), bytes).unwrap();
     }
 }

@@ -12,7 +12,7 @@ use cap_std::time::{SystemClock, SystemTime};
 use crate::name::{Name, TemporaryName};
 
 /// What a name in a directory stands for.
-pub(crate) enum Child {
+pub(crate) enum EntryKind {
     Absent,
     Directory(Dir),
     File,
@@ -22,21 +22,21 @@ pub(crate) enum Child {
 }
 
 /// Looks a name up without opening anything but a directory.
-pub(crate) fn child(directory: &Dir, name: Name<'_>) -> io::Result<Child> {
-    let Some(found) = metadata(directory, name)? else { return Ok(Child::Absent) };
+pub(crate) fn entry_kind(directory: &Dir, name: Name<'_>) -> io::Result<EntryKind> {
+    let Some(found) = metadata(directory, name)? else { return Ok(EntryKind::Absent) };
     if !found.is_dir() {
         return Ok(match () {
-            () if found.is_file() => Child::File,
-            () if found.is_symlink() => Child::Link,
-            () => Child::Special,
+            () if found.is_file() => EntryKind::File,
+            () if found.is_symlink() => EntryKind::Link,
+            () => EntryKind::Special,
         });
     }
     match directory.open_dir_nofollow(name) {
-        Ok(opened) => Ok(Child::Directory(opened)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Child::Absent),
+        Ok(opened) => Ok(EntryKind::Directory(opened)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(EntryKind::Absent),
         // Something else took the directory's place since.
         Err(error) => match metadata(directory, name)? {
-            Some(replacement) if replacement.is_symlink() => Ok(Child::Link),
+            Some(replacement) if replacement.is_symlink() => Ok(EntryKind::Link),
             _ => Err(error),
         },
     }
@@ -70,28 +70,40 @@ pub(crate) fn metadata(directory: &Dir, name: Name<'_>) -> io::Result<Option<Met
 
 /// What tells one state of a file from another without reading it: which file it is, its size and its last change.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct Glance {
+pub(crate) struct FileStamp {
     identity: (u64, u64),
     size: u64,
     modified: Option<SystemTime>,
 }
 
-impl Glance {
-    /// The same in bytes, which tell states apart as the glance does.
+impl FileStamp {
+    /// The same in bytes, which tell states apart as the stamp does.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let since_epoch = self.modified.and_then(|modified| modified.duration_since(SystemClock::UNIX_EPOCH).ok());
         format!("{:?} {} {since_epoch:?}", self.identity, self.size).into_bytes()
     }
 }
 
-/// Takes a glance at a file; `None` where there is none.
-pub(crate) fn glance(directory: &Dir, name: Name<'_>) -> io::Result<Option<Glance>> {
+/// The stamp of a file; `None` where there is none.
+pub(crate) fn file_stamp(directory: &Dir, name: Name<'_>) -> io::Result<Option<FileStamp>> {
     let found = metadata(directory, name)?;
-    Ok(found.map(|found| Glance {
+    Ok(found.map(|found| FileStamp {
         identity: (found.dev(), found.ino()),
         size: found.len(),
         modified: found.modified().ok(),
     }))
+}
+
+/// Whether a file is there. Only a regular file with a single link may be: a copy of a store may hold anything in the directories that
+/// are ours. `directory_name` is for the error.
+pub(crate) fn has_own_file(directory: &Dir, name: Name<'_>, directory_name: &str) -> io::Result<bool> {
+    match metadata(directory, name)? {
+        Some(found) if !found.is_file() || found.nlink() > 1 => {
+            let message = format!("`.memory-tool/{directory_name}/{name}` is not a regular file with a single link");
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+        found => Ok(found.is_some()),
+    }
 }
 
 /// What reading a file gave.
@@ -182,7 +194,7 @@ pub(crate) fn create_directory(workshop: &Dir, directory: &Dir, name: Name<'_>) 
 
 /// Removes the empty directories at and beneath a name; whether nothing is left there.
 pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
-    let Child::Directory(opened) = child(directory, name)? else { return Ok(false) };
+    let EntryKind::Directory(opened) = entry_kind(directory, name)? else { return Ok(false) };
     for entry in opened.entries()? {
         let entry = entry?;
         if !entry.file_type()?.is_dir() || !remove_empty_directories(&opened, Name::parse(&entry.file_name())?)? {

@@ -28,7 +28,9 @@ mod tests {
         {"write":{"path":"/memories/a","staged":"0123456789abcdef","replaces":[1,2,255]}},
         {"write":{"path":"/memories/b/c","staged":"1123456789abcdef","replaces":null}},
         {"remove":{"path":"/memories/d","removed":"2123456789abcdef"}},
-        {"rename":{"from":"/memories/e","to":"/memories/f"}}]}"#;
+        {"rename":{"from":"/memories/e","to":"/memories/f"}},
+        {"write_record":{"record":"expiry/access-times","staged":"3123456789abcdef"}},
+        {"remove_record":{"record":"expiry/log"}}]}"#;
 
     /// Numbers that are the same in every run: the generator `xorshift64`.
     struct Numbers(u64);

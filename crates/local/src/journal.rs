@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, BoxError};
+use memory_tool_core::{Batch, BoxError, PathMap};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, Content};
@@ -83,7 +83,7 @@ pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
         return Err(format!("it has format {}, of a newer version of this program", journal.format).into());
     }
     let steps = journal.steps.into_owned();
-    steps.iter().try_fold(Batch::new(), |batch, step| step.add_to(batch))?;
+    steps.iter().fold(Batch::new(), |batch, step| step.add_to(batch)).check(&PathMap::<Vec<u8>>::new())?;
     let names: BTreeSet<_> = steps.iter().filter_map(Step::temporary_name).collect();
     if names.len() < steps.iter().filter_map(Step::temporary_name).count() {
         return Err("two of its steps have one temporary name".into());

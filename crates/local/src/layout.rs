@@ -6,7 +6,8 @@
 //! {base}/.memory-tool/turnstile    held while waiting for `lock`, so that readers cannot starve a writer
 //! {base}/.memory-tool/staging/     contents on their way in, and directories on their way out
 //! {base}/.memory-tool/journal      a batch of several changes that was decided and may not be done yet
-//! {base}/.memory-tool/stamp        whose change was the last, where somebody counts what is there
+//! {base}/.memory-tool/records/     what wrappers keep, one file for each record, named by the SHA-256 of its name
+//! {base}/.memory-tool/epoch        whose change was the last, where a process keeps a count of what is there
 //! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because another program was there
 //! ```
 //!
@@ -21,7 +22,7 @@ use cap_std::fs::Dir;
 use memory_tool_core::{OpenMode, StoreError};
 
 use crate::config::LocalStoreBuilder;
-use crate::disk::{self, Child};
+use crate::disk::{self, EntryKind};
 use crate::failure::{failed, unconfirmed};
 use crate::name::Name;
 use crate::tree::Tree;
@@ -30,6 +31,7 @@ const MEMORIES: Name<'_> = Name::of_ours("memories");
 const MEMORIES_IN_CAPITALS: Name<'_> = Name::of_ours("MEMORIES");
 const PRIVATE: Name<'_> = Name::of_ours(".memory-tool");
 const STAGING: Name<'_> = Name::of_ours("staging");
+const RECORDS: Name<'_> = Name::of_ours("records");
 const CONFLICTS: Name<'_> = Name::of_ours("conflicts");
 
 /// The open base directory. Everything else is found from it by name, again for every operation: so it does no harm when
@@ -49,15 +51,16 @@ pub(crate) struct Layout {
 impl Layout {
     /// Opens the base directory. If the mode says so, makes it and what belongs in it where it is missing.
     pub(crate) fn open(options: &LocalStoreBuilder) -> io::Result<Self> {
-        let creates = options.mode == OpenMode::Create;
+        let mode = options.options.mode;
+        let creates = mode == OpenMode::Create;
         if creates {
             create_base(&options.base)?;
         }
         let mut layout = Self {
             base: Dir::open_ambient_dir(&options.base, ambient_authority())?,
-            is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
+            is_writable: matches!(mode, OpenMode::Create | OpenMode::Existing),
             trusts_other_users: options.trusts_other_users,
-            max_file_bytes: options.max_file_bytes,
+            max_file_bytes: options.options.max_file_bytes,
             ignores_case: false,
         };
         if creates {
@@ -115,13 +118,19 @@ impl Layout {
     }
 
     /// The same as it is, to look at what lies there; `None` where there is none. That nobody else can write there is checked
-    /// only where the store may be changed: a reader believes no more of it than that a batch is half done.
+    /// only where the store may be changed: a reader believes no more of it than of the files.
     pub(crate) fn private_if_there(&self) -> io::Result<Option<Dir>> {
-        let found = directory(&self.base, PRIVATE)?;
-        if let Some(found) = found.as_ref().filter(|_| self.is_writable) {
-            self.refuse_other_users(found, PRIVATE)?;
-        }
-        Ok(found)
+        self.own_directory_if_there(&self.base, PRIVATE)
+    }
+
+    /// The directory of records, which is made if need be.
+    pub(crate) fn records(&self) -> io::Result<Dir> {
+        self.own_directory(&self.private()?, RECORDS)
+    }
+
+    /// The same as it is; `None` where there is none.
+    pub(crate) fn records_if_there(&self) -> io::Result<Option<Dir>> {
+        self.private_if_there()?.map_or(Ok(None), |private| self.own_directory_if_there(&private, RECORDS))
     }
 
     /// The directory of contents that were set aside for the operator.
@@ -138,6 +147,14 @@ impl Layout {
         let opened = directory_or_create(parent, name)?;
         self.refuse_other_users(&opened, name)?;
         Ok(opened)
+    }
+
+    fn own_directory_if_there(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
+        let found = directory(parent, name)?;
+        if let Some(found) = found.as_ref().filter(|_| self.is_writable) {
+            self.refuse_other_users(found, name)?;
+        }
+        Ok(found)
     }
 
     fn refuse_other_users(&self, directory: &Dir, name: Name<'_>) -> io::Result<()> {
@@ -165,11 +182,11 @@ fn directory_or_create(parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
 }
 
 fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
-    let found = match disk::child(parent, name)? {
-        Child::Directory(found) => return Ok(Some(found)),
-        Child::Absent => return Ok(None),
-        Child::Link => "a symbolic link",
-        Child::File | Child::Special => "not a directory",
+    let found = match disk::entry_kind(parent, name)? {
+        EntryKind::Directory(found) => return Ok(Some(found)),
+        EntryKind::Absent => return Ok(None),
+        EntryKind::Link => "a symbolic link",
+        EntryKind::File | EntryKind::Special => "not a directory",
     };
     Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` in it is {found}")))
 }

@@ -11,11 +11,13 @@ mod journal;
 mod layout;
 mod lock;
 mod name;
+mod records;
+mod state;
 mod step;
 mod store;
-mod tally;
 mod transaction;
 mod tree;
+mod usage_cache;
 
-pub use config::{DEFAULT_LOCK_TIMEOUT, LocalStoreBuilder, OpenError};
+pub use config::LocalStoreBuilder;
 pub use store::LocalStore;

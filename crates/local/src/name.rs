@@ -1,4 +1,4 @@
-//! [`Name`]: a name in a directory, and [`TemporaryName`]: one that this program made up.
+//! [`Name`]: a name in a directory; [`TemporaryName`]: one that this program made up; [`RecordFileName`]: that of a record.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -6,8 +6,9 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::path::{Component, Path};
 
-use memory_tool_core::{InvalidBatch, MemoryPath, StoreError};
+use memory_tool_core::{InvalidBatch, MemoryPath, RecordName, StoreError};
 use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// A single name in a directory: not empty, without a separator and without NUL, and never `.` or `..`. So whatever is done with
 /// one relative to an open directory is done in that directory.
@@ -44,7 +45,7 @@ impl<'a> Name<'a> {
     /// [`StoreError::InvalidBatch`] for the root, which has no name.
     pub(crate) fn of(path: &'a MemoryPath) -> Result<Self, StoreError> {
         // The segments of a path hold no separator, and are never `.` or `..` (`[P2]`).
-        path.name().map(|name| Self(Text::Utf8(name))).ok_or(StoreError::InvalidBatch(InvalidBatch::Root))
+        path.file_name().map(|name| Self(Text::Utf8(name))).ok_or(StoreError::InvalidBatch(InvalidBatch::Root))
     }
 
     /// A name that the operating system gave.
@@ -120,6 +121,21 @@ impl<'de> Deserialize<'de> for TemporaryName {
     }
 }
 
+/// The name of the file that holds a record: the SHA-256 of the record's name in 64 lowercase hexadecimal digits. So records of all
+/// names lie in one directory, whatever their length.
+pub(crate) struct RecordFileName(String);
+
+impl RecordFileName {
+    pub(crate) fn of(record: &RecordName) -> Self {
+        let digest = Sha256::digest(record.as_str());
+        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    pub(crate) fn as_name(&self) -> Name<'_> {
+        Name(Text::Utf8(&self.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +154,14 @@ mod tests {
     fn the_root_has_no_name() {
         assert!(matches!(Name::of(&MemoryPath::root()), Err(StoreError::InvalidBatch(InvalidBatch::Root))));
         assert_eq!(Name::of(&"/memories/a/b".parse().unwrap()).unwrap().to_string(), "b");
+    }
+
+    #[test]
+    fn the_file_of_a_record_has_the_digest_of_its_name() {
+        let file = RecordFileName::of(&"expiry/access-times".parse().unwrap());
+        let digest = "f55ab6d6"; // printf %s expiry/access-times | sha256sum
+        assert!(file.as_name().to_string().starts_with(digest), "{}", file.as_name());
+        assert_eq!(file.as_name().to_string().len(), 64);
     }
 
     #[test]

@@ -2,16 +2,15 @@
 
 use std::io;
 
-use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, FailureKind, InvalidBatch, MemoryPath, Node, StoreError};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, RecordName, Stat, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
 use crate::failure::{failed, unconfirmed};
-use crate::name::{Name, TemporaryName};
+use crate::name::{Name, RecordFileName, TemporaryName};
 use crate::transaction::Transaction;
-use crate::tree::{Descent, Place};
+use crate::tree::{Location, Resolution};
 
 /// A change whose new contents, if any, are on the disk already.
 ///
@@ -27,6 +26,10 @@ pub(crate) enum Step {
     Remove { path: MemoryPath, removed: TemporaryName },
     /// Move the file or directory to a free path.
     Rename { from: MemoryPath, to: MemoryPath },
+    /// Move the file `staged` from the staging directory to the place of the record.
+    WriteRecord { record: RecordName, staged: TemporaryName },
+    /// Remove the record, if there is one.
+    RemoveRecord { record: RecordName },
 }
 
 impl Step {
@@ -36,41 +39,50 @@ impl Step {
             Self::Write { path, staged, replaces } => write(files, path, staged, replaces.as_deref()),
             Self::Remove { path, removed } => remove(files, path, removed),
             Self::Rename { from, to } => rename(files, from, to),
+            Self::WriteRecord { record, staged } => write_record(files, record, staged),
+            Self::RemoveRecord { record } => remove_record(files, record),
         }
     }
 
     /// The name that the step has in the staging directory, if it has one.
     pub(crate) fn temporary_name(&self) -> Option<&TemporaryName> {
         match self {
-            Self::Write { staged: name, .. } | Self::Remove { removed: name, .. } => Some(name),
-            Self::Rename { .. } => None,
+            Self::Write { staged: name, .. }
+            | Self::Remove { removed: name, .. }
+            | Self::WriteRecord { staged: name, .. } => Some(name),
+            Self::Rename { .. } | Self::RemoveRecord { .. } => None,
         }
     }
 
+    /// The name of its new contents in the staging directory, if it has any.
+    pub(crate) fn staged(&self) -> Option<&TemporaryName> {
+        match self {
+            Self::Write { staged, .. } | Self::WriteRecord { staged, .. } => Some(staged),
+            Self::Remove { .. } | Self::Rename { .. } | Self::RemoveRecord { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_of_record(&self) -> bool {
+        matches!(self, Self::WriteRecord { .. } | Self::RemoveRecord { .. })
+    }
+
     /// Adds the change to a batch, without contents.
-    ///
-    /// # Errors
-    /// [`InvalidBatch`] where no batch has this change together with the others.
-    pub(crate) fn add_to(&self, batch: Batch) -> Result<Batch, InvalidBatch> {
+    pub(crate) fn add_to(&self, batch: Batch) -> Batch {
         match self {
             Self::Write { path, .. } => batch.write(path.clone(), Vec::new()),
             Self::Remove { path, .. } => batch.remove(path.clone()),
             Self::Rename { from, to } => batch.rename(from.clone(), to.clone()),
+            Self::WriteRecord { record, .. } => batch.write_record(record.clone(), Vec::new()),
+            Self::RemoveRecord { record } => batch.remove_record(record.clone()),
         }
     }
 
     /// Checks that what waits in the staging directory to be moved into place is a file that was staged there. Nothing waits where
     /// it was moved before.
     pub(crate) fn check_staged(&self, files: &Transaction<'_>) -> io::Result<()> {
-        let Self::Write { staged, .. } = self else { return Ok(()) };
-        match disk::metadata(&files.staging, staged.as_name())? {
-            Some(found) if !found.is_file() || found.nlink() > 1 => {
-                let message =
-                    format!("`.memory-tool/staging/{}` is not a regular file with a single link", staged.as_str());
-                Err(io::Error::new(io::ErrorKind::InvalidData, message))
-            }
-            _ => Ok(()),
-        }
+        self.staged()
+            .map_or(Ok(true), |staged| disk::has_own_file(&files.staging, staged.as_name(), "staging"))
+            .map(drop)
     }
 
     /// Makes what the change needs and finds what stands in its way, so that little can fail once it is decided. Nothing of
@@ -83,6 +95,15 @@ impl Step {
                 check_directory_of(files, from)?;
                 check_usable(files, &make_room(files, to)?)
             }
+            Self::WriteRecord { record, .. } => {
+                let records = files.layout.records().map_err(|error| failed("making a directory", error))?;
+                check_usable(files, &records)?;
+                refuse_directory(&records, record)
+            }
+            Self::RemoveRecord { record } => match open_records(files)? {
+                Some(records) => check_usable(files, &records).and_then(|()| refuse_directory(&records, record)),
+                None => Ok(()),
+            },
         }
     }
 
@@ -91,6 +112,10 @@ impl Step {
         let paths = match self {
             Self::Write { path, .. } | Self::Remove { path, .. } => [Some(path), None],
             Self::Rename { from, to } => [Some(from), Some(to)],
+            Self::WriteRecord { .. } | Self::RemoveRecord { .. } => {
+                let Some(records) = open_records(files)? else { return Ok(()) };
+                return disk::sync_directory(&records).map_err(|error| failed("flushing a directory", error));
+            }
         };
         paths.into_iter().flatten().flat_map(MemoryPath::parents).try_for_each(|directory| {
             match files.tree.open_directory(&directory) {
@@ -132,19 +157,19 @@ fn write(
     sync_above(files, path)
 }
 
-/// Whether the file is at the version. Reading it takes its time, so what can be told at a glance is compared around it.
+/// Whether the file is at the version. Reading it takes its time, so its stamp is compared around it.
 fn is_still(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
     let name = Name::of(path)?;
-    let glance = || disk::glance(parent, name).map_err(|error| failed("looking at a file", error));
-    let before = glance()?;
-    let is_at_version = matches!(files.tree.node(path)?, Node::File(file) if file.version.as_bytes() == version);
-    Ok(is_at_version && before == glance()?)
+    let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("looking at a file", error));
+    let before = stamp()?;
+    let is_at_version = matches!(files.tree.stat(path)?, Stat::File(found) if found.as_bytes() == version);
+    Ok(is_at_version && before == stamp()?)
 }
 
 fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -> Result<(), StoreError> {
     const OPERATION: &str = "removing";
     let gone = disk::metadata(&files.staging, removed.as_name()).map_err(|error| failed(OPERATION, error))?;
-    if gone.is_some() || matches!(files.tree.find(path)?, Place::Absent) {
+    if gone.is_some() || matches!(files.tree.find(path)?, Location::Absent) {
         return Ok(());
     }
     let Some(parent) = path.parent() else {
@@ -162,7 +187,7 @@ fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -
 fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
     const OPERATION: &str = "renaming";
     let Some(parent) = from.parent() else { return Ok(()) };
-    if matches!(files.tree.find(from)?, Place::Absent) {
+    if matches!(files.tree.find(from)?, Location::Absent) {
         return Ok(()); // moved before
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
@@ -176,21 +201,59 @@ fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result
     Ok(())
 }
 
+fn write_record(files: &Transaction<'_>, record: &RecordName, staged: &TemporaryName) -> Result<(), StoreError> {
+    const OPERATION: &str = "writing a record";
+    let waiting = disk::metadata(&files.staging, staged.as_name()).map_err(|error| failed(OPERATION, error))?;
+    if waiting.is_none() {
+        return Ok(()); // moved before
+    }
+    let records = files.layout.records().map_err(|error| failed(OPERATION, error))?;
+    let file = RecordFileName::of(record);
+    let moved = disk::rename_over(&files.staging, staged.as_name(), &records, file.as_name());
+    moved.map_err(|error| failed(OPERATION, error))?;
+    disk::sync_directory(&records).map_err(|error| unconfirmed(OPERATION, error))
+}
+
+fn remove_record(files: &Transaction<'_>, record: &RecordName) -> Result<(), StoreError> {
+    const OPERATION: &str = "removing a record";
+    let Some(records) = open_records(files)? else { return Ok(()) };
+    match records.remove_file(RecordFileName::of(record).as_name()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(OPERATION, error)),
+        Ok(()) => disk::sync_directory(&records).map_err(|error| unconfirmed(OPERATION, error)),
+    }
+}
+
+fn open_records(files: &Transaction<'_>) -> Result<Option<Dir>, StoreError> {
+    files.layout.records_if_there().map_err(|error| failed("opening a directory", error))
+}
+
+/// Refuses a directory in the place of a record, where neither a file nor nothing can take its place.
+fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError> {
+    let file = RecordFileName::of(record);
+    let found = disk::metadata(records, file.as_name()).map_err(|error| failed("looking at a record", error))?;
+    if found.is_some_and(|found| found.is_dir()) {
+        let message = format!("`.memory-tool/records/{}` is a directory", file.as_name());
+        return Err(failed("looking at a record", io::Error::new(io::ErrorKind::InvalidData, message)));
+    }
+    Ok(())
+}
+
 /// Opens the directory that `path` is to be made in. Makes the missing ones above it, and clears empty directories of other
 /// programs out of its way; until the path itself is made, nobody sees any of that.
 fn make_room(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
     const OPERATION: &str = "making a directory";
     let parent = path.parent().unwrap_or_else(MemoryPath::root);
-    let parent = match files.tree.descend(&parent)? {
-        Some(Descent::Complete(parent)) => parent,
-        Some(Descent::Missing { deepest, missing }) => missing.iter().try_fold(deepest, |parent, missing| {
+    let parent = match files.tree.resolve(&parent)? {
+        Some(Resolution::Complete(parent)) => parent,
+        Some(Resolution::Missing { deepest, missing }) => missing.iter().try_fold(deepest, |parent, missing| {
             let made = make_directory(files, &parent, Name::of(missing)?);
             made.map_err(|error| refused(path, OPERATION, error))
         })?,
-        Some(Descent::File { path }) => return Err(StoreError::NotADirectory { path }),
+        Some(Resolution::File { path }) => return Err(StoreError::NotADirectory { path }),
         None => return Err(failed(OPERATION, io::Error::from(io::ErrorKind::NotFound))),
     };
-    if matches!(files.tree.find(path)?, Place::Absent) {
+    if matches!(files.tree.find(path)?, Location::Absent) {
         disk::remove_empty_directories(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))?;
     }
     Ok(parent)

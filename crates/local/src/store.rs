@@ -7,19 +7,22 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, BatchHook, Expected, FailureKind, FileEntry, HookedStore, MemoryPath, NoHook, Node, Store, StoreError,
+    Batch, ErrorKind, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions,
+    RecordName, Store, StoreError, StoredFile, VerifyProgress, VerifyReport,
 };
 use tokio::sync::{RwLock, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::config::{LocalStoreBuilder, OpenError};
-use crate::failure::{failed, unconfirmed};
+use crate::config::LocalStoreBuilder;
+use crate::failure::{self, failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
 use crate::lock::{Lock, Mode};
-use crate::tally::Tallies;
+use crate::records;
+use crate::state::State;
 use crate::transaction::Transaction;
 use crate::tree::Tree;
+use crate::usage_cache::UsageCache;
 
 /// Claude's memory as plain files in `{base}/memories`, which a person may read and edit with any editor.
 ///
@@ -62,8 +65,8 @@ const READERS: usize = 4;
 struct Files {
     layout: Layout,
     /// Locked by who holds the lock of the store, and for as long.
-    tallies: Mutex<Tallies>,
-    lock_timeout: Duration,
+    usage_cache: Mutex<UsageCache>,
+    timeout: Duration,
 }
 
 impl LocalStore {
@@ -81,19 +84,42 @@ impl LocalStore {
     }
 
     pub(crate) async fn open_with(builder: LocalStoreBuilder) -> Result<Self, OpenError> {
-        let (base, lock_timeout) = (builder.base.clone(), builder.lock_timeout);
+        let (base, OpenOptions { mode, timeout, .. }) = (builder.base.clone(), builder.options);
         let layout = spawn_blocking(move || Layout::open(&builder)).await.unwrap_or_else(|error| Err(error.into()));
-        let layout = layout.map_err(|source| OpenError { base, source })?;
+        let place = || format!("in the directory {}", base.display());
+        let layout = layout.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
         Ok(Self {
-            files: Arc::new(Files { layout, tallies: Mutex::default(), lock_timeout }),
+            files: Arc::new(Files { layout, usage_cache: Mutex::default(), timeout }),
             turns: Turns { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
         })
     }
 
-    /// Runs `read` on the files while no process changes them.
-    async fn read_files<T: Send + 'static>(
+    /// Checks that every record and every file can be read. Others may use the store at the same time.
+    ///
+    /// An interrupted change that waits in the journal is a problem if the store was opened for reading only; else it is completed. An
+    /// invalid journal is always a problem. Nothing can be read in either case.
+    ///
+    /// `progress` is called after each file.
+    ///
+    /// # Errors
+    /// A [`StoreError::Failure`] that leaves open whether the store is whole; damage is a problem of the report instead.
+    pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
+        let mut report = VerifyReport::default();
+        match self.read_with(records::problems).await {
+            Ok(problems) => report.problems = problems,
+            Err(error) if is_damage(&error) => {
+                report.problems.push(Problem::of(&error));
+                return Ok(report);
+            }
+            Err(error) => return Err(error),
+        }
+        report.read_files(self, progress).await
+    }
+
+    /// Runs `read` on the store while no process changes it.
+    async fn read_with<T: Send + 'static>(
         &self,
-        read: impl Fn(&Tree) -> Result<T, StoreError> + Send + 'static,
+        read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let deadline = self.files.deadline();
         // The semaphore is never closed, so there is always a permit to wait for.
@@ -104,7 +130,7 @@ impl LocalStore {
             let _turn = (permit, turn);
             if files.layout.is_writable {
                 let _lock = files.lock_shared(deadline)?;
-                files.read(&read)
+                read(&files.layout)
             } else {
                 files.read_unchanged(&read, deadline)
             }
@@ -114,50 +140,34 @@ impl LocalStore {
 
     /// Applies a batch to a store that is open for reading only: it may have preconditions, and no changes.
     async fn check_unchanged(&self, batch: Batch) -> Result<(), StoreError> {
-        if !batch.changes().is_empty() {
+        if !batch.changes_nothing() {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened for reading only");
             return Err(failed("changing the store", cause));
         }
-        self.read_files(move |tree| batch.check_preconditions(|path| tree.node(path), |path| tree.usage(path))).await
+        self.read_with(move |layout| batch.check(&State { layout, tree: &tree(layout)? })).await
     }
 }
 
 #[async_trait]
 impl Store for LocalStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let path = path.clone();
-        self.read_files(move |tree| tree.read(&path)).await
-    }
-
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let directory = directory.clone();
-        self.read_files(move |tree| tree.files_beneath(&directory).collect()).await
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        let (path, preconditions) = (path.clone(), preconditions.to_vec());
-        self.read_files(move |tree| {
+        self.read_with(move |layout| {
+            let tree = tree(layout)?;
+            // Read first: another program takes no lock.
             let node = tree.read(&path)?;
-            for (required, expected) in &preconditions {
-                expected.check(required, &tree.node(required)?)?;
-            }
+            options.check(&State { layout, tree: &tree })?;
             Ok(node)
         })
         .await
     }
 
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        let name = name.clone();
+        self.read_with(move |layout| records::read(layout, &name)).await
+    }
+
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.apply_hooked(batch, Box::new(NoHook)).await
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        Some(self)
-    }
-}
-
-#[async_trait]
-impl HookedStore for LocalStore {
-    async fn apply_hooked(&self, batch: Batch, hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
         if !self.files.layout.is_writable {
             return self.check_unchanged(batch).await;
         }
@@ -168,48 +178,65 @@ impl HookedStore for LocalStore {
         let applying = spawn_blocking(move || {
             let _turn = turn;
             let _lock = files.lock(Mode::Exclusive, deadline)?;
-            let mut tallies = files.tallies();
-            let transaction = Transaction::begin(&files.layout)?;
-            hook.around(|| transaction.apply(&batch, &mut tallies))
+            let mut usage_cache = files.usage_cache();
+            Transaction::begin(&files.layout)?.apply(&batch, &mut usage_cache)
         });
         applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }
 }
 
+fn tree(layout: &Layout) -> Result<Tree, StoreError> {
+    layout.tree().map_err(|error| failed("opening the store", error))
+}
+
+fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
+    match error.kind() {
+        // A store that may be created is never missing: something above it is.
+        io::ErrorKind::NotFound if mode != OpenMode::Create => ErrorKind::NotFound,
+        io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => ErrorKind::Invalid,
+        _ => ErrorKind::Storage(failure::kind(error)),
+    }
+}
+
+/// Whether nothing can be read until somebody repairs the store.
+fn is_damage(error: &StoreError) -> bool {
+    match error {
+        StoreError::Failure { kind: FailureKind::Damaged, .. } => true,
+        StoreError::Failure { source, .. } => source.is::<UnfinishedChange>(),
+        _ => false,
+    }
+}
+
 impl Files {
-    fn tallies(&self) -> MutexGuard<'_, Tallies> {
-        self.tallies.lock().unwrap_or_else(|poisoned| {
-            self.tallies.clear_poison();
-            let mut tallies = poisoned.into_inner();
-            tallies.forget(); // the holder panicked, perhaps before it made what it had counted
-            tallies
+    fn usage_cache(&self) -> MutexGuard<'_, UsageCache> {
+        self.usage_cache.lock().unwrap_or_else(|poisoned| {
+            self.usage_cache.clear_poison();
+            let mut cache = poisoned.into_inner();
+            cache.forget(); // the holder panicked, perhaps before it made what it had counted
+            cache
         })
     }
 
     /// When an operation that begins now gives up waiting; `None` where that is beyond all time.
     fn deadline(&self) -> Option<Instant> {
-        Instant::now().checked_add(self.lock_timeout)
+        Instant::now().checked_add(self.timeout)
     }
 
     fn lock(&self, mode: Mode, deadline: Option<Instant>) -> Result<Lock, StoreError> {
         Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store's lock", error))
     }
 
-    fn read<T>(&self, read: impl Fn(&Tree) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        read(&self.layout.tree().map_err(|error| failed("opening the store", error))?)
-    }
-
     /// Reads without changing anything, not even to complete a batch that is half done: then it fails (`[X1]`).
     fn read_unchanged<T>(
         &self,
-        read: impl Fn(&Tree) -> Result<T, StoreError>,
+        read: impl Fn(&Layout) -> Result<T, StoreError>,
         deadline: Option<Instant>,
     ) -> Result<T, StoreError> {
         const OPERATION: &str = "waiting for the store's lock";
         loop {
             let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
             self.refuse_journal()?;
-            let result = self.read(&read);
+            let result = read(&self.layout);
             // No program changes a store without its lock file: one that began during the reading made it first.
             if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
                 return result;

@@ -1,18 +1,22 @@
 //! [`Transaction`]: how a batch is checked, decided and made, in one step or through the journal.
 
+use std::cell::RefCell;
 use std::io;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, Change, Expected, MemoryPath, Node, StoreError};
+use memory_tool_core::{
+    Batch, Change, MemoryPath, Quota, RecordChange, RecordName, Stat, StoreError, StoreState, Usage, Version,
+};
 
 use crate::disk;
 use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
 use crate::name::{Name, TemporaryName};
+use crate::state::State;
 use crate::step::{Step, will_pass};
-use crate::tally::Tallies;
-use crate::tree::{Descent, Place, Tree};
+use crate::tree::{Location, Resolution, Tree};
+use crate::usage_cache::UsageCache;
 
 /// The files of a store while its lock is held exclusively.
 pub(crate) struct Transaction<'a> {
@@ -36,11 +40,11 @@ impl<'a> Transaction<'a> {
     }
 
     /// Applies the batch.
-    pub(crate) fn apply(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
-        tallies.refresh(&self.private);
-        let applied = self.check_and_perform(batch, tallies);
+    pub(crate) fn apply(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
+        cache.refresh(&self.private);
+        let applied = self.check_and_perform(batch, cache);
         if applied.is_err() {
-            tallies.forget();
+            cache.forget();
         }
         if journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
             self.sweep_staging();
@@ -48,34 +52,33 @@ impl<'a> Transaction<'a> {
         applied
     }
 
-    fn check_and_perform(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
-        let steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
-        self.check(batch, tallies)?;
-        for (change, step) in batch.changes().iter().zip(&steps) {
-            self.stage(change, step)?;
-        }
+    fn check_and_perform(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
+        let mut steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
+        steps.extend(batch.record_changes().iter().map(plan_record));
+        self.check(batch, cache)?;
+        steps.iter().zip(contents(batch)).try_for_each(|(step, content)| self.stage(step, content))?;
         match steps.as_slice() {
             [] => Ok(()),
             [step] => {
-                tallies.note(&self.private, &self.tree, batch.changes())?;
+                cache.note(&self.private, &self.tree, batch.changes())?;
                 step.perform(self)
             }
             steps => {
                 // Flushing the contents took its time, in which a program that takes no lock may have changed the files. A
                 // single step sees that itself.
-                self.check(batch, tallies)?;
-                tallies.note(&self.private, &self.tree, batch.changes())?;
+                self.check(batch, cache)?;
+                cache.note(&self.private, &self.tree, batch.changes())?;
                 self.perform_through_journal(steps)
             }
         }
     }
 
     /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
-    fn check(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
+    fn check(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
         batch.check_file_sizes(self.layout.max_file_bytes)?;
-        match self.check_preconditions(batch, tallies) {
+        match self.check_requirements(batch, cache) {
             // Another program may have made room.
-            Err(StoreError::OverCapacity { .. }) if tallies.forget() => self.check_preconditions(batch, tallies)?,
+            Err(StoreError::OverQuota { .. }) if cache.forget() => self.check_requirements(batch, cache)?,
             checked => checked?,
         }
         batch.changes().iter().try_for_each(|change| match change {
@@ -85,30 +88,24 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    fn check_preconditions(&self, batch: &Batch, tallies: &mut Tallies) -> Result<(), StoreError> {
-        let is_limited = |path: &MemoryPath| {
-            let mut required = batch.preconditions().iter();
-            required.any(|(limited, expected)| limited == path && matches!(expected, Expected::Capacity(_)))
-        };
-        batch.check_preconditions(
-            |path| self.tree.node(path),
-            |path| if is_limited(path) { tallies.usage(&self.tree, path) } else { self.tree.usage(path) },
-        )
+    fn check_requirements(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
+        let state = State { layout: self.layout, tree: &self.tree };
+        batch.check(&CachingState { state, quotas: batch.quotas(), cache: RefCell::new(cache) })
     }
 
     fn check_write(&self, path: &MemoryPath) -> Result<(), StoreError> {
         self.check_name(path)?;
         match self.tree.find(path)? {
-            Place::File { .. } => Ok(()),
-            Place::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
-            Place::Absent => self.check_free(path),
+            Location::File { .. } => Ok(()),
+            Location::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
+            Location::Absent => self.check_free(path),
         }
     }
 
     fn check_exists(&self, path: &MemoryPath) -> Result<(), StoreError> {
         match self.tree.find(path)? {
-            Place::Absent => Err(StoreError::NotFound { path: path.clone() }),
-            Place::Directory | Place::File { .. } => Ok(()),
+            Location::Absent => Err(StoreError::NotFound { path: path.clone() }),
+            Location::Directory | Location::File { .. } => Ok(()),
         }
     }
 
@@ -116,12 +113,12 @@ impl<'a> Transaction<'a> {
         self.check_exists(from)?;
         self.check_name(to)?;
         match self.tree.find(to)? {
-            Place::Absent => self.check_free(to)?,
-            Place::Directory | Place::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
+            Location::Absent => self.check_free(to)?,
+            Location::Directory | Location::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
         }
         if to.as_str().len() > from.as_str().len() {
             for file in self.tree.files_beneath(from) {
-                file?.path.rebase(from, to)?;
+                file?.path.replace_prefix(from, to)?;
             }
         }
         Ok(())
@@ -135,8 +132,8 @@ impl<'a> Transaction<'a> {
             return Err(failed("checking a name", error));
         }
         let Some(parent) = path.parent() else { return Ok(()) };
-        match self.tree.descend(&parent)? {
-            Some(Descent::File { path }) => Err(StoreError::NotADirectory { path }),
+        match self.tree.resolve(&parent)? {
+            Some(Resolution::File { path }) => Err(StoreError::NotADirectory { path }),
             _ => Ok(()),
         }
     }
@@ -150,9 +147,9 @@ impl<'a> Transaction<'a> {
     fn plan(&self, change: &Change) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
-                let replaces = match self.tree.node(path)? {
-                    Node::File(file) => Some(file.version.as_bytes().to_vec()),
-                    Node::Absent | Node::Directory => None,
+                let replaces = match self.tree.stat(path)? {
+                    Stat::File(version) => Some(version.as_bytes().to_vec()),
+                    Stat::Absent | Stat::Directory => None,
                 };
                 Step::Write { path: path.clone(), staged: TemporaryName::random(), replaces }
             }
@@ -162,8 +159,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// Brings the new contents of a step, if it has any, to the disk.
-    fn stage(&self, change: &Change, step: &Step) -> Result<(), StoreError> {
-        if let (Change::Write { content, .. }, Step::Write { staged, .. }) = (change, step) {
+    fn stage(&self, step: &Step, content: Option<&[u8]>) -> Result<(), StoreError> {
+        if let (Some(staged), Some(content)) = (step.staged(), content) {
             let created = disk::create_file(&self.staging, staged.as_name(), content);
             created.map_err(|error| failed("writing a file", error))?;
         }
@@ -193,7 +190,8 @@ impl<'a> Transaction<'a> {
         for step in &steps {
             match step.perform(self) {
                 Ok(()) => {}
-                Err(error) if will_pass(&error) => return Err(error),
+                // No other program has business among the records: the operator repairs what is wrong, and the step is made then.
+                Err(error) if will_pass(&error) || step.is_of_record() => return Err(error),
                 Err(error) => {
                     let set_aside = self.set_aside(step);
                     set_aside.map_err(|error| failed("setting contents aside", error))?;
@@ -232,6 +230,51 @@ impl<'a> Transaction<'a> {
     }
 }
 
+fn plan_record(change: &RecordChange) -> Step {
+    match change {
+        RecordChange::Write { name, .. } => Step::WriteRecord { record: name.clone(), staged: TemporaryName::random() },
+        RecordChange::Remove { name } => Step::RemoveRecord { record: name.clone() },
+    }
+}
+
+/// The new contents of all changes, in the order of their steps.
+fn contents(batch: &Batch) -> impl Iterator<Item = Option<&[u8]>> {
+    let of_files = batch.changes().iter().map(|change| match change {
+        Change::Write { content, .. } => Some(content.as_slice()),
+        Change::Remove { .. } | Change::Rename { .. } => None,
+    });
+    let of_records = batch.record_changes().iter().map(|change| match change {
+        RecordChange::Write { content, .. } => Some(content.as_slice()),
+        RecordChange::Remove { .. } => None,
+    });
+    of_files.chain(of_records)
+}
+
+/// The state of the store, with the usage of limited directories from the cache.
+struct CachingState<'a> {
+    state: State<'a>,
+    quotas: &'a [(MemoryPath, Quota)],
+    cache: RefCell<&'a mut UsageCache>,
+}
+
+impl StoreState for CachingState<'_> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        self.state.stat(path)
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        if self.quotas.iter().any(|(limited, _)| limited == path) {
+            self.cache.borrow_mut().usage(self.state.tree, path)
+        } else {
+            self.state.usage(path)
+        }
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        self.state.record(name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -240,6 +283,7 @@ mod tests {
 
     use super::*;
     use crate::config::LocalStoreBuilder;
+    use crate::records;
 
     fn path(text: &str) -> MemoryPath {
         MemoryPath::parse(text).unwrap()
@@ -248,24 +292,40 @@ mod tests {
     fn store(base: &Path) -> Layout {
         let layout = Layout::open(&LocalStoreBuilder::new(base.to_owned())).unwrap();
         for name in ["edited", "removed/a/b", "moved/c"] {
-            let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec()).unwrap();
-            Transaction::begin(&layout).unwrap().apply(&batch, &mut Tallies::default()).unwrap();
+            let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec());
+            Transaction::begin(&layout).unwrap().apply(&batch, &mut UsageCache::default()).unwrap();
         }
+        let batch = Batch::new().write_record(record("written"), "old").write_record(record("removed"), "old");
+        Transaction::begin(&layout).unwrap().apply(&batch, &mut UsageCache::default()).unwrap();
         layout
     }
 
     fn batch() -> Batch {
-        let batch = Batch::new().remove(path("/memories/removed")).unwrap();
-        let batch = batch.write(path("/memories/edited"), b"new".to_vec()).unwrap();
-        let batch = batch.write(path("/memories/made/d"), b"new".to_vec()).unwrap();
-        batch.rename(path("/memories/moved"), path("/memories/to/moved")).unwrap()
+        Batch::new()
+            .remove(path("/memories/removed"))
+            .write(path("/memories/edited"), "new")
+            .write(path("/memories/made/d"), "new")
+            .rename(path("/memories/moved"), path("/memories/to/moved"))
+            .write_record(record("written"), "new")
+            .remove_record(record("removed"))
+    }
+
+    fn record(name: &str) -> RecordName {
+        name.parse().unwrap()
+    }
+
+    /// What the records `written` and `removed` hold.
+    fn records(layout: &Layout) -> [Option<Vec<u8>>; 2] {
+        ["written", "removed"].map(|name| records::read(layout, &record(name)).unwrap().map(|record| record.content))
     }
 
     /// The steps of the batch, with their contents staged.
     fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
-        let steps: Vec<_> = batch().changes().iter().map(|change| transaction.plan(change).unwrap()).collect();
-        for (change, step) in batch().changes().iter().zip(&steps) {
-            transaction.stage(change, step).unwrap();
+        let batch = batch();
+        let mut steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change).unwrap()).collect();
+        steps.extend(batch.record_changes().iter().map(plan_record));
+        for (step, content) in steps.iter().zip(super::contents(&batch)) {
+            transaction.stage(step, content).unwrap();
         }
         steps
     }
@@ -296,7 +356,7 @@ mod tests {
             ("/memories/made/d".to_owned(), b"new".to_vec()),
             ("/memories/to/moved/c".to_owned(), b"old".to_vec()),
         ];
-        for done in 0..=4 {
+        for done in 0..=6 {
             let base = tempfile::tempdir().unwrap();
             let layout = store(base.path());
             let interrupted = Transaction::begin(&layout).unwrap();
@@ -308,6 +368,7 @@ mod tests {
             drop(interrupted);
             Transaction::begin(&layout).unwrap();
             assert_eq!(contents(&layout), changed, "after {done} steps");
+            assert_eq!(records(&layout), [Some(b"new".to_vec()), None], "after {done} steps");
             assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
         }
     }
@@ -322,6 +383,7 @@ mod tests {
         drop(interrupted);
         Transaction::begin(&layout).unwrap();
         assert_eq!(contents(&layout), before);
+        assert_eq!(records(&layout), [Some(b"old".to_vec()), Some(b"old".to_vec())]);
         assert!(staging_is_empty(&layout));
     }
 
@@ -386,7 +448,7 @@ mod tests {
     fn an_empty_batch_leaves_no_journal() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
-        Transaction::begin(&layout).unwrap().apply(&Batch::new(), &mut Tallies::default()).unwrap();
+        Transaction::begin(&layout).unwrap().apply(&Batch::new(), &mut UsageCache::default()).unwrap();
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap());
     }
 
@@ -395,9 +457,10 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let before = contents(&layout);
-        let refused = batch().remove(path("/memories/missing")).unwrap();
-        let error = Transaction::begin(&layout).unwrap().apply(&refused, &mut Tallies::default()).unwrap_err();
+        let refused = batch().remove(path("/memories/missing"));
+        let error = Transaction::begin(&layout).unwrap().apply(&refused, &mut UsageCache::default()).unwrap_err();
         assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
         assert_eq!(contents(&layout), before);
+        assert_eq!(records(&layout), [Some(b"old".to_vec()), Some(b"old".to_vec())]);
     }
 }

@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry, ReadDir};
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, StoreError, StoredFile, Usage, Version};
+use cap_std::time::SystemTime;
+use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
 use sha2::{Digest, Sha256};
 
-use crate::disk::{self, Child};
+use crate::disk::{self, Content, EntryKind};
 use crate::failure::failed;
 use crate::name::Name;
 
@@ -19,18 +20,8 @@ pub(crate) struct Tree {
     max_file_bytes: u64,
 }
 
-/// What reading a path gave.
-enum Content {
-    Readable(Node),
-    /// The file in the open directory `parent` has more bytes than are read.
-    TooLarge {
-        parent: Dir,
-        size: u64,
-    },
-}
-
 /// Where a path leads.
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Nowhere. There may be a directory without files, put there by another program: for the contract, that is nothing.
     Absent,
     /// To a directory with a file somewhere beneath it.
@@ -40,7 +31,7 @@ pub(crate) enum Place {
 }
 
 /// How far the directories of a path exist.
-pub(crate) enum Descent {
+pub(crate) enum Resolution {
     /// All of them; the last is open.
     Complete(Dir),
     /// Down to the open directory `deepest`; those at `missing` do not exist.
@@ -57,52 +48,66 @@ impl Tree {
     /// Reads what is at `path`. The version of a file is the digest of its contents: so it also tells what another
     /// program wrote, whatever that did to the times.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        match self.content(path)? {
-            Content::Readable(node) => Ok(node),
-            Content::TooLarge { size, .. } => Err(StoreError::too_large_to_read(path, size, self.max_file_bytes)),
-        }
-    }
-
-    /// Tells what is at `path`, whose content does not matter. A file that is too large to be read has a version too, which no
-    /// reading gives.
-    pub(crate) fn node(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        match self.content(path)? {
-            Content::Readable(node) => Ok(node),
-            Content::TooLarge { parent, .. } => {
-                let found = disk::glance(&parent, Name::of(path)?);
-                let found = found.map_err(|error| failed("looking at a file", error))?;
-                let version = |glance: disk::Glance| Version::new(glance.to_bytes());
-                Ok(found.map_or(Node::Absent, |glance| Node::File(StoredFile::new(Vec::new(), version(glance)))))
+        Ok(match self.look(path)? {
+            Location::Absent => Node::Absent,
+            Location::Directory => {
+                let entries = self.files_beneath(path).collect::<Result<Vec<_>, _>>()?;
+                if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) }
             }
-        }
-    }
-
-    fn content(&self, path: &MemoryPath) -> Result<Content, StoreError> {
-        let node = match self.find(path)? {
-            Place::Absent => Node::Absent,
-            Place::Directory => Node::Directory,
-            Place::File { parent } => match disk::read_file(&parent, Name::of(path)?, self.max_file_bytes) {
-                Ok(disk::Content::Whole(content)) => {
-                    let version = Version::new(Sha256::digest(&content).to_vec());
+            Location::File { parent } => match self.content(&parent, path)? {
+                Some(Content::Whole(content)) => {
+                    let version = version_of(&content);
                     Node::File(StoredFile::new(content, version))
                 }
-                Ok(disk::Content::TooLarge { size }) => return Ok(Content::TooLarge { parent, size }),
-                // Another program removed it since it was found.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Node::Absent,
-                Err(error) => return Err(failed("reading a file", error)),
+                Some(Content::TooLarge { size }) => {
+                    return Err(StoreError::too_large_to_read(path, size, self.max_file_bytes));
+                }
+                None => Node::Absent,
             },
-        };
-        Ok(Content::Readable(node))
+        })
+    }
+
+    /// What is at `path`, without its contents. A file that is too large to be read has a version too, which no reading gives.
+    pub(crate) fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        Ok(match self.find(path)? {
+            Location::Absent => Stat::Absent,
+            Location::Directory => Stat::Directory,
+            Location::File { parent } => match self.content(&parent, path)? {
+                Some(Content::Whole(content)) => Stat::File(version_of(&content)),
+                Some(Content::TooLarge { .. }) => {
+                    let found = disk::file_stamp(&parent, Name::of(path)?);
+                    let found = found.map_err(|error| failed("looking at a file", error))?;
+                    found.map_or(Stat::Absent, |stamp| Stat::File(Version::new(stamp.to_bytes())))
+                }
+                None => Stat::Absent,
+            },
+        })
+    }
+
+    /// Reads the file in the open directory `parent`; `None` if another program removed it since it was found.
+    fn content(&self, parent: &Dir, path: &MemoryPath) -> Result<Option<Content>, StoreError> {
+        match disk::read_file(parent, Name::of(path)?, self.max_file_bytes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some).map_err(|error| failed("reading a file", error)),
+        }
     }
 
     /// Finds where `path` leads.
-    pub(crate) fn find(&self, path: &MemoryPath) -> Result<Place, StoreError> {
-        let Some(parent) = path.parent() else { return Ok(Place::Directory) };
-        let Some(parent) = self.open_directory(&parent)? else { return Ok(Place::Absent) };
+    pub(crate) fn find(&self, path: &MemoryPath) -> Result<Location, StoreError> {
+        match self.look(path)? {
+            Location::Directory if !path.is_root() && !self.holds_a_file(path)? => Ok(Location::Absent),
+            found => Ok(found),
+        }
+    }
+
+    /// The same, but a directory may hold no file.
+    fn look(&self, path: &MemoryPath) -> Result<Location, StoreError> {
+        let Some(parent) = path.parent() else { return Ok(Location::Directory) };
+        let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
         match self.look_up(&parent, path)? {
-            Found::File => Ok(Place::File { parent }),
-            Found::Directory(_) if self.holds_a_file(path)? => Ok(Place::Directory),
-            Found::Absent | Found::Directory(_) => Ok(Place::Absent),
+            Found::File => Ok(Location::File { parent }),
+            Found::Directory(_) => Ok(Location::Directory),
+            Found::Absent => Ok(Location::Absent),
         }
     }
 
@@ -112,25 +117,25 @@ impl Tree {
         const OPERATION: &str = "looking for room";
         let Some(parent) = path.parent() else { return Ok(false) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(true) };
-        match disk::child(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
-            Child::Absent => Ok(true),
-            Child::Directory(directory) => {
+        match disk::entry_kind(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
+            EntryKind::Absent => Ok(true),
+            EntryKind::Directory(directory) => {
                 disk::holds_only_directories(&directory).map_err(|error| failed(OPERATION, error))
             }
-            Child::File | Child::Link | Child::Special => Ok(false),
+            EntryKind::File | EntryKind::Link | EntryKind::Special => Ok(false),
         }
     }
 
     /// Opens the directory at `path`, with or without files; `None` where there is none.
     pub(crate) fn open_directory(&self, path: &MemoryPath) -> Result<Option<Dir>, StoreError> {
-        match self.descend(path)? {
-            Some(Descent::Complete(directory)) => Ok(Some(directory)),
+        match self.resolve(path)? {
+            Some(Resolution::Complete(directory)) => Ok(Some(directory)),
             _ => Ok(None),
         }
     }
 
     /// Opens one directory after another on the way down to `path`; `None` where `memories/` is missing.
-    pub(crate) fn descend(&self, path: &MemoryPath) -> Result<Option<Descent>, StoreError> {
+    pub(crate) fn resolve(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
         let Some(root) = &self.root else { return Ok(None) };
         let mut deepest = root.try_clone().map_err(|error| failed("opening a directory", error))?;
         let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), MemoryPath::parent).collect();
@@ -138,17 +143,17 @@ impl Tree {
         while let Some(next) = remaining.pop() {
             match self.look_up(&deepest, &next)? {
                 Found::Directory(directory) => deepest = directory,
-                Found::File => return Ok(Some(Descent::File { path: next })),
+                Found::File => return Ok(Some(Resolution::File { path: next })),
                 Found::Absent => {
                     let missing = std::iter::once(next).chain(remaining.into_iter().rev()).collect();
-                    return Ok(Some(Descent::Missing { deepest, missing }));
+                    return Ok(Some(Resolution::Missing { deepest, missing }));
                 }
             }
         }
-        Ok(Some(Descent::Complete(deepest)))
+        Ok(Some(Resolution::Complete(deepest)))
     }
 
-    /// Every file strictly beneath `directory`, with its size.
+    /// Every file strictly beneath `directory`, with its size and the time of its last write.
     pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
         let start = Pending { path: directory.clone(), parent: None };
         Walk { tree: self, start: directory.clone(), pending: vec![start], current: None }
@@ -157,9 +162,9 @@ impl Tree {
     /// How much is at or beneath `path`.
     pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
         match self.find(path)? {
-            Place::Absent => Ok(Usage::default()),
-            Place::Directory => self.files_beneath(path).collect(),
-            Place::File { parent } => {
+            Location::Absent => Ok(Usage::default()),
+            Location::Directory => self.files_beneath(path).collect(),
+            Location::File { parent } => {
                 let found = disk::metadata(&parent, Name::of(path)?);
                 let found = found.map_err(|error| failed("looking up a size", error))?;
                 Ok(found.into_iter().map(|metadata| FileEntry::new(path.clone(), metadata.len())).collect())
@@ -171,12 +176,12 @@ impl Tree {
     fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
         const OPERATION: &str = "looking up a path";
         let name = Name::of(path)?;
-        let found = match disk::child(directory, name).map_err(|error| failed(OPERATION, error))? {
-            Child::Absent => return Ok(Found::Absent),
-            Child::Directory(directory) => Found::Directory(directory),
-            Child::File => Found::File,
-            Child::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
-            Child::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),
+        let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
+            EntryKind::Absent => return Ok(Found::Absent),
+            EntryKind::Directory(directory) => Found::Directory(directory),
+            EntryKind::File => Found::File,
+            EntryKind::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
+            EntryKind::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),
         };
         // Case matters (`[P1]`): a file of another spelling is another file, although only one of the two can exist here.
         let is_other = self.ignores_case && !disk::lists(directory, name).map_err(|error| failed(OPERATION, error))?;
@@ -186,6 +191,11 @@ impl Tree {
     fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
         self.files_beneath(directory).next().transpose().map(|file| file.is_some())
     }
+}
+
+/// The version of a file or record with these contents.
+pub(crate) fn version_of(content: &[u8]) -> Version {
+    Version::new(Sha256::digest(content).to_vec())
 }
 
 /// What a legal path stands for in its directory.
@@ -317,7 +327,11 @@ impl Entries {
         };
         Ok(match () {
             () if metadata.is_dir() => Some(Entry::Directory(path)),
-            () if metadata.is_file() => Some(Entry::File(FileEntry::new(path, metadata.len()))),
+            () if metadata.is_file() => {
+                // Each write makes a new file, so that the disk knows no time of creation but that of the last write.
+                let modified = metadata.modified().ok().map(SystemTime::into_std);
+                Some(Entry::File(FileEntry::new(path, metadata.len()).with_modified(modified)))
+            }
             () => None,
         })
     }

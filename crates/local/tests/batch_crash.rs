@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_core::{Batch, MemoryPath, Node, RecordName, Store, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 
@@ -30,7 +30,12 @@ fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// Batch `n` writes `n` to two files and moves a directory: to `odd` or to `even`, as `n` is.
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+/// Batch `n` writes `n` to two files and a record, moves a directory to `odd` or to `even`, as `n` is, and writes or removes a second
+/// record.
 async fn write_until_killed(base: &Path) {
     let store = LocalStore::open(base).await.unwrap();
     let report = |number: u64| {
@@ -42,9 +47,15 @@ async fn write_until_killed(base: &Path) {
     report(found);
     for number in found + 1.. {
         let (from, to) = if !number.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
-        let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes()).unwrap();
-        let batch = batch.write(path("/memories/new/b"), number.to_string().into_bytes()).unwrap();
-        let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}"))).unwrap();
+        let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes());
+        let batch = batch.write(path("/memories/new/b"), number.to_string().into_bytes());
+        let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}")));
+        let batch = batch.write_record(record("test/number"), number.to_string());
+        let batch = if number.is_multiple_of(2) {
+            batch.remove_record(record("test/odd"))
+        } else {
+            batch.write_record(record("test/odd"), "odd")
+        };
         store.apply(batch).await.unwrap();
         report(number);
     }
@@ -62,6 +73,9 @@ async fn state(store: &LocalStore) -> u64 {
     let moved = Some("moved".to_owned());
     let expected = if number.is_multiple_of(2) { (moved, None) } else { (None, moved) };
     assert_eq!(directories, expected, "a batch is there in part");
+    let read = async |name: &str| store.read_record(&record(name)).await.unwrap().map(|record| record.content);
+    assert_eq!(read("test/number").await, Some(number.to_string().into_bytes()), "a batch is there in part");
+    assert_eq!(read("test/odd").await.is_some(), !number.is_multiple_of(2), "a batch is there in part");
     number
 }
 
@@ -69,9 +83,10 @@ async fn kill_writers() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("base");
     let store = LocalStore::open(&base).await.unwrap();
-    let start = Batch::new().write(path("/memories/a"), b"0".to_vec()).unwrap();
-    let start = start.write(path("/memories/new/b"), b"0".to_vec()).unwrap();
-    store.apply(start.write(path("/memories/even/file"), b"moved".to_vec()).unwrap()).await.unwrap();
+    let start = Batch::new().write(path("/memories/a"), "0");
+    let start = start.write(path("/memories/new/b"), "0");
+    let start = start.write_record(record("test/number"), "0");
+    store.apply(start.write(path("/memories/even/file"), "moved")).await.unwrap();
     let (mut interrupted, mut replayed) = (0, 0);
     let rounds = by_tier(100, 300);
     let mut round = 0;

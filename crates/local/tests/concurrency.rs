@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, Store};
+use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Store, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 use serde_json::{Value, json};
@@ -119,10 +119,10 @@ async fn x1_a_reader_sees_a_batch_and_a_rename_whole_or_not_at_all() {
             assert!(round < 100_000, "the reader came too late to see anything");
             let (from, to) = if round % 2 == 1 { ("left", "right") } else { ("right", "left") };
             let rename = Batch::new().rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}")));
-            writer.apply(rename.unwrap()).await.unwrap();
+            writer.apply(rename).await.unwrap();
             let mut batch = Batch::new();
             for name in ["a", "b", "c"] {
-                batch = batch.write(path(&format!("/memories/{to}/{name}")), vec![b'x'; round]).unwrap();
+                batch = batch.write(path(&format!("/memories/{to}/{name}")), vec![b'x'; round]);
             }
             writer.apply(batch).await.unwrap();
         }
@@ -145,7 +145,11 @@ async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_noth
     memory.create("/memories/a.txt", "a").await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
     held.lock().unwrap();
-    let store = LocalStore::builder(memory.base()).lock_timeout(Duration::from_millis(50)).open().await.unwrap();
+    let store = LocalStore::builder(memory.base())
+        .options(OpenOptions::new().timeout(Duration::from_millis(50)))
+        .open()
+        .await
+        .unwrap();
     let tool = Engine::new(store);
     for input in [
         json!({"command": "view", "path": "/memories"}),
@@ -170,10 +174,7 @@ async fn a_writer_is_not_starved_by_readers() {
     let held = held.unwrap();
     held.lock_shared().unwrap();
     let [writer, reader] = two_stores(&memory).await;
-    let writing =
-        tokio::spawn(
-            async move { writer.apply(Batch::new().write(path("/memories/a"), b"new".to_vec()).unwrap()).await },
-        );
+    let writing = tokio::spawn(async move { writer.apply(Batch::new().write(path("/memories/a"), "new")).await });
     let turnstile = memory.base().join(".memory-tool/turnstile");
     let is_writer_in_line = || {
         let turnstile = std::fs::File::open(&turnstile);
@@ -194,8 +195,8 @@ async fn a_writer_is_not_starved_by_readers() {
 }
 
 fn write_two(content: &str) -> Batch {
-    let batch = Batch::new().write(path("/memories/d/a"), content.into()).unwrap();
-    batch.write(path("/memories/b"), content.into()).unwrap()
+    let batch = Batch::new().write(path("/memories/d/a"), content);
+    batch.write(path("/memories/b"), content)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -10,14 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool_core::{Batch, Expected, FailureKind, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, Precondition, RecordName, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 
 /// Tells the process to be struck which change to make, and where.
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
-const CHANGES: [&str; 7] = ["create", "edit", "remove-file", "remove-directory", "rename", "clear", "batch"];
+const CHANGES: [&str; 9] =
+    ["create", "edit", "remove-file", "remove-directory", "rename", "clear", "batch", "record", "file-and-records"];
+
+const RECORDS: [&str; 3] = ["written", "removed", "made"];
 
 /// The calls that the store makes, and how each may fail.
 const FAILURES: [(&str, &str); 9] = [
@@ -60,6 +63,10 @@ fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
@@ -83,23 +90,26 @@ fn make_change(change: &str, base: &Path) -> ExitCode {
 async fn batch(change: &str, store: &LocalStore) -> Result<Batch, StoreError> {
     let batch = Batch::new();
     Ok(match change {
-        "create" => {
-            batch.require(path("/memories/n/m/y"), Expected::Absent).write(path("/memories/n/m/y"), b"new".into())?
-        }
+        "create" => batch.require(path("/memories/n/m/y"), Precondition::Absent).write(path("/memories/n/m/y"), "new"),
         "edit" => match store.read(&path("/memories/d/e/x")).await? {
             Node::File(file) => {
-                let batch = batch.require(path("/memories/d/e/x"), Expected::Version(file.version));
-                batch.write(path("/memories/d/e/x"), b"new".into())?
+                let batch = batch.require(path("/memories/d/e/x"), Precondition::Version(file.version));
+                batch.write(path("/memories/d/e/x"), "new")
             }
             other => panic!("{other:?}"),
         },
-        "remove-file" => batch.remove(path("/memories/d/e/x"))?,
-        "remove-directory" => batch.remove(path("/memories/d"))?,
-        "rename" => batch.rename(path("/memories/d/e"), path("/memories/g/f"))?,
-        "clear" => batch.remove(MemoryPath::root())?,
+        "remove-file" => batch.remove(path("/memories/d/e/x")),
+        "remove-directory" => batch.remove(path("/memories/d")),
+        "rename" => batch.rename(path("/memories/d/e"), path("/memories/g/f")),
+        "clear" => batch.remove(MemoryPath::root()),
         "batch" => {
-            let batch = batch.remove(path("/memories/r"))?.write(path("/memories/k"), b"new".into())?;
-            batch.write(path("/memories/n/m/y"), b"new".into())?.rename(path("/memories/d/e"), path("/memories/g/f"))?
+            let batch = batch.remove(path("/memories/r")).write(path("/memories/k"), "new");
+            batch.write(path("/memories/n/m/y"), "new").rename(path("/memories/d/e"), path("/memories/g/f"))
+        }
+        "record" => batch.write_record(record("written"), "new"),
+        "file-and-records" => {
+            let batch = batch.write(path("/memories/k"), "new").write_record(record("written"), "new");
+            batch.write_record(record("made"), "new").remove_record(record("removed"))
         }
         other => panic!("{other}"),
     })
@@ -119,7 +129,8 @@ impl Target {
         let target = Self { directory: tempfile::tempdir().unwrap(), change };
         let start = ["k", "d/e/x", "r/s"]
             .iter()
-            .fold(Batch::new(), |batch, name| batch.write(path(&format!("/memories/{name}")), b"old".into()).unwrap());
+            .fold(Batch::new(), |batch, name| batch.write(path(&format!("/memories/{name}")), "old"));
+        let start = start.write_record(record("written"), "old").write_record(record("removed"), "old");
         block_on(async { LocalStore::open(target.base()).await.unwrap().apply(start).await.unwrap() });
         target
     }
@@ -156,6 +167,10 @@ impl Target {
                     Node::File(stored) => contents.push((file.path.as_str().into(), stored.content)),
                     other => panic!("{} is listed, but {other:?}", file.path),
                 }
+            }
+            for name in RECORDS {
+                let stored = store.read_record(&record(name)).await.unwrap();
+                contents.extend(stored.map(|stored| (name.into(), stored.content)));
             }
             contents.sort();
             contents

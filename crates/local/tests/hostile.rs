@@ -13,8 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{Batch, Capacity, Expected, FailureKind, MemoryPath, Node, OpenMode, Store, StoreError};
-use memory_tool_local::{LocalStore, OpenError};
+use memory_tool_core::{
+    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, RecordName, Store, StoreError,
+    StoreExt,
+};
+use memory_tool_local::LocalStore;
 use support::tree;
 use tempfile::TempDir;
 
@@ -75,7 +78,7 @@ impl Hostile {
         fs::File::create(self.private("turnstile")).unwrap();
         let before = tree(self.0.path());
         let read = store.list(&MemoryPath::root()).await.map(|_| ());
-        let written = store.apply(Batch::new().write(path("/memories/new"), b"new".into()).unwrap()).await;
+        let written = store.apply(Batch::new().write(path("/memories/new"), "new")).await;
         for result in [read, written] {
             let is_damaged = matches!(&result, Err(StoreError::Failure { kind: FailureKind::Damaged, .. }));
             assert!(is_damaged, "{what}: {result:?}");
@@ -215,17 +218,18 @@ async fn only_a_regular_file_is_locked_and_none_is_written() {
             }
             for read_only in [false, true] {
                 let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::Create };
-                let store = LocalStore::builder(hostile.base()).mode(mode).open().await.unwrap();
+                let store =
+                    LocalStore::builder(hostile.base()).options(OpenOptions::new().mode(mode)).open().await.unwrap();
                 assert!(store.list(&MemoryPath::root()).await.is_err(), "{name} as a {kind}");
             }
-            let written = store.apply(Batch::new().write(path("/memories/a"), b"a".into()).unwrap()).await;
+            let written = store.apply(Batch::new().write(path("/memories/a"), "a")).await;
             assert!(matches!(written, Err(StoreError::Failure { .. })), "{name} as a {kind}: {written:?}");
             if kind == "directory" { fs::remove_dir(&ours).unwrap() } else { fs::remove_file(&ours).unwrap() }
         }
         // As in a backup that was made with hard links.
         let store = hostile.open().await.unwrap();
         fs::hard_link(hostile.path("outside/id_rsa"), hostile.private(name)).unwrap();
-        store.apply(Batch::new().write(path("/memories/a"), b"a".into()).unwrap()).await.unwrap();
+        store.apply(Batch::new().write(path("/memories/a"), "a")).await.unwrap();
         assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
         let after = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
         assert_eq!((after.mode(), after.modified().unwrap()), (before.mode(), before.modified().unwrap()));
@@ -234,29 +238,126 @@ async fn only_a_regular_file_is_locked_and_none_is_written() {
 }
 
 #[tokio::test]
-async fn the_stamp_is_never_written_into_the_file_that_is_there() {
+async fn the_epoch_is_never_written_into_the_file_that_is_there() {
     let hostile = Hostile::new();
     hostile.write("outside/id_rsa", "the private key that is longer");
     let before = tree(&hostile.path("outside"));
-    let stamp = hostile.private("stamp");
+    let epoch = hostile.private("epoch");
     for kind in ["hard link", "link", "pipe", "huge"] {
         let store = hostile.open().await.unwrap();
         match kind {
-            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &stamp).unwrap(),
-            "link" => symlink("../../outside/id_rsa", &stamp).unwrap(),
-            "pipe" => make_pipe(&stamp),
-            _ => File::create(&stamp).unwrap().set_len(HUGE).unwrap(),
+            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &epoch).unwrap(),
+            "link" => symlink("../../outside/id_rsa", &epoch).unwrap(),
+            "pipe" => make_pipe(&epoch),
+            _ => File::create(&epoch).unwrap().set_len(HUGE).unwrap(),
         }
         for name in ["a", "b"] {
-            let limited = Expected::Capacity(Capacity::new().with_files(1_000));
-            let batch = Batch::new().require(MemoryPath::root(), limited);
-            store.apply(batch.write(path(&format!("/memories/{kind}/{name}")), b"x".into()).unwrap()).await.unwrap();
+            let batch = Batch::new().limit(MemoryPath::root(), Quota::new().with_files(1_000));
+            store.apply(batch.write(path(&format!("/memories/{kind}/{name}")), "x")).await.unwrap();
         }
-        assert_eq!(tree(&hostile.path("outside")), before, "the stamp is a {kind}");
-        let found = fs::symlink_metadata(&stamp).unwrap();
+        assert_eq!(tree(&hostile.path("outside")), before, "the epoch is a {kind}");
+        let found = fs::symlink_metadata(&epoch).unwrap();
         assert!(found.is_file() && found.nlink() == 1 && found.len() == 16, "{kind}");
-        fs::remove_file(&stamp).unwrap();
+        fs::remove_file(&epoch).unwrap();
     }
+}
+
+/// The file of the record `a`: the SHA-256 of its name.
+const RECORD: &str = "records/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
+
+#[tokio::test]
+async fn what_no_store_wrote_is_not_a_record() {
+    let name: RecordName = "a".parse().unwrap();
+    for kind in ["hard link", "link", "pipe", "huge", "directory"] {
+        let hostile = Hostile::new();
+        fs::create_dir(hostile.private("records")).unwrap();
+        let file = hostile.private(RECORD);
+        match kind {
+            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &file).unwrap(),
+            "link" => symlink("../../../outside/id_rsa", &file).unwrap(),
+            "pipe" => make_pipe(&file),
+            "huge" => File::create(&file).unwrap().set_len(HUGE).unwrap(),
+            _ => fs::create_dir(&file).unwrap(),
+        }
+        let outside = tree(&hostile.path("outside"));
+        let store = hostile.open().await.unwrap();
+        let read_only =
+            LocalStore::builder(hostile.base()).options(OpenOptions::new().read_only()).open().await.unwrap();
+        for store in [&store, &read_only] {
+            let refused = store.read_record(&name).await.unwrap_err();
+            let expected = if kind == "huge" { FailureKind::Full } else { FailureKind::Damaged };
+            assert!(matches!(refused, StoreError::Failure { kind, .. } if kind == expected), "{kind}: {refused:?}");
+            assert_eq!(store.verify(|_| {}).await.unwrap().problems.len(), 1, "{kind}");
+        }
+        for batch in [Batch::new(), Batch::new().write(path("/memories/a"), "a")] {
+            let written = store.apply(batch.write_record(name.clone(), "new")).await;
+            if kind == "directory" {
+                assert!(matches!(written, Err(StoreError::Failure { .. })), "{written:?}");
+                assert_eq!(store.list("/memories").await.unwrap(), [], "nothing is decided");
+            } else {
+                written.unwrap();
+                assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new", "{kind}");
+            }
+        }
+        assert_eq!(tree(&hostile.path("outside")), outside, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn records_that_others_may_write_are_refused() {
+    let hostile = Hostile::new();
+    let name: RecordName = "a".parse().unwrap();
+    let store = hostile.open().await.unwrap();
+    let write = || Batch::new().write_record(name.clone(), "record");
+    store.apply(write()).await.unwrap();
+    fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
+    for refused in [store.read_record(&name).await.map(|_| ()), store.apply(write()).await] {
+        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+    }
+    let trusting = LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
+    assert!(trusting.read_record(&name).await.unwrap().is_some());
+}
+
+/// The file of the batch may be in place by then: so its record is not given up, however long it takes.
+#[tokio::test]
+async fn a_decided_record_waits_until_others_may_not_write_records() {
+    let hostile = Hostile::new();
+    let name: RecordName = "a".parse().unwrap();
+    hostile.write("base/memories/a", "a");
+    let store = hostile.open().await.unwrap();
+    store.apply(Batch::new().write_record(name.clone(), "old")).await.unwrap();
+    hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
+    fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
+    hostile.journal(&format!(
+        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#
+    ));
+    let refused = store.list("/memories").await.unwrap_err();
+    assert!(refused.source().unwrap().to_string().contains("run `chmod go-w` on it"), "{refused:?}");
+    fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(store.list("/memories").await.unwrap()[0].path, path("/memories/b"));
+    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new");
+}
+
+#[tokio::test]
+async fn a_journal_changes_no_file_as_a_record() {
+    let hostile = Hostile::new();
+    hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
+    for name in ["", ".", "..", "../lock", "/etc/passwd", "a/../../b", "A", "a\\u0000"] {
+        for step in [
+            format!(r#"{{"write_record":{{"record":"{name}","staged":"{STAGED}"}}}}"#),
+            format!(r#"{{"remove_record":{{"record":"{name}"}}}}"#),
+        ] {
+            hostile.journal(&step);
+            hostile.refuses(&step).await;
+        }
+    }
+    let remove = r#"{"remove_record":{"record":"a"}}"#;
+    hostile.journal(&format!("{remove},{remove}"));
+    hostile.refuses("one record twice").await;
+    fs::remove_file(hostile.private("staging").join(STAGED)).unwrap();
+    fs::hard_link(hostile.path("outside/id_rsa"), hostile.private("staging").join(STAGED)).unwrap();
+    hostile.journal(&format!(r#"{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#));
+    hostile.refuses("a hard link").await;
 }
 
 #[tokio::test]
@@ -272,10 +373,11 @@ async fn a_private_directory_that_others_may_write_to_is_refused() {
             let cause = error.source().unwrap().to_string();
             assert!(cause.contains(&format!("(mode {mode:o})")) && cause.contains("run `chmod go-w` on it"), "{cause}");
             assert!(!error.is_not_found());
-            let written = store.apply(Batch::new().write(path("/memories/b"), b"b".into()).unwrap()).await;
+            let written = store.apply(Batch::new().write(path("/memories/b"), "b")).await;
             assert!(matches!(written, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{written:?}");
             LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
-            let read_only = LocalStore::builder(hostile.base()).mode(OpenMode::ReadOnly).open().await.unwrap();
+            let read_only =
+                LocalStore::builder(hostile.base()).options(OpenOptions::new().read_only()).open().await.unwrap();
             assert!(matches!(read_only.read(&path("/memories/a")).await.unwrap(), Node::File(_)));
         }
         for mode in [0o700, 0o750, 0o755] {

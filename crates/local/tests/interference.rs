@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, MemoryPath, Node, OpenOptions, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 use support::{Memory, tree};
@@ -100,11 +100,10 @@ async fn x1_a_batch_whose_path_is_taken_by_what_is_not_listed_changes_nothing() 
     fs::create_dir(memory.on_disk("/memories/d")).unwrap();
     symlink("/nowhere", memory.on_disk("/memories/d/link")).unwrap();
     let before = tree(&memory.base().join("memories"));
-    let write = Batch::new().write(path("/memories/new"), b"new".to_vec()).unwrap();
-    for batch in [
-        write.clone().write(path("/memories/d"), b"new".to_vec()).unwrap(),
-        write.rename(path("/memories/a"), path("/memories/d")).unwrap(),
-    ] {
+    let write = Batch::new().write(path("/memories/new"), "new");
+    for batch in
+        [write.clone().write(path("/memories/d"), "new"), write.rename(path("/memories/a"), path("/memories/d"))]
+    {
         let refused = store.apply(batch).await.unwrap_err();
         assert!(
             matches!(&refused, StoreError::AlreadyExists { path } if path.as_str() == "/memories/d"),
@@ -154,7 +153,8 @@ async fn a_file_that_comes_and_goes_is_there_or_not_and_breaks_nothing() {
 #[tokio::test]
 async fn a_lock_timeout_beyond_all_time_is_none() {
     let memory = Memory::new().await;
-    let store = LocalStore::builder(memory.base()).lock_timeout(Duration::MAX).open().await.unwrap();
+    let store =
+        LocalStore::builder(memory.base()).options(OpenOptions::new().timeout(Duration::MAX)).open().await.unwrap();
     assert_eq!(store.read(&path("/memories/a")).await.unwrap(), Node::Absent);
 }
 

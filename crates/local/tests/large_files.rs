@@ -9,7 +9,8 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 use memory_tool_core::{
-    Batch, Capacity, DEFAULT_MAX_FILE_BYTES, Engine, Expected, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, DEFAULT_MAX_FILE_BYTES, Engine, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, Quota, ReadOptions,
+    Store, StoreError, StoreExt,
 };
 use memory_tool_local::LocalStore;
 use serde_json::json;
@@ -51,14 +52,13 @@ async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
     assert!(memory.rename("/memories/e", "/memories/f").await.starts_with("Successfully renamed"));
 
     // Several changes in one batch, and limits on all of it.
-    let limits = Expected::Capacity(Capacity::new().with_bytes(HUGE + 1_000));
-    let batch =
-        Batch::new().require(MemoryPath::root(), limits).rename(path("/memories/f"), path("/memories/g")).unwrap();
-    let batch = batch.write(path("/memories/h"), b"h".into()).unwrap();
+    let limits = Quota::new().with_bytes(HUGE + 1_000);
+    let batch = Batch::new().limit(MemoryPath::root(), limits).rename(path("/memories/f"), path("/memories/g"));
+    let batch = batch.write(path("/memories/h"), "h");
     memory.tool.store().apply(batch).await.unwrap();
-    let read_if =
-        memory.tool.store().read_if(&path("/memories/h"), &[(path("/memories/g/moved"), Expected::Absent)]).await;
-    assert!(matches!(read_if, Err(StoreError::AlreadyExists { .. })), "{read_if:?}");
+    let unless_moved = ReadOptions::new().require(path("/memories/g/moved"), Precondition::Absent);
+    let read = memory.tool.store().read_opts(&path("/memories/h"), unless_moved).await;
+    assert!(matches!(read, Err(StoreError::AlreadyExists { .. })), "{read:?}");
     assert_eq!(memory.delete("/memories/g/moved").await, "Successfully deleted /memories/g/moved");
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert!(peak_kib() < 256 * 1024, "{} KiB", peak_kib());
@@ -68,9 +68,9 @@ async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
 async fn a_huge_file_can_be_replaced() {
     let memory = Memory::new().await;
     let store = memory.tool.store();
-    for batch in [Batch::new(), Batch::new().write(path("/memories/other"), b"x".into()).unwrap()] {
+    for batch in [Batch::new(), Batch::new().write(path("/memories/other"), "x")] {
         File::create(memory.on_disk("/memories/big")).unwrap().set_len(HUGE).unwrap();
-        store.apply(batch.write(path("/memories/big"), b"small".into()).unwrap()).await.unwrap();
+        store.apply(batch.write(path("/memories/big"), "small")).await.unwrap();
         assert!(memory.view("/memories/big").await.ends_with("\tsmall"));
     }
 }
@@ -78,9 +78,10 @@ async fn a_huge_file_can_be_replaced() {
 #[tokio::test]
 async fn no_file_is_written_that_cannot_be_read() {
     let directory = tempfile::tempdir().unwrap();
-    let store = LocalStore::builder(directory.path()).max_file_bytes(8).open().await.unwrap();
+    let store =
+        LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(8)).open().await.unwrap();
     let tool = Engine::new(store.clone());
-    let write = |content: &str| Batch::new().write(path("/memories/a"), content.as_bytes().to_vec()).unwrap();
+    let write = |content: &str| Batch::new().write(path("/memories/a"), content.as_bytes().to_vec());
     store.apply(write("12345678")).await.unwrap();
     assert!(matches!(store.read(&path("/memories/a")).await.unwrap(), Node::File(file) if file.content == b"12345678"));
     let refused = store.apply(write("123456789")).await;
@@ -97,7 +98,8 @@ async fn no_file_is_written_that_cannot_be_read() {
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
 
     // What lies there already may be larger: the limit may have been another one.
-    let other = LocalStore::builder(directory.path()).max_file_bytes(4).open().await.unwrap();
+    let other =
+        LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(4)).open().await.unwrap();
     assert!(matches!(other.read(&path("/memories/a")).await, Err(StoreError::Refused { .. })));
-    other.apply(Batch::new().remove(path("/memories/a")).unwrap()).await.unwrap();
+    other.apply(Batch::new().remove(path("/memories/a"))).await.unwrap();
 }

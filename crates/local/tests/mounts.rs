@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, OpenMode, Store, StoreError};
+use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, OpenOptions, Store, StoreError};
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
 use serde_json::json;
 
@@ -141,7 +141,7 @@ fn plain_files_on_a_read_only_disk_can_be_read() {
     std::fs::write(mount.base().join("memories/a.txt"), "a").unwrap();
     mount.remount("ro");
     assert!(open(&mount.base()).unwrap_err().contains("Read-only"));
-    let tool = open_as(LocalStore::builder(mount.base()).mode(OpenMode::ReadOnly)).unwrap();
+    let tool = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
     let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
     assert!(view.ends_with("     1\ta"), "{view}");
     let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
@@ -167,7 +167,7 @@ fn a_store_of_another_user_is_opened_for_reading_only() {
         let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
         assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
         let before = support::tree(&mount.base());
-        let reader = open_as(LocalStore::builder(mount.base()).mode(OpenMode::ReadOnly)).unwrap();
+        let reader = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
         assert!(call(&reader, view.clone()).ends_with("     1\ta"));
         assert_eq!(support::tree(&mount.base()), before);
         let trusting = open_as(LocalStore::builder(mount.base()).trust_other_users()).unwrap();
@@ -200,8 +200,8 @@ fn a_mount_among_the_files_stops_nothing_else() {
     std::fs::create_dir(&foreign).unwrap();
     assert!(Mount::mount(&foreign, "size=64k"));
     let path = |text: &str| text.parse::<MemoryPath>().unwrap();
-    let batch = Batch::new().write(path("/memories/a"), b"new".to_vec()).unwrap();
-    let batch = batch.write(path("/memories/m/b"), b"new".to_vec()).unwrap();
+    let batch = Batch::new().write(path("/memories/a"), "new");
+    let batch = batch.write(path("/memories/m/b"), "new");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let refused = runtime.block_on(tool.store().apply(batch)).unwrap_err();
     assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");

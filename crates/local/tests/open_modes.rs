@@ -9,8 +9,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Expected, FailureKind, MemoryPath, Node, OpenMode, Store, StoreError};
-use memory_tool_local::{LocalStore, OpenError};
+use memory_tool_core::{
+    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store,
+    StoreError, StoreExt,
+};
+use memory_tool_local::LocalStore;
 use support::tree;
 use tempfile::TempDir;
 
@@ -19,11 +22,11 @@ fn path(text: &str) -> MemoryPath {
 }
 
 fn write(file: &str) -> Batch {
-    Batch::new().write(path(file), b"text".to_vec()).unwrap()
+    Batch::new().write(path(file), "text")
 }
 
 async fn open(base: &Path, mode: OpenMode) -> Result<LocalStore, OpenError> {
-    LocalStore::builder(base).mode(mode).open().await
+    LocalStore::builder(base).options(OpenOptions::new().mode(mode)).open().await
 }
 
 #[tokio::test]
@@ -62,8 +65,9 @@ async fn a_directory_of_plain_files_is_read_without_a_lock() {
     let store = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     assert!(matches!(store.read(&path("/memories/d/a")).await.unwrap(), Node::File(file) if file.content == b"text"));
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
-    let there = [(path("/memories/d"), Expected::Absent)];
-    assert!(matches!(store.read_if(&path("/memories/d/a"), &there).await, Err(StoreError::AlreadyExists { .. })));
+    let unless_there = ReadOptions::new().require(path("/memories/d"), Precondition::Absent);
+    let read = store.read_opts(&path("/memories/d/a"), unless_there).await;
+    assert!(matches!(read, Err(StoreError::AlreadyExists { .. })), "{read:?}");
     assert_eq!(tree(directory.path()), before);
     fs::remove_dir_all(directory.path().join("memories")).unwrap();
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
@@ -78,15 +82,15 @@ async fn a_store_that_is_read_only_refuses_changes_and_sees_those_of_others() {
     let before = tree(directory.path());
     for batch in [
         write("/memories/b"),
-        Batch::new().remove(path("/memories/a")).unwrap(),
-        Batch::new().remove(MemoryPath::root()).unwrap(),
-        Batch::new().rename(path("/memories/a"), path("/memories/b")).unwrap(),
+        Batch::new().remove(path("/memories/a")),
+        Batch::new().remove(MemoryPath::root()),
+        Batch::new().rename(path("/memories/a"), path("/memories/b")),
     ] {
         let refused = reader.apply(batch).await;
         assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
     }
-    reader.apply(Batch::new().require(path("/memories/b"), Expected::Absent)).await.unwrap();
-    let required = Batch::new().require(path("/memories/a"), Expected::Absent);
+    reader.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
+    let required = Batch::new().require(path("/memories/a"), Precondition::Absent);
     assert!(matches!(reader.apply(required).await, Err(StoreError::AlreadyExists { .. })));
     assert_eq!(tree(directory.path()), before);
     writer.apply(write("/memories/b")).await.unwrap();
@@ -98,8 +102,9 @@ async fn a_reader_waits_for_a_writer_and_readers_do_not_wait_for_each_other() {
     let directory = TempDir::new().unwrap();
     LocalStore::open(directory.path()).await.unwrap().apply(write("/memories/a")).await.unwrap();
     let lock = fs::File::open(directory.path().join(".memory-tool/lock")).unwrap();
-    let options = LocalStore::builder(directory.path()).mode(OpenMode::ReadOnly);
-    let reader = options.lock_timeout(Duration::from_millis(50)).open().await.unwrap();
+    let options = LocalStore::builder(directory.path());
+    let read_only = OpenOptions::new().read_only().timeout(Duration::from_millis(50));
+    let reader = options.options(read_only).open().await.unwrap();
     lock.lock().unwrap();
     let busy = reader.list(&MemoryPath::root()).await;
     assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
@@ -123,7 +128,7 @@ async fn x1_a_reader_that_may_change_nothing_waits_for_a_batch_to_be_completed()
         assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
         assert!(error.source().unwrap().to_string().contains("open the store for writing once"), "{error:?}");
         assert!(reader.list(&MemoryPath::root()).await.is_err());
-        assert!(reader.apply(Batch::new().require(path("/memories/a"), Expected::Absent)).await.is_err());
+        assert!(reader.apply(Batch::new().require(path("/memories/a"), Precondition::Absent)).await.is_err());
     }
     assert_eq!(tree(directory.path()), before);
     assert!(matches!(store.read(&path("/memories/b")).await.unwrap(), Node::File(_)));

@@ -2,9 +2,64 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub use memory_tool_core::*;
-pub use memory_tool_url as url;
-pub use memory_tool_url::open;
+mod backend;
+mod builder;
+mod dry_run;
+mod memory;
+mod notify;
+mod store_url;
+#[cfg(feature = "transfer")]
+mod transfer;
+
+// The memory, for the program that owns it.
+pub use backend::Backend;
+#[cfg(feature = "expiry")]
+pub use builder::Expiring;
+#[cfg(feature = "encrypted")]
+pub use builder::KeysRequired;
+pub use builder::MemoryBuilder;
+pub use memory::Memory;
+pub use memory_tool_core::{
+    DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions, Problem, VerifyProgress, VerifyReport,
+};
+pub use notify::MemoryChange;
+pub use store_url::{StoreUrl, StoreUrlError};
+#[cfg(feature = "transfer")]
+pub use transfer::{
+    CopyOptions, CopyReport, Export, ExportReport, FileProblem, Import, ImportReport, TransferError, TransferProgress,
+    WriteReport,
+};
+
+#[cfg(all(fuzzing, feature = "transfer"))]
+#[doc(hidden)]
+pub use transfer::fuzzing;
+
+// The tool, for the agent loop.
+pub use memory_tool_core::{
+    CacheControl, Content, ContentBlock, ImageSource, MemoryTool, RejectedToolUse, TOOL_NAME, TOOL_TYPE,
+    ToolDefinition, ToolFailure, ToolResult, ToolRun, ToolRunner, ToolUse,
+};
+
+// Commands and replies.
+pub use memory_tool_core::{
+    Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
+    Engine, EngineBuilder, FileView, ImageView, InsertCommand, InsertLine, RenameCommand, Reply, Snippet,
+    StrReplaceCommand, ViewCommand, ViewCut, ViewRange,
+};
+
+// Errors.
+pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, StoreError};
+
+// The store, for a program that reads and changes a memory itself, or keeps it in a storage of its own.
+pub use memory_tool_core::{
+    Batch, Change, FileEntry, InMemoryStore, InvalidBatch, InvalidRecordName, MAX_PATH_BYTES, MAX_RECORD_NAME_BYTES,
+    MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEntry, Precondition, Quota, QuotaKind,
+    ReadOnlyStore, ReadOptions, RecordChange, RecordName, Stat, Store, StoreExt, StoreState, StoredFile, Usage,
+    Version, is_unprintable,
+};
+
+// The Messages API, apart from the tool.
+pub use memory_tool_core::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, ContextAmount};
 
 #[cfg(feature = "conformance")]
 pub use memory_tool_conformance as conformance;
@@ -14,7 +69,14 @@ pub use memory_tool_encrypted as encrypted;
 pub use memory_tool_local as local;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 pub use memory_tool_object_store as object_store;
-#[cfg(feature = "policies")]
+#[cfg(any(
+    feature = "audit",
+    feature = "expiry",
+    feature = "limits",
+    feature = "observation",
+    feature = "scopes",
+    feature = "screening"
+))]
 pub use memory_tool_policies as policies;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;

@@ -13,7 +13,7 @@ use object_store::{
 };
 
 use crate::deadline::{Backoff, Deadline};
-use crate::failure::{Failure, Meaning};
+use crate::failure::{ErrorClass, Failure};
 use crate::keys::Keys;
 
 /// The objects of one store.
@@ -107,9 +107,9 @@ impl Bucket {
         let putting = self.objects.put_opts(key, PutPayload::from_bytes(content), PutOptions::from(mode));
         match deadline.limit_to_half(putting).await {
             Ok(Ok(done)) => Put::Done(done.into()),
-            Ok(Err(error)) => match Meaning::of(&error) {
-                Meaning::Impossible(kind) => Put::Failed(Failure::new(kind, error)),
-                Meaning::Refused | Meaning::Unclear => Put::Undecided(error.into()),
+            Ok(Err(error)) => match ErrorClass::of(&error) {
+                ErrorClass::Impossible(kind) => Put::Failed(Failure::new(kind, error)),
+                ErrorClass::Refused | ErrorClass::Unclear => Put::Undecided(error.into()),
             },
             Err(elapsed) => Put::Undecided(elapsed.into()),
         }
@@ -147,9 +147,9 @@ where
         // A request that hangs must leave time for another.
         match deadline.limit_to_half(request()).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => match Meaning::of(&error) {
-                Meaning::Impossible(kind) => return Err(Failure::new(kind, error)),
-                Meaning::Refused | Meaning::Unclear => last = Some(error.into()),
+            Ok(Err(error)) => match ErrorClass::of(&error) {
+                ErrorClass::Impossible(kind) => return Err(Failure::new(kind, error)),
+                ErrorClass::Refused | ErrorClass::Unclear => last = Some(error.into()),
             },
             Err(elapsed) => last = last.or(Some(elapsed.into())),
         }

@@ -1,6 +1,6 @@
 //! What the environment says of buckets in ways that `object_store` does not read, but the clouds' own tools do.
 
-use crate::cloud::UrlError;
+use crate::url_error::UrlError;
 
 /// Settings of a client by the names that `object_store` has for them.
 type Settings = Vec<(&'static str, String)>;

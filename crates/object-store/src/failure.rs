@@ -33,7 +33,7 @@ impl Failure {
             Self::Refused(error) => error.into(),
             Self::Failed { source, .. } => source,
         };
-        Self::new(FailureKind::OutcomeUnknown, NotFoundOut { why, cause })
+        Self::new(FailureKind::OutcomeUnknown, OutcomeUnresolved { why, cause })
     }
 
     /// The error that says what the store was doing.
@@ -57,7 +57,7 @@ struct DeadlineOver {
 /// What became of a write could not be found out.
 #[derive(Debug, thiserror::Error)]
 #[error("the put of the index got no clear answer, and then what became of it could not be found out: {why}")]
-struct NotFoundOut {
+struct OutcomeUnresolved {
     why: BoxError,
     #[source]
     cause: BoxError,
@@ -92,9 +92,9 @@ impl From<ContentError> for Failure {
     }
 }
 
-/// What the error of a request says about the request.
+/// What the error of a request says of the request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Meaning {
+pub(crate) enum ErrorClass {
     /// It was not done, and will not be if it is sent again.
     Impossible(FailureKind),
     /// Its condition did not hold, or a concurrent write got in its way. That may have been an earlier attempt of the very
@@ -104,7 +104,7 @@ pub(crate) enum Meaning {
     Unclear,
 }
 
-impl Meaning {
+impl ErrorClass {
     pub(crate) fn of(error: &ObjectError) -> Self {
         match error {
             // S3's 409, for a write at the same time, comes as "already exists", too.

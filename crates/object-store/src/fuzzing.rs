@@ -1,6 +1,6 @@
 //! A door to the parser of indexes, for the fuzz target and a test of the same kind. No other build has it.
 
-use memory_tool_core::{Batch, MemoryPath};
+use memory_tool_core::{Batch, MemoryPath, StoreError};
 use object_store::path::Path;
 
 use crate::id::Id;
@@ -11,16 +11,18 @@ use crate::keys::Keys;
 pub fn index(stored: &[u8]) {
     let Ok(index) = Index::decode(stored) else { return };
     let keys = Keys::new(Path::from("prefix"));
-    for file in index.files() {
+    for file in index.files.values() {
         if let Some(Ok(key)) = file.object().map(|name| keys.content(name)) {
             assert!(key.prefix_matches(&keys.contents()), "{key}");
             assert!(key.as_ref().split('/').all(|part| !part.is_empty() && part != "." && part != ".."), "{key}");
         }
     }
-    let everything = Batch::new().remove(MemoryPath::root()).map(|batch| index.plan(&batch));
-    let Ok(Ok(edits)) = everything else { return };
-    let author = Author { writer: Id::default(), write: Id::default() };
-    let next = index.after(author, edits, |_, _| unreachable!("nothing is written"));
+    let records = index.files.records().keys().cloned();
+    let everything = records.fold(Batch::new().remove(MemoryPath::root()), Batch::remove_record);
+    let planned =
+        index.files.plan(&everything, |_, _, _| -> Result<_, StoreError> { unreachable!("nothing is written") });
+    let Ok(edits) = planned else { return };
+    let next = index.after(Author { writer: Id::default(), write: Id::default() }, edits);
     let Ok(written) = next.encode() else { return };
     assert!(Index::decode(&written).is_ok(), "{}", String::from_utf8_lossy(&written));
 }

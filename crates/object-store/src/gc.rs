@@ -9,12 +9,12 @@ use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
 
 use crate::bucket::retry;
-use crate::content::ContentError;
+use crate::commit::Write;
+use crate::content::{ContentError, FileRecord};
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::index::Index;
-use crate::shared::Shared;
-use crate::swap::Write;
+use crate::inner::Inner;
 
 /// An age from which on an object that no file refers to belongs to no write that is still going on, by far.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -34,12 +34,12 @@ pub struct GcReport {
     pub kept_objects: u64,
 }
 
-impl Shared {
+impl Inner {
     pub(crate) async fn gc(&self, older_than: Duration) -> Result<GcReport, Failure> {
         self.refuse_read_only()?;
         let listed = self.list_objects().await?;
         let old = listed.iter().filter(|object| age(object) >= older_than.max(self.least_age(object))).collect();
-        let index_before = self.fetch(&Deadline::after(self.deadline)).await?;
+        let index_before = self.fetch(&Deadline::after(self.options.timeout)).await?;
         let mut unused = self.unused(old, &index_before.index)?;
         if !unused.is_empty() {
             let noted = self.commit(&Write { batch: Batch::new(), collects: true }).await?;
@@ -58,7 +58,7 @@ impl Shared {
         let mut objects = Vec::new();
         for prefix in [self.bucket.keys.contents(), self.bucket.keys.probes()] {
             let listing = || self.bucket.objects.list(Some(&prefix)).try_collect::<Vec<_>>();
-            objects.extend(retry(&Deadline::after(self.deadline), listing).await?);
+            objects.extend(retry(&Deadline::after(self.options.timeout), listing).await?);
         }
         Ok(objects)
     }
@@ -68,11 +68,12 @@ impl Shared {
         if object.location.prefix_matches(&self.bucket.keys.probes()) { DEFAULT_GRACE } else { Duration::ZERO }
     }
 
-    /// Those of the objects that no file of the index refers to.
+    /// Those of the objects that no file and no record of the index refers to.
     fn unused<'a>(&self, objects: Vec<&'a ObjectMeta>, index: &Index) -> Result<Vec<&'a ObjectMeta>, Failure> {
         let in_use: BTreeSet<Path> = index
-            .files()
-            .filter_map(|file| file.object())
+            .files
+            .values()
+            .filter_map(FileRecord::object)
             .map(|name| self.bucket.keys.content(name))
             .collect::<Result<_, _>>()
             .map_err(ContentError::ImpossibleKey)?;
@@ -81,7 +82,7 @@ impl Shared {
 
     async fn remove(&self, keys: Vec<Path>) -> Result<(), Failure> {
         for keys in keys.chunks(REMOVED_AT_ONCE) {
-            retry(&Deadline::after(self.deadline), || self.remove_some(keys)).await?;
+            retry(&Deadline::after(self.options.timeout), || self.remove_some(keys)).await?;
         }
         Ok(())
     }

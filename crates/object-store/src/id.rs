@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
-
 /// The number of digits that an id is written with.
 const DIGITS: usize = 32;
 
@@ -16,7 +14,7 @@ const DIGITS: usize = 32;
 pub(crate) struct Id(u128);
 
 impl Id {
-    pub(crate) fn random() -> Result<Self, Failure> {
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; size_of::<u128>()];
         getrandom::fill(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))

@@ -1,12 +1,12 @@
 //! [`Index`]: the one object that says what a store holds. Each write replaces it as a whole.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::ops::Bound;
 
-use memory_tool_core::{Batch, Change, FileEntry, MemoryPath, Node, StoreError, StoredFile, Usage, Version};
+use memory_tool_core::{MemoryPath, PathMap, PathMapEdits, RecordName};
 use serde::{Deserialize, Serialize};
 
-use crate::content::Content;
+use crate::content::FileRecord;
 use crate::id::Id;
 
 /// The largest index in bytes. A write that would make it larger fails as [`Full`](memory_tool_core::FailureKind::Full).
@@ -23,11 +23,8 @@ pub(crate) const REMEMBERED_WRITERS: usize = 64;
 const MAX_COUNT: u64 = 1 << 62;
 
 /// What a store holds at one moment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)] // what this version does not know it would lose with the next write
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    format: Format,
-    version: u64,
     /// Tells the store from one that was later made in its place.
     store: Id,
     /// The number of writes so far.
@@ -36,7 +33,28 @@ pub(crate) struct Index {
     collections: u64,
     /// The last write of each of the last writers, the newest last.
     writers: VecDeque<WriterRecord>,
-    files: BTreeMap<MemoryPath, FileRecord>,
+    /// The files and the records.
+    pub(crate) files: PathMap<FileRecord>,
+}
+
+/// An [`Index`] as it is written.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)] // what this version does not know it would lose with the next write
+struct Document<'a> {
+    format: Format,
+    version: u64,
+    store: Id,
+    revision: u64,
+    collections: u64,
+    writers: Cow<'a, VecDeque<WriterRecord>>,
+    files: Cow<'a, BTreeMap<MemoryPath, FileRecord>>,
+    /// Left out where there are none, so that programs that do not know records can use the store until there is one.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    records: Cow<'a, BTreeMap<RecordName, FileRecord>>,
+}
+
+fn is_empty(records: &BTreeMap<RecordName, FileRecord>) -> bool {
+    records.is_empty()
 }
 
 /// Says what the object is, to people and to programs.
@@ -63,36 +81,6 @@ pub(crate) struct Author {
     pub(crate) write: Id,
 }
 
-/// A file of the store.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FileRecord {
-    /// Unlike that of all other contents, in all stores. A rename keeps it.
-    pub(crate) version: String,
-    /// The write that made the contents, by the revision that it led to.
-    pub(crate) revision: u64,
-    /// In bytes.
-    pub(crate) size: u64,
-    pub(crate) content: Content,
-}
-
-/// One step of a batch that has been checked.
-#[derive(Debug)]
-pub(crate) enum Edit {
-    /// Put the contents at this place among the batch's changes.
-    Write {
-        path: MemoryPath,
-        change: usize,
-    },
-    Remove {
-        path: MemoryPath,
-    },
-    Move {
-        from: MemoryPath,
-        to: MemoryPath,
-    },
-}
-
 /// What became of a write whose answer was lost, as far as a later index tells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
@@ -104,33 +92,31 @@ pub(crate) enum Fate {
     Forgotten,
 }
 
-impl Default for Index {
-    /// What a bucket without an index holds.
-    fn default() -> Self {
-        Self {
-            format: Format::MemoryToolIndex,
-            version: FORMAT_VERSION,
-            store: Id::default(),
-            revision: 0,
-            collections: 0,
-            writers: VecDeque::new(),
-            files: BTreeMap::new(),
-        }
-    }
-}
-
 impl Index {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
-        let index: Self = serde_json::from_slice(bytes).map_err(|error| explain(bytes, error))?;
-        if index.version != FORMAT_VERSION {
-            return Err(IndexError::NewerVersion { found: index.version, known: FORMAT_VERSION });
+        let document: Document<'_> = serde_json::from_slice(bytes).map_err(|error| explain(bytes, error))?;
+        let Document { version, store, revision, collections, writers, files, records, .. } = document;
+        if version != FORMAT_VERSION {
+            return Err(IndexError::NewerVersion { found: version, known: FORMAT_VERSION });
         }
+        let files = PathMap::from_parts(files.into_owned(), records.into_owned());
+        let index = Self { store, revision, collections, writers: writers.into_owned(), files };
         index.check_consistency()?;
         Ok(index)
     }
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>, IndexError> {
-        let bytes = serde_json::to_vec(self).map_err(IndexError::Unwritable)?;
+        let document = Document {
+            format: Format::MemoryToolIndex,
+            version: FORMAT_VERSION,
+            store: self.store,
+            revision: self.revision,
+            collections: self.collections,
+            writers: Cow::Borrowed(&self.writers),
+            files: Cow::Borrowed(self.files.files()),
+            records: Cow::Borrowed(self.files.records()),
+        };
+        let bytes = serde_json::to_vec(&document).map_err(IndexError::Unwritable)?;
         if bytes.len() > MAX_INDEX_BYTES {
             return Err(IndexError::TooLarge { size: bytes.len() });
         }
@@ -145,16 +131,17 @@ impl Index {
         if self.revision.max(self.collections) > MAX_COUNT {
             return Err(IndexError::Inconsistent("its write count is out of range"));
         }
-        let mut versions = HashSet::with_capacity(self.files.len());
+        let files = self.files.files();
+        let mut versions = HashSet::with_capacity(files.len());
         if !self.files.values().all(|file| versions.insert(&file.version)) {
             return Err(IndexError::Inconsistent("two files have the same version"));
         }
-        if self.files.contains_key(&MemoryPath::root()) {
+        if files.contains_key(&MemoryPath::root()) {
             return Err(IndexError::Inconsistent("it has a file at the root"));
         }
-        // A directory sorts right before all that is beneath it, so a file above another is its neighbour.
-        let mut neighbours = self.files.keys().zip(self.files.keys().skip(1));
-        if neighbours.any(|(path, next)| next.is_beneath(path)) {
+        // A directory sorts right before all that is under it, so a file above another is its neighbor.
+        let mut neighbours = files.keys().zip(files.keys().skip(1));
+        if neighbours.any(|(path, next)| next.is_under(path)) {
             return Err(IndexError::Inconsistent("it has a file beneath a file"));
         }
         Ok(())
@@ -172,99 +159,21 @@ impl Index {
         self.store == other.store
     }
 
-    pub(crate) fn file(&self, path: &MemoryPath) -> Option<&FileRecord> {
-        self.files.get(path)
-    }
-
-    pub(crate) fn files(&self) -> impl Iterator<Item = &FileRecord> {
-        self.files.values()
-    }
-
-    pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRecord> {
-        self.files.values_mut()
-    }
-
-    /// The files strictly beneath a directory.
-    pub(crate) fn beneath(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &FileRecord)> {
-        let after = (Bound::Excluded(directory), Bound::Unbounded);
-        self.files.range::<MemoryPath, _>(after).take_while(move |(path, _)| path.is_beneath(directory))
-    }
-
-    pub(crate) fn has_beneath(&self, directory: &MemoryPath) -> bool {
-        directory.is_root() || self.beneath(directory).next().is_some()
-    }
-
-    /// What is at a path, without its contents: preconditions ask for the version alone.
-    pub(crate) fn node(&self, path: &MemoryPath) -> Node {
-        match self.file(path) {
-            Some(file) => Node::File(StoredFile::new(Vec::new(), file.version())),
-            None if self.has_beneath(path) => Node::Directory,
-            None => Node::Absent,
-        }
-    }
-
-    /// How much is at or beneath a path.
-    fn usage(&self, path: &MemoryPath) -> Usage {
-        self.at_or_beneath(path).map(|(path, file)| FileEntry::new(path.clone(), file.size)).collect()
-    }
-
-    /// The steps of a batch, which may be made: all checks are behind them.
-    pub(crate) fn plan(&self, batch: &Batch) -> Result<Vec<Edit>, StoreError> {
-        batch.check_preconditions(|path| Ok(self.node(path)), |path| Ok(self.usage(path)))?;
-        let mut edits = Vec::new();
-        for (number, change) in batch.changes().iter().enumerate() {
-            change.check(|path| Ok(self.node(path)))?;
-            match change {
-                Change::Write { path, .. } => edits.push(Edit::Write { path: path.clone(), change: number }),
-                Change::Remove { path } => edits.extend(self.plan_removal(path)),
-                Change::Rename { from, to } => self.plan_rename(from, to, &mut edits)?,
-            }
-        }
-        Ok(edits)
-    }
-
-    fn plan_removal<'a>(&'a self, path: &'a MemoryPath) -> impl Iterator<Item = Edit> {
-        self.at_or_beneath(path).map(|(path, _)| Edit::Remove { path: path.clone() })
-    }
-
-    fn plan_rename(&self, from: &MemoryPath, to: &MemoryPath, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
-        for (path, _) in self.at_or_beneath(from) {
-            edits.push(Edit::Move { from: path.clone(), to: path.rebase(from, to)? });
-        }
-        Ok(())
-    }
-
-    fn at_or_beneath<'a>(&'a self, path: &'a MemoryPath) -> impl Iterator<Item = (&'a MemoryPath, &'a FileRecord)> {
-        self.files.get_key_value(path).into_iter().chain(self.beneath(path))
-    }
-
-    /// The index after a write. `record` gives the file for a change of the batch, made at a revision.
-    pub(crate) fn after(
-        &self,
-        author: Author,
-        edits: Vec<Edit>,
-        mut record: impl FnMut(usize, u64) -> FileRecord,
-    ) -> Self {
+    /// The index after a write.
+    pub(crate) fn after(&self, author: Author, edits: PathMapEdits<FileRecord>) -> Self {
         let mut next = self.clone();
-        next.revision += 1;
+        next.revision = self.next_revision();
         if self.revision == 0 {
             next.store = author.write;
         }
         next.remember(author);
-        for edit in edits {
-            match edit {
-                Edit::Write { path, change } => {
-                    next.files.insert(path, record(change, next.revision));
-                }
-                Edit::Remove { path } => {
-                    next.files.remove(&path);
-                }
-                Edit::Move { from, to } => {
-                    next.files.remove(&from).map(|file| next.files.insert(to, file));
-                }
-            }
-        }
+        next.files.edit(edits);
         next
+    }
+
+    /// The revision that the next write leads to.
+    pub(crate) fn next_revision(&self) -> u64 {
+        self.revision + 1
     }
 
     /// Notes that contents without a file are about to be collected.
@@ -289,14 +198,8 @@ impl Index {
         // It would have led to the revision after that of `base`. Who wrote least recently is forgotten first, so whatever came
         // after a write that is remembered is remembered as well.
         let forgot_nobody = self.writers.len() < REMEMBERED_WRITERS;
-        let reaches_back = self.writers.front().is_some_and(|oldest| oldest.revision <= base.revision + 1);
+        let reaches_back = self.writers.front().is_some_and(|oldest| oldest.revision <= base.next_revision());
         if forgot_nobody || reaches_back { Fate::Void } else { Fate::Forgotten }
-    }
-}
-
-impl FileRecord {
-    pub(crate) fn version(&self) -> Version {
-        Version::new(self.version.as_bytes())
     }
 }
 
@@ -338,9 +241,11 @@ fn explain(bytes: &[u8], error: serde_json::Error) -> IndexError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use memory_tool_core::{Batch, InvalidBatch, StoreError};
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::content::Content;
 
     const GOLDEN: &[u8] = include_bytes!("../tests/index-version-1.json");
 
@@ -352,6 +257,27 @@ mod tests {
         assert_eq!(written, golden);
     }
 
+    /// Without records, it is what programs read that know none.
+    #[test]
+    fn records_are_written_where_there_are_any() {
+        let without = Index::decode(GOLDEN).unwrap();
+        let name: RecordName = "test/record".parse().unwrap();
+        let planned = without.files.plan(&Batch::new().write_record(name.clone(), "text"), |_, bytes, _| {
+            let content = Content::inline(bytes);
+            Ok::<_, StoreError>(FileRecord { version: "unique".to_owned(), revision: 6, size: 4, content })
+        });
+        let author = Author { writer: Id::default(), write: Id::default() };
+        let with = without.after(author, planned.unwrap());
+        let (written, golden): (Value, Value) =
+            (serde_json::from_slice(&with.encode().unwrap()).unwrap(), serde_json::from_slice(GOLDEN).unwrap());
+        let record = json!({"version": "unique", "revision": 6, "size": 4, "content": {"text": "text"}});
+        assert_eq!((&written["records"], &golden["records"]), (&json!({"test/record": record}), &Value::Null));
+        assert_eq!(written["files"], golden["files"]);
+        let read = Index::decode(&with.encode().unwrap()).unwrap();
+        assert_eq!(read.files, with.files);
+        assert!(read.files.records().contains_key(&name));
+    }
+
     /// As many writers as are remembered write one after another, then one more.
     #[test]
     fn a_write_is_remembered_until_too_many_others_wrote() {
@@ -359,22 +285,23 @@ mod tests {
             let id = format!("{number:032x}").parse().unwrap();
             Author { writer: id, write: id }
         };
-        let no_file = |_, _| unreachable!();
-        let base = Index::default().after(author(1_000), Vec::new(), no_file);
+        let no_edits =
+            || PathMap::new().plan(&Batch::new(), |_, _, _| Err(StoreError::from(InvalidBatch::Root))).unwrap();
+        let base = Index::default().after(author(1_000), no_edits());
         let mine = author(1);
-        let mut with_mine = base.after(mine, Vec::new(), no_file);
+        let mut with_mine = base.after(mine, no_edits());
         let mut without_mine = base.clone();
         for other in 2..=REMEMBERED_WRITERS as u64 {
-            with_mine = with_mine.after(author(other), Vec::new(), no_file);
-            without_mine = without_mine.after(author(other), Vec::new(), no_file);
+            with_mine = with_mine.after(author(other), no_edits());
+            without_mine = without_mine.after(author(other), no_edits());
             assert_eq!(with_mine.fate_of(mine.write, &base), Fate::Made, "{other}");
             assert_eq!(without_mine.fate_of(mine.write, &base), Fate::Void, "{other}");
         }
-        let one_more = with_mine.after(author(REMEMBERED_WRITERS as u64 + 1), Vec::new(), no_file);
+        let one_more = with_mine.after(author(REMEMBERED_WRITERS as u64 + 1), no_edits());
         assert_eq!(one_more.fate_of(mine.write, &base), Fate::Forgotten);
         // However often the same few write, nobody is forgotten for it.
         for other in [2, 3, 2] {
-            with_mine = with_mine.after(author(other), Vec::new(), no_file);
+            with_mine = with_mine.after(author(other), no_edits());
             assert_eq!(with_mine.fate_of(mine.write, &base), Fate::Made);
         }
     }

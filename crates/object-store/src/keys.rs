@@ -53,6 +53,11 @@ impl Keys {
         name + unique
     }
 
+    /// The name of the object for the contents of a record.
+    pub(crate) fn name_for_record(unique: &str) -> String {
+        format!("records/{unique}")
+    }
+
     /// The name of the object for the contents of many small files.
     pub(crate) fn name_for_pack(unique: &str) -> String {
         format!("packs/{unique}")

@@ -2,8 +2,10 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod blocking;
 mod bucket;
 mod cloud;
+mod commit;
 mod config;
 mod content;
 mod deadline;
@@ -16,16 +18,18 @@ pub mod fuzzing;
 mod gc;
 mod id;
 mod index;
+mod inner;
 mod keys;
-mod large;
 mod machine;
+mod open_failure;
 mod probe;
-mod shared;
+mod staging;
 mod store;
-mod swap;
+mod url_error;
 
-pub use cloud::UrlError;
-pub use config::{BucketStoreBuilder, DEFAULT_DEADLINE, OpenError, OpenFailure};
+pub use config::BucketStoreBuilder;
 pub use gc::{DEFAULT_GRACE, GcReport};
 pub use index::MAX_INDEX_BYTES;
+pub use open_failure::OpenFailure;
 pub use store::BucketStore;
+pub use url_error::UrlError;

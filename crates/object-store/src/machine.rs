@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::timeout;
 
-use crate::config::OpenFailure;
+use crate::open_failure::OpenFailure;
 
 /// How long the metadata service may take. It runs on the machine itself, and is asked again and again where it does not exist.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -6,15 +6,14 @@ use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 
 use crate::bucket::{Bucket, Fetched, retry};
-use crate::config::OpenFailure;
 use crate::deadline::{Backoff, Deadline};
-use crate::failure::{Failure, Meaning};
+use crate::failure::{ErrorClass, Failure};
 use crate::id::Id;
-use crate::index::IndexError;
+use crate::open_failure::OpenFailure;
 
 /// Puts an object under conditions that hold and under some that do not.
 pub(crate) async fn probe(bucket: &Bucket, deadline: &Deadline) -> Result<(), OpenFailure> {
-    let key = bucket.keys.probes().join(Id::random()?.to_string());
+    let key = bucket.keys.probes().join(Id::random().map_err(Failure::from)?.to_string());
     let checked = Probe { bucket, key: &key, deadline }.check().await;
     // If it stays, a collection finds it.
     let _ = deadline.limit(bucket.objects.delete(&key)).await;
@@ -52,8 +51,8 @@ impl Probe<'_> {
             if let Some(version) = self.version_of(content).await? {
                 return Ok(version);
             }
-            match Meaning::of(&refusal) {
-                Meaning::Unclear if !self.deadline.is_over() => backoff.pause(self.deadline).await,
+            match ErrorClass::of(&refusal) {
+                ErrorClass::Unclear if !self.deadline.is_over() => backoff.pause(self.deadline).await,
                 _ => return Err(failure(refusal)),
             }
         }
@@ -85,26 +84,11 @@ impl Probe<'_> {
 }
 
 fn failure(error: ObjectError) -> OpenFailure {
-    match (Meaning::of(&error), &error) {
-        (Meaning::Refused, _) | (_, ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. }) => {
+    match (ErrorClass::of(&error), &error) {
+        (ErrorClass::Refused, _) | (_, ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. }) => {
             OpenFailure::NoConditions { source: error.into() }
         }
-        (Meaning::Impossible(kind), _) => OpenFailure::Failed { kind, source: error.into() },
+        (ErrorClass::Impossible(kind), _) => OpenFailure::Failed { kind, source: error.into() },
         _ => OpenFailure::Failed { kind: FailureKind::Other, source: error.into() },
-    }
-}
-
-impl From<Failure> for OpenFailure {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Failed { kind, source } => match source.downcast::<IndexError>() {
-                Ok(error) => match *error {
-                    IndexError::NewerVersion { found, known } => Self::NewerVersion { found, known },
-                    error => Self::Failed { kind, source: error.into() },
-                },
-                Err(source) => Self::Failed { kind, source },
-            },
-            Failure::Refused(error) => Self::Failed { kind: FailureKind::Other, source: error.into() },
-        }
     }
 }

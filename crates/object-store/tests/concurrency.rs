@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{MemoryPath, Store};
+use memory_tool_core::{MemoryPath, StoreExt};
 use memory_tool_object_store::BucketStore;
 use serde_json::json;
 use support::{TestBucket, call, read, write};

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use memory_tool_core::OpenMode;
+use memory_tool_core::OpenOptions;
 use memory_tool_object_store::{BucketStoreBuilder, OpenFailure};
 
 const URL: &str = "MEMORY_TOOL_TEST_URL";
@@ -26,13 +26,13 @@ fn open(url: &str, environment: &[(&str, &str)]) -> String {
 #[ignore = "the other tests run it in an environment of its own"]
 async fn open_a_url() {
     let builder = BucketStoreBuilder::from_url(&std::env::var(URL).unwrap()).unwrap();
-    match builder.mode(OpenMode::Existing).open().await {
+    match builder.options(OpenOptions::new().must_exist()).open().await {
         Ok(_) => println!("opened"),
-        Err(error) if matches!(error.source, OpenFailure::NoCredentials { .. }) => {
-            println!("refused: {}", error.source);
-        }
         Err(error) if error.is_not_found() => println!("not found"),
-        Err(error) => println!("failed: {error:?}"),
+        Err(error) => match std::error::Error::source(&error).and_then(|source| source.downcast_ref()) {
+            Some(failure @ OpenFailure::NoCredentials { .. }) => println!("refused: {failure}"),
+            _ => println!("failed: {error:?}"),
+        },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Collecting objects that no file refers to.
+//! Collecting objects that no file and no record refers to.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use futures::{FutureExt, TryStreamExt};
 use memory_tool_core::{Batch, Store};
 use memory_tool_object_store::DEFAULT_GRACE;
 use object_store::{ObjectStore, ObjectStoreExt};
-use support::{Answer, Fault, PREFIX, TestBucket, path, read, write};
+use support::{Answer, Fault, PREFIX, TestBucket, path, read, record, write};
 
 fn large(letter: &str) -> String {
     letter.repeat(20_000)
@@ -28,7 +28,7 @@ async fn what_is_in_use_or_young_stays() {
     write(&store, "/memories/replaced", &large("a")).await.unwrap();
     write(&store, "/memories/replaced", &large("b")).await.unwrap();
     write(&store, "/memories/deleted", &large("c")).await.unwrap();
-    store.apply(Batch::new().remove(path("/memories/deleted")).unwrap()).await.unwrap();
+    store.apply(Batch::new().remove(path("/memories/deleted"))).await.unwrap();
     assert_eq!(objects(&bucket).await, 5);
 
     let report = store.gc(DEFAULT_GRACE).await.unwrap();
@@ -38,6 +38,19 @@ async fn what_is_in_use_or_young_stays() {
     assert_eq!(objects(&bucket).await, 3);
     assert_eq!(read(&store, "/memories/kept").await.unwrap(), large("k"));
     assert_eq!(read(&store, "/memories/replaced").await.unwrap(), large("b"));
+}
+
+#[tokio::test]
+async fn the_contents_of_a_record_are_kept_as_long_as_there_is_one() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    let name = record("test/large");
+    store.apply(Batch::new().write_record(name.clone(), large("r"))).await.unwrap();
+    assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 0);
+    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, large("r").into_bytes());
+    store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
+    assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 1);
+    assert_eq!(store.read_record(&name).await.unwrap(), None);
 }
 
 #[tokio::test]

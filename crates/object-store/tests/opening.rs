@@ -8,16 +8,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use memory_tool_core::{Batch, BoxError, FailureKind, OpenMode, Store, StoreError};
-use memory_tool_object_store::{BucketStore, OpenError, OpenFailure};
+use memory_tool_core::{
+    Batch, BoxError, ErrorKind, FailureKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StoreExt,
+};
+use memory_tool_object_store::{BucketStore, OpenFailure};
 use object_store::{ObjectStore, ObjectStoreExt};
-use support::{PREFIX, TestBucket, path, read, write};
+use support::{PREFIX, TestBucket, open_failure, path, read, record, write};
 
 /// The index of version 1 of the format, as it will be read for ever.
 const INDEX: &str = include_str!("index-version-1.json");
 
-async fn failure(bucket: &Arc<TestBucket>) -> OpenFailure {
-    BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err().source
+async fn failure(bucket: &Arc<TestBucket>) -> OpenError {
+    BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err()
+}
+
+fn expect_damage(error: &OpenError, what: &str) {
+    assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::Damaged), "{what}");
+    assert!(matches!(open_failure(error), OpenFailure::Failed { kind: FailureKind::Damaged, .. }), "{what}");
 }
 
 async fn put(bucket: &TestBucket, key: &str, content: &str) {
@@ -28,7 +35,10 @@ async fn put(bucket: &TestBucket, key: &str, content: &str) {
 async fn a_bucket_that_ignores_conditions() {
     let bucket = TestBucket::new();
     bucket.ignore_conditions();
-    assert!(matches!(failure(&bucket).await, OpenFailure::IgnoresConditions { .. }));
+    let error = failure(&bucket).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.to_string(), "cannot open the memory store under \"memory\" in the bucket");
+    assert!(matches!(open_failure(&error), OpenFailure::IgnoresConditions { .. }));
 }
 
 #[tokio::test]
@@ -43,8 +53,7 @@ async fn an_index_that_is_none() {
     for index in ["", "no JSON", "{}", "{\"format\":\"something else\",\"version\":1}", &INDEX[..INDEX.len() / 2]] {
         let bucket = TestBucket::new();
         put(&bucket, "index.json", index).await;
-        let OpenFailure::Failed { kind, .. } = failure(&bucket).await else { panic!("{index}") };
-        assert_eq!(kind, FailureKind::Damaged, "{index}");
+        expect_damage(&failure(&bucket).await, index);
     }
 }
 
@@ -58,13 +67,20 @@ async fn an_index_that_contradicts_itself() {
         ("\"collections\":1", "\"collections\":18446744073709551615"),
         ("\"revision\":5", "\"revision\":18446744073709551615"),
         ("0000000000000000000000000000000b-0", "00000000000000000000000000000001-0"),
+        (
+            "\"files\":{",
+            "\"records\":{\"../a\":{\"version\":\"r\",\"revision\":1,\"size\":0,\"content\":{\"text\":\"\"}}},\"files\":{",
+        ),
+        (
+            "\"files\":{",
+            "\"records\":{\"a\":{\"version\":\"0000000000000000000000000000000b-0\",\"revision\":1,\"size\":0,\"content\":{\"text\":\"\"}}},\"files\":{",
+        ),
     ] {
         let bucket = TestBucket::new();
         let index: String = INDEX.split_whitespace().collect();
         assert!(index.contains(from), "{from}");
         put(&bucket, "index.json", &index.replace(from, to)).await;
-        let OpenFailure::Failed { kind, .. } = failure(&bucket).await else { panic!("{to}") };
-        assert_eq!(kind, FailureKind::Damaged, "{to}");
+        expect_damage(&failure(&bucket).await, to);
     }
 }
 
@@ -72,7 +88,9 @@ async fn an_index_that_contradicts_itself() {
 async fn an_index_of_a_newer_version() {
     let bucket = TestBucket::new();
     put(&bucket, "index.json", r#"{"format":"memory-tool index","version":2,"whatever":[]}"#).await;
-    assert!(matches!(failure(&bucket).await, OpenFailure::NewerVersion { found: 2, known: 1 }));
+    let error = failure(&bucket).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(matches!(open_failure(&error), OpenFailure::NewerVersion { found: 2, known: 1 }));
 }
 
 async fn with_index_of_version_1() -> (Arc<TestBucket>, BucketStore) {
@@ -113,6 +131,28 @@ async fn contents_that_are_gone_or_not_what_was_put() {
     assert!(source.source().is_none());
 }
 
+/// Contents that are altered, of a file in a pack and of a record in an object of its own.
+#[tokio::test]
+async fn verifying_reads_files_and_records() {
+    let (bucket, store) = with_index_of_version_1().await;
+    store.apply(Batch::new().write_record(record("test/large"), "r".repeat(20_000))).await.unwrap();
+    let mut steps = Vec::new();
+    let report = store.verify(|progress| steps.push((progress.files, progress.of))).await.unwrap();
+    assert_eq!((report.files, report.problems, steps), (3, Vec::new(), vec![(1, 3), (2, 3), (3, 3)]));
+
+    for object in bucket.objects.list(None).try_collect::<Vec<_>>().await.unwrap() {
+        if object.location.as_ref().contains("contents/") {
+            bucket.objects.put(&object.location, "--broken--".into()).await.unwrap();
+        }
+    }
+    let report = store.verify(|_| {}).await.unwrap();
+    let [file, of_record] = &report.problems[..] else { panic!("{report:?}") };
+    assert_eq!(file.path, Some(path("/memories/projects/a.md")));
+    assert!(file.message.starts_with("/memories/projects/a.md cannot be read: reading failed: "), "{file}");
+    assert!(of_record.message.starts_with("the record test/large cannot be read: "), "{of_record}");
+    assert_eq!((report.files, of_record.path.as_ref()), (2, None));
+}
+
 #[tokio::test]
 async fn a_debug_text_shows_no_client() {
     let bucket = TestBucket::new();
@@ -134,7 +174,7 @@ async fn a_store_in_use_follows_an_index_that_is_put_back() {
 }
 
 async fn open_in(bucket: &Arc<TestBucket>, mode: OpenMode) -> Result<BucketStore, OpenError> {
-    BucketStore::builder(bucket.clone(), PREFIX.into()).mode(mode).open().await
+    BucketStore::builder(bucket.clone(), PREFIX.into()).options(OpenOptions::new().mode(mode)).open().await
 }
 
 #[tokio::test]
@@ -159,7 +199,7 @@ async fn a_store_that_exists_is_opened_and_can_be_changed() {
     bucket.ignore_conditions();
     let refused = open_in(&bucket, OpenMode::Existing).await.unwrap_err();
     assert!(!refused.is_not_found());
-    assert!(matches!(refused.source, OpenFailure::IgnoresConditions { .. }), "{refused:?}");
+    assert!(matches!(open_failure(&refused), OpenFailure::IgnoresConditions { .. }), "{refused:?}");
 }
 
 #[tokio::test]
@@ -172,7 +212,7 @@ async fn a_read_only_store_puts_and_removes_nothing() {
     store.apply(Batch::new()).await.unwrap();
     let denied = |error: StoreError| matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. });
     assert!(denied(write(&store, "/memories/new", &"n".repeat(20_000)).await.unwrap_err()));
-    assert!(denied(store.apply(Batch::new().remove(path("/memories/notes.md")).unwrap()).await.unwrap_err()));
+    assert!(denied(store.apply(Batch::new().remove(path("/memories/notes.md"))).await.unwrap_err()));
     assert!(denied(store.gc(Duration::ZERO).await.unwrap_err()));
     assert!(bucket.take_requests().iter().all(|request| request.starts_with("GET")));
 }

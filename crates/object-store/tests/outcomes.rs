@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use memory_tool_core::{FailureKind, Store, StoreError};
+use memory_tool_core::{FailureKind, StoreError, StoreExt};
 use serde_json::json;
 use support::{Answer, Fault, TestBucket, call, path, read, write};
 

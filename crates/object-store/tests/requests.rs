@@ -6,9 +6,10 @@ mod support;
 
 use std::sync::Arc;
 
+use memory_tool_core::{Batch, Precondition, Store};
 use memory_tool_object_store::BucketStore;
 use serde_json::{Value, json};
-use support::{TestBucket, call, write};
+use support::{TestBucket, call, path, record, write};
 
 const FILES: usize = 200;
 
@@ -71,6 +72,20 @@ async fn a_command_takes_few_requests() {
     bucket.take_requests();
     let delete = json!({"command": "delete", "path": "/memories/d"});
     assert!(requests(&bucket, &store, delete).await <= 3);
+}
+
+/// A record lies in the index or in an object of its own, as a file does.
+#[tokio::test]
+async fn a_record_takes_as_few_requests_as_a_file() {
+    let (bucket, store) = filled().await;
+    let name = record("test/small");
+    store.apply(Batch::new().write_record(name.clone(), "small")).await.unwrap();
+    bucket.take_requests();
+    let version = store.read_record(&name).await.unwrap().unwrap().version;
+    assert_eq!(bucket.take_requests().len(), 1);
+    let batch = Batch::new().require_record(name.clone(), Precondition::Version(version));
+    store.apply(batch.write_record(name, "smaller").write(path("/memories/new"), "new")).await.unwrap();
+    assert_eq!(bucket.take_requests(), ["PUT memory/index.json"]);
 }
 
 /// Creates put packs of what the index holds too much of, and edits seldom do.

@@ -1,7 +1,7 @@
-//! What the policies promise of any store beneath them, as cases for stores of others.
+//! Tests of the policies over any store, for stores of others.
 //!
-//! The conformance suite of `memory-tool-conformance` says whether a store keeps the contract, also with a policy over it; these cases
-//! say whether the policies do what they are for on it.
+//! The conformance suite of `memory-tool-conformance` tests whether a store keeps the contract, also with a policy over it. These cases
+//! test whether the policies do what they are for over it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures::future::{BoxFuture, join_all};
 use memory_tool_core::{
-    Batch, BoxError, Engine, Expected, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, BoxError, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota,
+    ReadOnlyStore, Store, StoreError, StoreExt as _,
 };
 use serde_json::json;
 
 use crate::audit::{Actor, AuditEvent, AuditFilter, AuditOutcome, AuditedChange, AuditedFile, AuditedStore, StoreLog};
 use crate::expiry::ExpiringStore;
-use crate::limits::{LimitedStore, Limits};
-use crate::scopes::{MountedStore, ReadOnlyStore, Scope, ScopedStore};
+use crate::limits::LimitedStore;
+use crate::scopes::{MountedStore, Scope, ScopedStore};
 use crate::screening::{ScreenedStore, SensitiveData};
 
 /// One thing that a policy promises of any store beneath it.
@@ -104,19 +105,18 @@ fn path(name: &str) -> Result<MemoryPath, BoxError> {
 }
 
 async fn write(store: &dyn Store, name: &str, content: &str) -> Result<(), StoreError> {
-    let path = format!("/memories/{name}").parse()?;
-    store.apply(Batch::new().write(path, content.into())?).await
+    store.write(format!("/memories/{name}"), content).await
 }
 
 async fn content(store: &dyn Store, name: &str) -> Result<Option<String>, BoxError> {
-    Ok(match store.read(&path(name)?).await? {
+    Ok(match store.read(path(name)?).await? {
         Node::File(file) => Some(String::from_utf8(file.content)?),
-        Node::Absent | Node::Directory => None,
+        Node::Absent | Node::Directory(_) => None,
     })
 }
 
 async fn files(store: &dyn Store) -> Result<Vec<FileEntry>, StoreError> {
-    store.list(&MemoryPath::root()).await
+    store.list(MemoryPath::root()).await
 }
 
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Outcome {
@@ -144,7 +144,7 @@ async fn scopes_are_apart(store: Arc<dyn Store>) -> Outcome {
     write(&alice2, "a", "theirs").await?;
     expect_equal("alice reads", content(&alice, "a").await?, Some("hers".to_owned()))?;
     expect_equal("the files of alice2", files(&alice2).await?.len(), 1)?;
-    alice.apply(Batch::new().remove(MemoryPath::root())?).await?;
+    alice.remove(MemoryPath::root()).await?;
     expect_equal("the files of alice, who emptied her memory", files(&alice).await?.len(), 0)?;
     expect_equal("alice2 reads", content(&alice2, "a").await?, Some("theirs".to_owned()))
 }
@@ -154,8 +154,8 @@ async fn scopes_are_not_named(store: Arc<dyn Store>) -> Outcome {
     let directory = scope.directory().to_string();
     let alice = ScopedStore::new(store, scope);
     write(&alice, "a", "text").await?;
-    let absent = Batch::new().require(path("a")?, Expected::Absent).write(path("a")?, Vec::new())?;
-    for refused in [alice.apply(absent).await, alice.apply(Batch::new().remove(path("b")?)?).await] {
+    let absent = Batch::new().require(path("a")?, Precondition::Absent).write(path("a")?, "");
+    for refused in [alice.apply(absent).await, alice.remove(path("b")?).await] {
         let error = refused.err().ok_or("what cannot be done was done")?.to_string();
         expect(!error.contains(&directory), || format!("{error} tells where the scope lies"))?;
     }
@@ -166,7 +166,7 @@ async fn read_only_is_read(store: Arc<dyn Store>) -> Outcome {
     write(&store, "a", "text").await?;
     let read_only = ReadOnlyStore::new(Arc::clone(&store));
     expect_refused(write(&read_only, "a", "other").await)?;
-    expect_refused(read_only.apply(Batch::new().remove(MemoryPath::root())?).await)?;
+    expect_refused(read_only.remove(MemoryPath::root()).await)?;
     expect_equal("it reads", content(&read_only, "a").await?, Some("text".to_owned()))?;
     expect_equal("the store holds", content(&store, "a").await?, Some("text".to_owned()))
 }
@@ -183,9 +183,9 @@ async fn a_mount_is_shown(store: Arc<dyn Store>) -> Outcome {
 }
 
 /// Lets all write files of 10 bytes until the limits refuse one, and says how many were written.
-async fn fill(store: &Arc<dyn Store>, limits: Limits) -> Result<usize, BoxError> {
+async fn fill(store: &Arc<dyn Store>, quota: Quota) -> Result<usize, BoxError> {
     let writing = (0..WRITERS).map(|writer| async move {
-        let limited = LimitedStore::new(Arc::clone(store), limits);
+        let limited = LimitedStore::new(Arc::clone(store), quota);
         for number in 0..MOST_WRITES {
             match write(&limited, &format!("{writer}/{number}"), "0123456789").await {
                 Ok(()) => {}
@@ -199,13 +199,13 @@ async fn fill(store: &Arc<dyn Store>, limits: Limits) -> Result<usize, BoxError>
 }
 
 async fn files_are_limited(store: Arc<dyn Store>) -> Outcome {
-    let written = fill(&store, Limits::none().with_files(20)).await?;
+    let written = fill(&store, Quota::new().with_files(20)).await?;
     expect_equal("the files that were written", written, 20)?;
     expect_equal("the files that are there", files(&store).await?.len(), 20)
 }
 
 async fn bytes_are_limited(store: Arc<dyn Store>) -> Outcome {
-    let written = fill(&store, Limits::none().with_bytes(205)).await?;
+    let written = fill(&store, Quota::new().with_bytes(205)).await?;
     expect_equal("the files that were written", written, 20)?;
     let bytes: u64 = files(&store).await?.iter().map(|file| file.size).sum();
     expect_equal("the bytes that are there", bytes, 200)
@@ -215,12 +215,12 @@ async fn what_is_over_can_be_cleaned(store: Arc<dyn Store>) -> Outcome {
     for name in ["a", "b", "c"] {
         write(&store, name, "0123456789").await?;
     }
-    let limited = LimitedStore::new(store, Limits::none().with_files(1).with_bytes(10).with_file_bytes(5));
+    let limited = LimitedStore::new(store, Quota::new().with_files(1).with_bytes(10).with_file_bytes(5));
     let reason = expect_refused(write(&limited, "d", "x").await)?;
     expect(reason.contains("4 files"), || format!("the reason does not say what was asked for: {reason}"))?;
     write(&limited, "a", "0123").await?;
-    limited.apply(Batch::new().rename(path("b")?, path("e")?)?).await?;
-    limited.apply(Batch::new().remove(path("c")?)?).await?;
+    limited.rename(path("b")?, path("e")?).await?;
+    limited.remove(path("c")?).await?;
     expect_equal("the files that are left", files(&limited).await?.len(), 2)
 }
 
@@ -243,7 +243,7 @@ async fn files_expire(store: Arc<dyn Store>) -> Outcome {
     write(&expiring, "b", "text").await?;
     today.fetch_add(8, Ordering::Relaxed);
     expect_equal("the expired file reads", content(&expiring, "old/a").await?, None)?;
-    expect_equal("its directory is", expiring.read(&path("old")?).await?, Node::Absent)?;
+    expect_equal("its directory is", expiring.read(path("old")?).await?, Node::Absent)?;
     expect_equal("the files that are shown", files(&expiring).await?.len(), 1)?;
     expect_equal("a sweep removes", expiring.sweep().await?.removed, vec![path("old/a")?])?;
     expect_equal("the expired file is stored as", content(&store, "old/a").await?, None)
@@ -275,9 +275,8 @@ async fn changes_are_recorded(store: Arc<dyn Store>) -> Outcome {
     let log = StoreLog::new(Arc::clone(&logged));
     let audited = AuditedStore::new(Arc::clone(&store), log.clone(), Actor::from_trusted_name("alice")?);
     write(&audited, "a", "before").await?;
-    let Node::File(file) = audited.read(&path("a")?).await? else { return Err("the file is not there".into()) };
-    let edit =
-        Batch::new().require(path("a")?, Expected::Version(file.version)).write(path("a")?, b"after".to_vec())?;
+    let Node::File(file) = audited.read(path("a")?).await? else { return Err("the file is not there".into()) };
+    let edit = Batch::new().require(path("a")?, Precondition::Version(file.version)).write(path("a")?, "after");
     audited.apply(edit).await?;
     let trail = log.read(&AuditFilter::new()).await?;
     expect_equal("the unfinished changes", trail.unfinished().count(), 0)?;

@@ -2,33 +2,49 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "audit")]
 mod audit;
 #[cfg(feature = "conformance")]
 mod conformance;
+#[cfg(any(feature = "audit", feature = "expiry", feature = "observation"))]
+mod error_names;
+#[cfg(feature = "expiry")]
 mod expiry;
-#[cfg(any(fuzzing, test))]
+#[cfg(all(any(fuzzing, test), feature = "audit", feature = "expiry"))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "limits")]
 mod limits;
+#[cfg(feature = "observation")]
 mod observation;
+#[cfg(any(feature = "audit", feature = "observation"))]
+mod outcome;
+#[cfg(any(feature = "expiry", feature = "scopes"))]
+mod preconditions;
+#[cfg(feature = "scopes")]
 mod scopes;
+#[cfg(feature = "screening")]
 mod screening;
 
+#[cfg(feature = "audit")]
 pub use audit::{
     Actor, ActorError, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditTrail,
-    AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, BlockingAuditLog, JsonLinesLog,
+    AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
     JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
 };
 #[cfg(feature = "conformance")]
 pub use conformance::PolicyCase;
 #[cfg(feature = "background")]
 pub use expiry::SweepTask;
-pub use expiry::{ACCESS_TIMES_NAME, ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, Swept};
+#[cfg(feature = "expiry")]
+pub use expiry::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, SweepReport};
+#[cfg(feature = "limits")]
 pub use limits::{
-    DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, Limits,
+    DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, default_quota,
 };
+#[cfg(feature = "observation")]
 pub use observation::{ObservedStore, ObservedTool};
-pub use scopes::{
-    MAX_SCOPE_NAME_BYTES, MountError, MountedStore, MountedStoreBuilder, ReadOnlyStore, Scope, ScopeError, ScopedStore,
-};
+#[cfg(feature = "scopes")]
+pub use scopes::{MAX_SCOPE_NAME_BYTES, MountError, MountedStore, MountedStoreBuilder, Scope, ScopeError, ScopedStore};
+#[cfg(feature = "screening")]
 pub use screening::{Detector, Finding, Refusal, Screen, ScreenedStore, SensitiveData, SensitiveDataBuilder, Verdict};

@@ -5,21 +5,20 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use futures::future::{join, join_all, poll_fn};
+use futures::future::{FutureExt as _, join, poll_fn};
 use memory_tool_core::{
-    Batch, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
-    Version,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions,
+    RecordName, Store, StoreError, StoreExt as _, StoredFile, Version,
 };
-use memory_tool_local::LocalStore;
 use memory_tool_policies::{
     Actor, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile,
-    AuditedState, AuditedStore, AuditedTool, BlockingAuditLog, JsonLinesLog, MAX_LISTED_FILES, StoreLog,
+    AuditedState, AuditedStore, AuditedTool, Detector, ExpiringStore, JsonLinesLog, LimitedStore, MAX_LISTED_FILES,
+    MountedStore, Scope, ScopedStore, ScreenedStore, SensitiveData, StoreLog,
 };
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
@@ -48,8 +47,6 @@ struct Kept {
     records: Arc<Mutex<Vec<AuditRecord>>>,
     fails_at: Option<usize>,
     appended: Arc<AtomicUsize>,
-    /// Whether it is one that appends on the thread of the caller.
-    appends_in_place: bool,
 }
 
 impl Kept {
@@ -83,25 +80,15 @@ impl Kept {
 #[async_trait]
 impl AuditLog for Kept {
     async fn append(&self, record: &AuditRecord) -> Result<(), AuditError> {
-        self.append_blocking(record)
-    }
-
-    fn append_without_waiting(&self, record: &AuditRecord) {
-        self.keep(record);
-    }
-
-    fn blocking(&self) -> Option<Arc<dyn BlockingAuditLog>> {
-        self.appends_in_place.then(|| Arc::new(self.clone()) as Arc<dyn BlockingAuditLog>)
-    }
-}
-
-impl BlockingAuditLog for Kept {
-    fn append_blocking(&self, record: &AuditRecord) -> Result<(), AuditError> {
         if self.fails_at == Some(self.appended.fetch_add(1, Ordering::Relaxed)) {
             return Err(AuditError::new("appending a record", "the disk /dev/sdb7 is gone"));
         }
         self.keep(record);
         Ok(())
+    }
+
+    fn append_without_waiting(&self, record: &AuditRecord) {
+        self.keep(record);
     }
 }
 
@@ -123,16 +110,16 @@ struct Scripted {
 
 #[async_trait]
 impl Store for Scripted {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         if self.cannot_read.load(Ordering::Relaxed) {
             return Err(StoreError::failure(FailureKind::Damaged, "reading a file", "damaged"));
         }
-        self.files.read(path).await
+        self.files.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.files.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.files.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -316,7 +303,7 @@ fn a_batch_of_no_command_is_of_the_stores_actor_and_one_without_changes_is_not_r
         let log = Kept::default();
         let (tool, store) = audited(Scripted::default(), &log);
         write(&*audited_store(&log, &store), "/memories/a", TEA).await.unwrap();
-        let check = Batch::new().require(path("/memories/b"), Expected::Absent);
+        let check = Batch::new().require(path("/memories/b"), Precondition::Absent);
         audited_store(&log, &store).apply(check).await.unwrap();
         tool.call(create("/memories/b", TEA)).await.unwrap();
         let records = log.records();
@@ -348,14 +335,14 @@ async fn give_way() {
 
 #[async_trait]
 impl<S: Store> Store for Yielding<S> {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         give_way().await;
-        self.0.read(path).await
+        self.0.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
         give_way().await;
-        self.0.list(directory).await
+        self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -486,88 +473,92 @@ fn outcome(outcome: AuditOutcome) -> AuditEvent {
     serde_json::from_value(json!({"event": "outcome", "outcome": outcome})).unwrap()
 }
 
-/// An audited store on the disk, by a session of its own.
-async fn session(directory: &Path, log: impl AuditLog) -> AuditedStore<LocalStore> {
-    AuditedStore::new(LocalStore::open(directory.join("store")).await.unwrap(), log, actor("the service"))
-}
-
+/// The stack of docs/production.md.
 #[test]
-fn over_a_store_that_calls_hooks_the_log_has_the_order_of_the_changes() {
+fn in_a_stack_of_all_policies_each_change_of_a_file_is_recorded_and_no_change_of_a_record() {
     block_on(async {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("audit.jsonl");
-        let mut sessions = Vec::new();
-        for _ in 0..3 {
-            sessions.push(session(directory.path(), JsonLinesLog::open(&file).await.unwrap()).await);
-        }
-        let writes = (0..90).map(|number: usize| {
-            let session = &sessions[number % 3];
-            async move { write(session, "/memories/a", &number.to_string()).await.unwrap() }
-        });
-        join_all(writes).await;
-        let trail = JsonLinesLog::read(&file, &AuditFilter::new()).await.unwrap();
-        let files = contents(&sessions[0]).await;
-        let held = files.into_iter().map(|(path, _, content)| (path, AuditedFile::of(&content))).collect();
-        assert_eq!((trail.records.len(), trail.skipped), (180, 0));
-        assert!(trail.records.chunks(2).all(|pair| pair[0].id == pair[1].id), "each with its outcome");
-        assert_eq!(replay_writes(&trail.records), held);
+        let log = Kept::default();
+        let shared = Arc::new(InMemoryStore::new());
+        let scoped = ScopedStore::new(Arc::clone(&shared), Scope::from_trusted_name("alice").unwrap());
+        let expiring = ExpiringStore::builder(scoped, Duration::from_secs(3_600)).build().unwrap();
+        let limited = LimitedStore::new(expiring, Quota::new().with_files(1));
+        let mounted =
+            MountedStore::builder(limited).mount(path("/memories/team"), InMemoryStore::new()).build().unwrap();
+        let audited = AuditedStore::new(mounted, log.clone(), actor("the service"));
+        let screen = SensitiveData::builder().redact([Detector::EmailAddress]).build();
+        let tool = Engine::new(ScreenedStore::new(audited, screen));
+        let tool = AuditedTool::new(tool, log.clone(), actor("alice"));
+
+        tool.call(create("/memories/a", "anna@correio.pt")).await.unwrap();
+        tool.call(create("/memories/team/a", TEA)).await.unwrap();
+        tool.call(create("/memories/b", TEA)).await.unwrap_err();
+        write(&*shared, "/memories/scope-alice/new", TEA).await.unwrap(); // of which no time is recorded
+        let times =
+            async || shared.read_record(&"scopes/scope-alice/expiry/access-times".parse().unwrap()).await.unwrap();
+        let before = times().await;
+        tool.call(json!({"command": "view", "path": "/memories/new"})).await.unwrap();
+        assert_ne!(times().await, before);
+        tool.call(json!({"command": "delete", "path": "/memories/a"})).await.unwrap();
+
+        let redacted = serde_json::to_value(AuditedFile::of(b"[redacted: e-mail address]")).unwrap();
+        let write = |at: &str, file: Value| json!({"change": "write", "path": at, "before": "absent", "after": file});
+        let remove = json!({"change": "remove", "path": "/memories/a", "before": {"file": redacted}});
+        let refused = |event: &str| {
+            json!({
+                "format": 1, "actor": "alice", "command": "create", "event": event, "outcome": "refused", "error": "refused",
+            })
+        };
+        let mut command = refused("command");
+        command["path"] = json!("/memories/b");
+        let expected = [
+            intent("create", write("/memories/a", redacted.clone())),
+            done("create"),
+            intent("create", write("/memories/team/a", tea())),
+            done("create"),
+            intent("create", write("/memories/b", tea())),
+            refused("outcome"),
+            command,
+            intent("delete", remove),
+            done("delete"),
+        ];
+        assert_eq!(log.plain(), expected);
     });
 }
 
-/// What the files hold by the last intent of each.
-fn replay_writes(records: &[AuditRecord]) -> BTreeMap<MemoryPath, AuditedFile> {
-    let changes = records.iter().filter_map(|record| match &record.event {
-        AuditEvent::Intent { changes } => Some(changes),
-        _ => None,
-    });
-    let writes = changes.flatten().filter_map(|change| match change {
-        AuditedChange::Write { path, after, .. } => Some((path.clone(), after.clone())),
-        _ => None,
-    });
-    writes.collect()
-}
-
+/// Under an `ExpiringStore`, which changes records in its own batches and in those of others.
 #[test]
-fn a_change_that_a_hook_records_has_its_outcome_also_where_nobody_waits_for_it() {
+fn under_expiry_what_it_removes_is_recorded_and_its_records_are_not() {
     block_on(async {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("audit.jsonl");
-        let store = Arc::new(session(directory.path(), JsonLinesLog::open(&file).await.unwrap()).await);
-        for number in 0..60 {
-            let path = format!("/memories/{number}");
-            let _ = tokio::time::timeout(Duration::from_micros(20 * number), write(&*store, &path, TEA)).await;
-        }
-        write(&*store, "/memories/last", TEA).await.unwrap();
-        let trail = JsonLinesLog::read(&file, &AuditFilter::new()).await.unwrap();
-        let outcomes = trail.records.iter().filter(|record| record.event == outcome(AuditOutcome::Done)).count();
-        assert_eq!(trail.records.len(), 2 * outcomes);
-        assert_eq!(contents(&*store).await.len(), outcomes);
-    });
-}
-
-#[test]
-fn what_a_hook_cannot_record_is_not_done_and_an_outcome_that_it_cannot_is_told() {
-    let told = Told::default();
-    let subscriber = tracing_subscriber::fmt().json().with_writer(told.clone()).finish();
-    block_on(async {
-        let directory = tempfile::tempdir().unwrap();
-        let log = Kept { appends_in_place: true, ..Kept::failing_at(2) };
-        let store = session(directory.path(), log.clone()).await;
+        let log = Kept::default();
+        let today = Arc::new(AtomicUsize::new(21_000));
+        let day = Arc::clone(&today);
+        let days = |number| Duration::from_secs(24 * 60 * 60 * number as u64);
+        let clock = move || SystemTime::UNIX_EPOCH + days(day.load(Ordering::Relaxed));
+        let audited = AuditedStore::new(InMemoryStore::new(), log.clone(), actor("expiry"));
+        let store = ExpiringStore::builder(audited, days(10)).clock(clock).build().unwrap();
         write(&store, "/memories/a", TEA).await.unwrap();
-        let error = write(&store, "/memories/a", COFFEE).await.unwrap_err();
-        assert_eq!(error.to_string(), "recording in the audit log failed");
+        today.fetch_add(5, Ordering::Relaxed);
+        store.read("/memories/a").await.unwrap();
         assert_eq!(log.records().len(), 2);
-        assert_eq!(contents(&store).await, [(path("/memories/a"), 13, TEA.into())]);
+        today.fetch_add(20, Ordering::Relaxed);
+        store.sweep().await.unwrap();
+        let remove = json!({"change": "remove", "path": "/memories/a", "before": {"file": tea()}});
+        let records = log.plain();
+        assert_eq!(records.len(), 4);
+        assert_eq!((&records[2]["actor"], &records[2]["changes"]), (&json!("expiry"), &json!([remove])));
+    });
+}
 
-        // Within the threads of the store, which have no subscriber of this one's.
-        tracing::subscriber::set_global_default(subscriber).unwrap();
-        let log = Kept { appends_in_place: true, ..Kept::failing_at(1) };
-        let store = session(directory.path(), log.clone()).await;
-        write(&store, "/memories/a", COFFEE).await.unwrap();
-        assert_eq!(contents(&store).await, [(path("/memories/a"), 16, COFFEE.into())]);
-        let told = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
-        let told = told.lines().filter(|event| event.contains(&log.records()[0].id)).collect::<Vec<_>>();
-        assert!(told.len() == 1 && told[0].contains("ERROR") && !told[0].contains("/memories"), "{told:?}");
+#[test]
+fn what_is_dropped_before_its_intent_reaches_the_log_is_not_done() {
+    block_on(async {
+        let log = Kept::default();
+        let store = Arc::new(InMemoryStore::new());
+        let audited = AuditedStore::new(Yielding(Arc::clone(&store)), log.clone(), actor("the service"));
+        let write = write(&audited, "/memories/a", TEA); // which first reads what is there
+        assert!(write.now_or_never().is_none());
+        assert_eq!(log.records(), []);
+        assert_eq!(contents(&*store).await, []);
     });
 }
 
@@ -589,12 +580,12 @@ fn the_digest_before_is_that_of_the_version_that_is_replaced() {
         assert_eq!(records[2]["changes"][0]["after"], noted_coffee());
         assert_eq!(records[3]["outcome"], "done");
 
-        let stale = Batch::new().require(path("/memories/a"), Expected::Version(Version::new(*b"stale")));
-        audited.apply(stale.write(path("/memories/a"), TEA.into()).unwrap()).await.unwrap_err();
+        let stale = Batch::new().require(path("/memories/a"), Precondition::Version(Version::new(*b"stale")));
+        audited.apply(stale.write(path("/memories/a"), TEA)).await.unwrap_err();
         assert_eq!(log.plain()[4]["changes"][0]["before"], "unknown");
-        let Node::File(file) = store.read(&path("/memories/a")).await.unwrap() else { panic!() };
-        let current = Batch::new().require(path("/memories/a"), Expected::Version(file.version));
-        audited.apply(current.write(path("/memories/a"), TEA.into()).unwrap()).await.unwrap();
+        let Node::File(file) = store.read(path("/memories/a")).await.unwrap() else { panic!() };
+        let current = Batch::new().require(path("/memories/a"), Precondition::Version(file.version));
+        audited.apply(current.write(path("/memories/a"), TEA)).await.unwrap();
         assert_eq!(log.plain()[6]["changes"][0]["before"], json!({"file": noted_coffee()}));
         write(&*audited, "/memories/a", COFFEE).await.unwrap();
         assert_eq!(log.plain()[8]["changes"][0]["before"], json!({"file": tea()}));
@@ -830,7 +821,7 @@ fn replay(records: &[AuditRecord]) -> BTreeMap<MemoryPath, AuditedFile> {
                 AuditedChange::Remove { path, before } => drop(take(&mut files, path, before)),
                 AuditedChange::Rename { from, to, moved } => {
                     for (path, file) in take(&mut files, from, moved) {
-                        files.insert(path.rebase(from, to).unwrap(), file);
+                        files.insert(path.replace_prefix(from, to).unwrap(), file);
                     }
                 }
                 _ => panic!("{change:?}"),
@@ -845,7 +836,7 @@ fn take(
     at: &MemoryPath,
     recorded: &AuditedState,
 ) -> Vec<(MemoryPath, AuditedFile)> {
-    let taken: Vec<_> = files.extract_if(.., |path, _| path == at || path.is_beneath(at)).collect();
+    let taken: Vec<_> = files.extract_if(.., |path, _| path == at || path.is_under(at)).collect();
     match (recorded, &taken[..]) {
         (AuditedState::File(file), [(path, held)]) if path == at => assert_eq!(file, held),
         (AuditedState::Directory { listed, .. }, taken) => {

@@ -10,7 +10,10 @@ use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 
 use async_trait::async_trait;
 use libtest_mimic::{Arguments, Trial};
-use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool as _, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, ReadOptions, RecordName, Store, StoreError,
+    StoreExt as _, StoredFile,
+};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
     Actor, AuditEvent, AuditFilter, AuditRecord, AuditTrail, AuditedChange, AuditedFile, AuditedState, AuditedStore,
@@ -30,7 +33,7 @@ const APPEND_FOR_EVER: &str = "append-for-ever";
 const HALT_BEFORE: &str = "halt-before";
 const HALT_AFTER: &str = "halt-after";
 
-/// The one whose records are made by the store, as it calls hooks. Those of the other come by the thread of the log.
+/// The one whose store is on the disk.
 const VICTIM_ON_DISK: &str = "victim on disk";
 
 /// How many files each process makes, and removes together.
@@ -152,7 +155,7 @@ fn assert_in_order(records: &[AuditRecord]) {
             (AuditedChange::Remove { before: AuditedState::Directory { listed, .. }, .. }, FILES) => {
                 assert_eq!(listed.len(), FILES);
             }
-            (AuditedChange::Write { path, .. }, number) => assert_eq!(path.name(), Some(&*number.to_string())),
+            (AuditedChange::Write { path, .. }, number) => assert_eq!(path.file_name(), Some(&*number.to_string())),
             other => unreachable!("{other:?}"),
         }
         if let Some(outcome) = pair.get(1) {
@@ -200,7 +203,7 @@ fn kill_between(task: &str, is_done: bool) {
     let path: MemoryPath = "/memories/a".parse().unwrap();
     block_on(async {
         let store = LocalStore::open(directory.path().join("store")).await.unwrap();
-        store.apply(Batch::new().write(path.clone(), b"tea".to_vec()).unwrap()).await.unwrap();
+        store.write(&path, "tea").await.unwrap();
     });
     let (mut process, mut answers) = start(task, directory.path(), "alice");
     answers.read_line(&mut String::new()).unwrap();
@@ -231,12 +234,12 @@ struct Halting {
 
 #[async_trait]
 impl Store for Halting {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.inner.read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

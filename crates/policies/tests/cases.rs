@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Change, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
+    StoredFile,
+};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::PolicyCase;
@@ -60,7 +63,8 @@ async fn they_pass_through_encryption() {
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
-    IgnoresPreconditions,
+    IgnoresQuotas,
+    LosesRecords,
     KeepsWhatIsRemoved,
     CutsContents,
 }
@@ -73,32 +77,55 @@ struct Faulty {
 
 #[async_trait]
 impl Store for Faulty {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        let mut node = self.inner.read(path).await?;
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let mut node = self.inner.read_opts(path, options).await?;
         if let (Fault::CutsContents, Node::File(file)) = (self.fault, &mut node) {
             file.content.truncate(2);
         }
         Ok(node)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let removes = batch.changes().iter().any(|change| matches!(change, Change::Remove { .. }));
         match self.fault {
-            Fault::IgnoresPreconditions => self.inner.apply(batch.with_preconditions(Vec::new())).await,
+            Fault::LosesRecords => self.inner.apply(without_records(batch)).await,
+            Fault::IgnoresQuotas => self.inner.apply(without_quotas(batch)).await,
             Fault::KeepsWhatIsRemoved if removes => Ok(()),
             _ => self.inner.apply(batch).await,
         }
     }
 }
 
+fn without_quotas(batch: Batch) -> Batch {
+    let required = batch.preconditions().iter().cloned();
+    let mut kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
+    for (name, precondition) in batch.record_preconditions() {
+        kept = kept.require_record(name.clone(), precondition.clone());
+    }
+    let (changes, record_changes) = batch.into_changes();
+    record_changes.into_iter().fold(changes.into_iter().fold(kept, Batch::change), |batch, change| match change {
+        RecordChange::Write { name, content } => batch.write_record(name, content),
+        RecordChange::Remove { name } => batch.remove_record(name),
+    })
+}
+
+fn without_records(batch: Batch) -> Batch {
+    let required = batch.preconditions().iter().cloned();
+    let kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
+    let quotas = batch.quotas().iter().cloned();
+    let kept = quotas.fold(kept, |batch, (directory, quota)| batch.limit(directory, quota));
+    batch.into_changes().0.into_iter().fold(kept, Batch::change)
+}
+
 #[tokio::test]
 async fn they_fail_where_a_store_does_not_let_a_policy_keep_its_promise() {
     for (fault, cases) in [
-        (Fault::IgnoresPreconditions, ["limits.files", "limits.bytes", "limits.cleaning"].as_slice()),
+        (Fault::IgnoresQuotas, ["limits.files", "limits.bytes", "limits.cleaning"].as_slice()),
+        (Fault::LosesRecords, &["expiry.sweep"]),
         (Fault::KeepsWhatIsRemoved, &["scope.apart", "limits.cleaning", "expiry.sweep"]),
         (Fault::CutsContents, &["scope.apart", "read-only.refuses", "mount.read-only", "audit.digests"]),
     ] {

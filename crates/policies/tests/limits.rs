@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Capacity, CapacityMeasure, Change, Engine, Expected, FailureKind, FileEntry, InMemoryStore, MemoryPath,
-    MemoryTool, Node, Store, StoreError,
+    Batch, Change, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, QuotaKind, ReadOptions,
+    RecordName, Store, StoreError, StoreExt as _, StoredFile,
 };
-use memory_tool_policies::{LimitedStore, Limits, MountedStore, Scope, ScopedStore};
+use memory_tool_policies::{LimitedStore, MountedStore, Scope, ScopedStore};
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
-use support::{block_on, contents, path, reason, remove, rename, write};
+use support::{block_on, contents, legal, path, reason, remove, rename, write};
 
 type Sizes = BTreeMap<MemoryPath, u64>;
 
 async fn sizes(store: &dyn Store) -> Sizes {
-    let files = store.list(&MemoryPath::root()).await.unwrap();
+    let files = store.list(MemoryPath::root()).await.unwrap();
     files.into_iter().map(|file| (file.path, file.size)).collect()
 }
 
@@ -34,24 +34,26 @@ fn depth(path: &MemoryPath) -> u64 {
 /// is left. Plainly counted: from both states, file by file.
 fn excesses(
     directory: &MemoryPath,
-    capacity: Capacity,
+    quota: Quota,
     changes: &[Change],
     before: &Sizes,
     after: &Sizes,
-) -> Vec<(CapacityMeasure, u64, u64, u64)> {
-    let is_within = |path: &MemoryPath| path == directory || path.is_beneath(directory);
+) -> Vec<(QuotaKind, u64, u64, u64)> {
+    let is_within = |path: &MemoryPath| path == directory || path.is_under(directory);
     let within = |sizes: &Sizes| -> Vec<(MemoryPath, u64)> {
         sizes.iter().filter(|(path, _)| is_within(path)).map(|(path, size)| (path.clone(), *size)).collect()
     };
     let total = |sizes: &Sizes| within(sizes).iter().map(|(_, size)| size).sum::<u64>();
     let count = |sizes: &Sizes| within(sizes).len() as u64;
     let mut questions = vec![
-        (CapacityMeasure::Files, capacity.files, count(before), count(after)),
-        (CapacityMeasure::Bytes, capacity.bytes, total(before), total(after)),
+        (QuotaKind::Files, quota.files, count(before), count(after)),
+        (QuotaKind::Bytes, quota.bytes, total(before), total(after)),
     ];
     for (now, size) in within(after) {
         let renamed = changes.iter().find_map(|change| match change {
-            Change::Rename { from, to } if now == *to || now.is_beneath(to) => Some(now.rebase(to, from).unwrap()),
+            Change::Rename { from, to } if now == *to || now.is_under(to) => {
+                Some(now.replace_prefix(to, from).unwrap())
+            }
             _ => None,
         });
         let is_written = changes.iter().any(|change| matches!(change, Change::Write { path, .. } if *path == now));
@@ -59,15 +61,15 @@ fn excesses(
         let stood_within = before.contains_key(&origin) && is_within(&origin);
         let levels = |path: &MemoryPath| depth(path) - depth(directory);
         let depth_before = if stood_within { levels(&origin) } else { 0 };
-        questions.push((CapacityMeasure::Depth, capacity.depth, depth_before, levels(&now)));
+        questions.push((QuotaKind::Depth, quota.depth, depth_before, levels(&now)));
         if is_written {
             let size_before = before.get(&now).copied().unwrap_or(0);
-            questions.push((CapacityMeasure::FileBytes, capacity.file_bytes, size_before, size));
+            questions.push((QuotaKind::FileBytes, quota.file_bytes, size_before, size));
         }
     }
-    let excess = |(measure, limit, before, after): (CapacityMeasure, Option<u64>, u64, u64)| {
+    let excess = |(kind, limit, before, after): (QuotaKind, Option<u64>, u64, u64)| {
         let limit = limit.filter(|limit| after > *limit && after > before)?;
-        Some((measure, limit, after, limit.saturating_sub(before)))
+        Some((kind, limit, after, limit.saturating_sub(before)))
     };
     questions.into_iter().filter_map(excess).collect()
 }
@@ -88,36 +90,24 @@ fn any_change() -> impl Strategy<Value = Change> {
 
 /// The changes that make up a legal batch: one that overlaps another is left out.
 fn batch_of(changes: &[Change]) -> Batch {
-    changes.iter().fold(Batch::new(), |batch, change| {
-        let with_change = match change.clone() {
-            Change::Write { path, content } => batch.clone().write(path, content),
-            Change::Remove { path } => batch.clone().remove(path),
-            Change::Rename { from, to } => batch.clone().rename(from, to),
-        };
-        with_change.unwrap_or(batch)
-    })
+    changes.iter().fold(Batch::new(), |batch, change| legal(batch.clone().change(change.clone())).unwrap_or(batch))
 }
 
-fn any_capacity() -> impl Strategy<Value = Capacity> {
+fn any_quota() -> impl Strategy<Value = Quota> {
     (0..5_u64, 0..16_u64, 0..6_u64, 1..5_u64, 0..16_u8).prop_map(|(files, bytes, file_bytes, depth, which)| {
-        let mut capacity = Capacity::new();
-        capacity.files = (which & 1 > 0).then_some(files);
-        capacity.bytes = (which & 2 > 0).then_some(bytes);
-        capacity.file_bytes = (which & 4 > 0).then_some(file_bytes);
-        capacity.depth = (which & 8 > 0).then_some(depth);
-        capacity
+        let mut quota = Quota::new();
+        quota.files = (which & 1 > 0).then_some(files);
+        quota.bytes = (which & 2 > 0).then_some(bytes);
+        quota.file_bytes = (which & 4 > 0).then_some(file_bytes);
+        quota.depth = (which & 8 > 0).then_some(depth);
+        quota
     })
-}
-
-fn limits_of(capacity: &Capacity) -> Limits {
-    let Capacity { files, bytes, file_bytes, depth, .. } = capacity.clone();
-    Limits::none().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth)
 }
 
 /// A copy of what a store holds.
 async fn copy_of(store: &dyn Store) -> InMemoryStore {
     let files = contents(store).await.into_iter();
-    let batch = files.fold(Batch::new(), |batch, (path, _, content)| batch.write(path, content).unwrap());
+    let batch = files.fold(Batch::new(), |batch, (path, _, content)| batch.write(path, content));
     let copy = InMemoryStore::new();
     copy.apply(batch).await.unwrap();
     copy
@@ -126,60 +116,60 @@ async fn copy_of(store: &dyn Store) -> InMemoryStore {
 proptest! {
     #![proptest_config(property(1_000, 50_000))]
 
-    /// Each batch comes under a capacity, and without one to a copy: what that holds afterwards says what has to become of it.
+    /// Each batch comes under a quota, and without one to a copy: what that holds afterwards says what has to become of it.
     #[test]
-    fn a_capacity_is_judged_as_a_plain_count_would(
+    fn a_quota_is_checked_as_a_plain_count_would(
         steps in prop::collection::vec(
-            (prop::collection::vec(any_change(), 1..4), prop_oneof![any_path(), Just(MemoryPath::root())], any_capacity()),
+            (prop::collection::vec(any_change(), 1..4), prop_oneof![any_path(), Just(MemoryPath::root())], any_quota()),
             1..12,
         ),
     ) {
         block_on(async {
             let store = InMemoryStore::new();
-            for (changes, directory, capacity) in steps {
+            for (changes, directory, quota) in steps {
                 let (batch, copy, before) = (batch_of(&changes), copy_of(&store).await, sizes(&store).await);
                 let free = copy.apply(batch.clone()).await;
                 let after = sizes(&copy).await;
-                let limited = store.apply(batch.clone().require(directory.clone(), Expected::Capacity(capacity.clone()))).await;
+                let limited = store.apply(batch.clone().limit(directory.clone(), quota)).await;
                 let now = sizes(&store).await;
                 if limited.is_err() {
                     prop_assert_eq!(&now, &before);
                 }
-                let excesses = excesses(&directory, capacity, batch.changes(), &before, &after);
+                let excesses = excesses(&directory, quota, batch.changes(), &before, &after);
                 match (free, limited) {
                     (Ok(()), Ok(())) => {
                         prop_assert_eq!(excesses, []);
                         prop_assert_eq!(now, after);
                     }
-                    (Ok(()), Err(StoreError::OverCapacity { path, measure, limit, asked, left })) => {
+                    (Ok(()), Err(StoreError::OverQuota { path, kind, limit, asked, left })) => {
                         prop_assert_eq!(path, directory);
-                        let found = (measure, limit, asked, left);
+                        let found = (kind, limit, asked, left);
                         prop_assert!(excesses.contains(&found), "{:?} is none of {:?}", found, excesses);
                     }
                     // What could not be made anyway may be refused for either reason.
-                    (Err(_), Err(StoreError::OverCapacity { .. })) => {}
+                    (Err(_), Err(StoreError::OverQuota { .. })) => {}
                     (Err(free), Err(limited)) => prop_assert_eq!(format!("{free:?}"), format!("{limited:?}")),
-                    (free, limited) => prop_assert!(false, "{free:?} without a capacity, {limited:?} with it: {excesses:?}"),
+                    (free, limited) => prop_assert!(false, "{free:?} without a quota, {limited:?} with it: {excesses:?}"),
                 }
             }
             Ok(())
         })?;
     }
 
-    /// Nothing but the limits tells a limited store from the one beneath: it refuses what a capacity of the root would.
+    /// Nothing but the limits tells a limited store from the one beneath: it refuses what a quota of the root would.
     #[test]
-    fn a_limited_store_refuses_what_a_capacity_of_the_root_would(
+    fn a_limited_store_refuses_what_a_quota_of_the_root_would(
         steps in prop::collection::vec(prop::collection::vec(any_change(), 1..4), 1..12),
-        capacity in any_capacity(),
+        quota in any_quota(),
     ) {
         block_on(async {
-            let (store, limits) = (InMemoryStore::new(), limits_of(&capacity));
-            let limited = LimitedStore::new(InMemoryStore::new(), limits);
+            let store = InMemoryStore::new();
+            let limited = LimitedStore::new(InMemoryStore::new(), quota);
             for changes in steps {
                 let batch = batch_of(&changes);
-                let required = batch.clone().require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
+                let required = batch.clone().limit(MemoryPath::root(), quota);
                 match (store.apply(required).await, limited.apply(batch).await) {
-                    (Err(StoreError::OverCapacity { .. }), Err(StoreError::Refused { path, .. })) => {
+                    (Err(StoreError::OverQuota { .. }), Err(StoreError::Refused { path, .. })) => {
                         prop_assert!(path.is_root());
                     }
                     (expected, got) => prop_assert_eq!(format!("{expected:?}"), format!("{got:?}")),
@@ -193,7 +183,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_refusal_says_the_limit_what_was_asked_and_what_is_left() {
-    let limits = Limits::none().with_file_bytes(102_400).with_files(2).with_bytes(110_000).with_depth(2);
+    let limits = Quota::new().with_file_bytes(102_400).with_files(2).with_bytes(110_000).with_depth(2);
     let store = LimitedStore::new(InMemoryStore::new(), limits);
     assert_eq!(
         reason(write(&store, "/memories/a", &"x".repeat(120_000)).await),
@@ -218,7 +208,7 @@ async fn a_refusal_says_the_limit_what_was_asked_and_what_is_left() {
 
 #[tokio::test]
 async fn claude_reads_the_refusal() {
-    let tool = Engine::new(LimitedStore::new(InMemoryStore::new(), Limits::none().with_file_bytes(5)));
+    let tool = Engine::new(LimitedStore::new(InMemoryStore::new(), Quota::new().with_file_bytes(5)));
     tool.call(json!({"command": "create", "path": "/memories/a", "file_text": "12345"})).await.unwrap();
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "6"});
     assert_eq!(
@@ -231,7 +221,7 @@ async fn claude_reads_the_refusal() {
     assert_eq!(tool.call(again).await.unwrap_err().to_string(), taken, "what is not about the limits comes first");
 }
 
-/// As a store of another wrapper would, that requires a capacity and does not put its refusal in words.
+/// As a store of another wrapper would, that requires a quota and does not put its refusal in words.
 #[tokio::test]
 async fn a_refusal_that_nobody_puts_in_words_is_shown_as_well() {
     #[derive(Debug)]
@@ -239,24 +229,23 @@ async fn a_refusal_that_nobody_puts_in_words_is_shown_as_well() {
 
     #[async_trait]
     impl Store for Full {
-        async fn read(&self, _: &MemoryPath) -> Result<Node, StoreError> {
+        async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
             Ok(Node::Absent)
         }
 
-        async fn list(&self, _: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-            Ok(Vec::new())
+        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            Ok(None)
         }
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-            let full = Expected::Capacity(Capacity::new().with_files(0));
-            InMemoryStore::new().apply(batch.require(MemoryPath::root(), full)).await
+            InMemoryStore::new().apply(batch.limit(MemoryPath::root(), Quota::new().with_files(0))).await
         }
     }
 
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
     assert_eq!(
         Engine::new(Full).call(create).await.unwrap_err().to_string(),
-        "Error: /memories would have 1 files. It may have up to 0, of which 0 are left",
+        "Error: /memories would have 1 files; the limit is 0, and 0 are left",
     );
 }
 
@@ -266,7 +255,7 @@ async fn what_is_over_the_limits_can_be_cleaned_up() {
     for name in ["a", "b", "c/d/e/f"] {
         write(&inner, &format!("/memories/{name}"), "0123456789").await.unwrap();
     }
-    let limits = Limits::none().with_files(1).with_bytes(5).with_file_bytes(3).with_depth(1);
+    let limits = Quota::new().with_files(1).with_bytes(5).with_file_bytes(3).with_depth(1);
     let store = LimitedStore::new(Arc::clone(&inner), limits);
     reason(write(&store, "/memories/a", "01234567890").await);
     write(&store, "/memories/a", "012345678").await.unwrap();
@@ -280,7 +269,7 @@ async fn what_is_over_the_limits_can_be_cleaned_up() {
 #[tokio::test]
 async fn each_scope_has_limits_of_its_own() {
     let shared = Arc::new(InMemoryStore::new());
-    let limits = Limits::none().with_files(1);
+    let limits = Quota::new().with_files(1);
     let of_tenant = |name| {
         let scope = Scope::from_trusted_name(name).unwrap();
         LimitedStore::new(ScopedStore::new(Arc::clone(&shared), scope), limits)
@@ -293,26 +282,25 @@ async fn each_scope_has_limits_of_its_own() {
 
 #[tokio::test]
 async fn beneath_a_scope_all_are_limited_together() {
-    let shared = Arc::new(LimitedStore::new(InMemoryStore::new(), Limits::none().with_files(1)));
+    let shared = Arc::new(LimitedStore::new(InMemoryStore::new(), Quota::new().with_files(1)));
     let of_tenant = |name| ScopedStore::new(Arc::clone(&shared), Scope::from_trusted_name(name).unwrap());
     write(&of_tenant("alice"), "/memories/a", "").await.unwrap();
     match write(&of_tenant("bob"), "/memories/b", "").await {
-        Err(StoreError::Refused { path, reason }) => {
+        Err(StoreError::Refused { path, policy: "limits", reason }) => {
             assert!(path.is_root() && !reason.contains("alice") && !reason.contains("scope"), "{reason}");
         }
         other => unreachable!("{other:?}"),
     }
 }
 
-/// A capacity that a program requires by itself keeps its numbers on the way through a scope.
+/// A quota that a program requires by itself keeps its numbers on the way through a scope.
 #[tokio::test]
-async fn a_capacity_names_the_directory_that_the_scope_shows() {
+async fn a_quota_names_the_directory_that_the_scope_shows() {
     let store = ScopedStore::new(InMemoryStore::new(), Scope::from_trusted_name("alice").unwrap());
     for directory in ["/memories", "/memories/d"] {
-        let batch = Batch::new().write(path("/memories/d/a"), Vec::new()).unwrap();
-        let full = Expected::Capacity(Capacity::new().with_files(0));
-        match store.apply(batch.require(path(directory), full)).await {
-            Err(StoreError::OverCapacity { path, asked: 1, .. }) => assert_eq!(path.as_str(), directory),
+        let batch = Batch::new().write(path("/memories/d/a"), "");
+        match store.apply(batch.limit(path(directory), Quota::new().with_files(0))).await {
+            Err(StoreError::OverQuota { path, asked: 1, .. }) => assert_eq!(path.as_str(), directory),
             other => unreachable!("{other:?}"),
         }
     }
@@ -320,17 +308,17 @@ async fn a_capacity_names_the_directory_that_the_scope_shows() {
 
 #[tokio::test]
 async fn stores_that_are_mounted_are_limited_one_by_one() {
-    let team = LimitedStore::new(InMemoryStore::new(), Limits::none().with_files(1));
+    let team = LimitedStore::new(InMemoryStore::new(), Quota::new().with_files(1));
     let mounted = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/team"), team);
     let mounted = mounted.mount(path("/memories/all"), InMemoryStore::new()).build().unwrap();
     write(&mounted, "/memories/team/a", "").await.unwrap();
     reason(write(&mounted, "/memories/team/b", "").await);
     let without_room = |directory| {
-        let batch = Batch::new().write(path("/memories/all/a"), Vec::new()).unwrap();
-        mounted.apply(batch.require(path(directory), Expected::Capacity(Capacity::new().with_files(0))))
+        let batch = Batch::new().write(path("/memories/all/a"), "");
+        mounted.apply(batch.limit(path(directory), Quota::new().with_files(0)))
     };
     match without_room("/memories/all").await {
-        Err(StoreError::OverCapacity { path, asked: 1, .. }) => assert_eq!(path.as_str(), "/memories/all"),
+        Err(StoreError::OverQuota { path, asked: 1, .. }) => assert_eq!(path.as_str(), "/memories/all"),
         other => unreachable!("{other:?}"),
     }
     match without_room("/memories").await {

@@ -6,11 +6,12 @@ mod support;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Expected, FileEntry, Found, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node, Store,
-    StoreError,
+    Batch, Engine, FailureKind, FileEntry, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node, Precondition,
+    ReadOnlyStore, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
 };
-use memory_tool_policies::{MountError, MountedStore, ReadOnlyStore};
+use memory_tool_policies::{MountError, MountedStore};
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use serde_json::json;
@@ -206,9 +207,9 @@ async fn refusals_say_what_can_be_done() {
     ] {
         assert_eq!(reason(outcome), expected);
     }
-    let both = Batch::new().require(path("/memories/team/x"), Expected::Absent).write(path("/memories/x"), Vec::new());
+    let both = Batch::new().require(path("/memories/team/x"), Precondition::Absent).write(path("/memories/x"), "");
     assert_eq!(
-        reason(store.apply(both.unwrap()).await),
+        reason(store.apply(both).await),
         "/memories/team/x and /memories/x are kept in different stores, so no batch can be about both",
     );
     assert_eq!(contents(&store).await, []);
@@ -230,7 +231,7 @@ async fn what_may_be_changed_may_lie_beneath_what_is_read_only() {
     write(&store, "/memories/team/drafts/x", "text").await.unwrap();
     reason(write(&store, "/memories/team/x", "text").await);
     reason(write(&store, "/memories/x", "text").await);
-    assert_eq!(store.read(&path("/memories/team")).await.unwrap(), Node::Directory);
+    assert!(matches!(store.read(path("/memories/team")).await.unwrap(), Node::Directory(_)));
     assert_eq!(contents(&store).await, [(path("/memories/team/drafts/x"), 4, b"text".to_vec())]);
 }
 
@@ -261,14 +262,13 @@ async fn what_a_store_holds_where_another_is_mounted_is_hidden() {
     let builder = MountedStore::builder(root).mount(path("/memories/a/b"), InMemoryStore::new());
     let builder = builder.mount(path("/memories/b"), InMemoryStore::new());
     let store = builder.mount(path("/memories/c"), InMemoryStore::new()).build().unwrap();
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
+    assert_eq!(store.list(MemoryPath::root()).await.unwrap(), []);
     for hidden in ["/memories/a", "/memories/b", "/memories/b/x", "/memories/c"] {
-        assert_eq!(store.read(&path(hidden)).await.unwrap(), Node::Absent, "{hidden}");
-        assert_eq!(store.read_or_list(&path(hidden)).await.unwrap(), Found::Absent, "{hidden}");
+        assert_eq!(store.read(path(hidden)).await.unwrap(), Node::Absent, "{hidden}");
     }
     write(&store, "/memories/a/b/y", "text").await.unwrap();
-    assert_eq!(store.read(&path("/memories/a")).await.unwrap(), Node::Directory);
-    assert_eq!(store.list(&path("/memories/a")).await.unwrap(), [FileEntry::new(path("/memories/a/b/y"), 4)]);
+    let Node::Directory(files) = store.read("/memories/a").await.unwrap() else { unreachable!() };
+    assert_eq!(files.iter().map(|file| (file.path.as_str(), file.size)).collect::<Vec<_>>(), [("/memories/a/b/y", 4)]);
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn no_rename_makes_a_path_too_long_to_be_shown() {
     assert_eq!(contents(&store).await.len(), 1);
 
     write(&team, &format!("/memories{}", format!("/{}", "z".repeat(200)).repeat(5)), "text").await.unwrap();
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1, "a path that is too long here is left out");
+    assert_eq!(store.list(MemoryPath::root()).await.unwrap().len(), 1, "a path that is too long here is left out");
 }
 
 #[test]
@@ -301,4 +301,86 @@ fn two_stores_are_not_mounted_at_one_path() {
     ] {
         assert_eq!(build(points).unwrap_err(), MountError::Taken { point: path(taken) });
     }
+}
+
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+#[tokio::test]
+async fn records_are_kept_in_the_store_at_the_root() {
+    let [root, team] = [Arc::new(InMemoryStore::new()), Arc::new(InMemoryStore::new())];
+    let builder = MountedStore::builder(Arc::clone(&root)).mount(path("/memories/team"), Arc::clone(&team));
+    let store = builder.build().unwrap();
+    let name = record("test/a");
+    store.apply(Batch::new().write(path("/memories/x"), "text").write_record(name.clone(), "1")).await.unwrap();
+    assert_eq!(store.read_record(&name).await.unwrap(), root.read_record(&name).await.unwrap());
+    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"1");
+    assert_eq!(team.read_record(&name).await.unwrap(), None);
+    let both = Batch::new().write(path("/memories/team/x"), "text").write_record(name.clone(), "2");
+    assert_eq!(
+        reason(store.apply(both).await),
+        "/memories/team/x is kept in another store than the records of its policies, so no batch can be about both",
+    );
+    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"1");
+}
+
+#[tokio::test]
+async fn nothing_changes_records_of_what_is_read_only() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = ReadOnlyStore::new(Arc::clone(&inner));
+    let refused = store.apply(Batch::new().write_record(record("test/a"), "1")).await;
+    assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{refused:?}");
+    assert_eq!(inner.read_record(&record("test/a")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_read_requires_what_is_in_other_stores() {
+    let store = mounted();
+    write(&store, "/memories/c", "text").await.unwrap();
+    write(&store, "/memories/b/a/x", "text").await.unwrap();
+    let read = async |required: &str| {
+        store.read_opts(&path("/memories/c"), ReadOptions::new().require(path(required), Precondition::Absent)).await
+    };
+    for free in ["/memories/b/x", "/memories/a", "/memories/a/b"] {
+        assert!(matches!(read(free).await, Ok(Node::File(_))), "{free}");
+    }
+    for taken in ["/memories/b/a/x", "/memories/b", "/memories/c", "/memories"] {
+        assert!(
+            matches!(read(taken).await, Err(StoreError::AlreadyExists { path: at }) if at == path(taken)),
+            "{taken}"
+        );
+    }
+}
+
+/// A store whose files are all damaged.
+#[derive(Debug)]
+struct Damaged(InMemoryStore);
+
+#[async_trait]
+impl Store for Damaged {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        match self.0.read_opts(path, options).await? {
+            Node::File(_) => Err(StoreError::failure(FailureKind::Damaged, "reading a file", "damaged")),
+            node => Ok(node),
+        }
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.0.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_of_a_mounted_store_can_be_renamed() {
+    let builder = MountedStore::builder(InMemoryStore::new());
+    let store = builder.mount(path("/memories/team"), Damaged(InMemoryStore::new())).build().unwrap();
+    write(&store, "/memories/team/a", "text").await.unwrap();
+    rename(&store, "/memories/team/a", "/memories/team/longer").await.unwrap();
+    let files: Vec<FileEntry> = store.list("/memories/team").await.unwrap();
+    assert_eq!(files.len(), 1);
 }

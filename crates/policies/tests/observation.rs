@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store,
+    StoreError, StoreExt as _, StoredFile,
 };
 use memory_tool_policies::{ObservedStore, ObservedTool};
 use serde_json::{Value, json};
@@ -65,14 +66,14 @@ struct Failing(Option<FailureKind>);
 
 #[async_trait]
 impl Store for Failing {
-    async fn read(&self, _: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
         match self.0 {
             Some(kind) => Err(StoreError::failure(kind, "reading", SECRET)),
             None => std::future::pending().await,
         }
     }
 
-    async fn list(&self, _: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+    async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
         unreachable!()
     }
 
@@ -142,6 +143,31 @@ async fn paths_are_told_where_they_are_asked_for() {
     assert!(!told.text().contains("customer"));
 }
 
+#[tokio::test]
+async fn each_operation_of_a_store_has_a_name() {
+    let told = Told::default();
+    let _listening = told.listen();
+    let store = ObservedStore::new(InMemoryStore::new(), "alice");
+    store.write("/memories/a", SECRET).await.unwrap();
+    store.list("/memories").await.unwrap();
+    store.read_record(&"test/a".parse().unwrap()).await.unwrap();
+    let stale = Batch::new().require_record(
+        "test/divorce".parse().unwrap(),
+        memory_tool_core::Precondition::Version(memory_tool_core::Version::new(*b"x")),
+    );
+    store.apply(stale).await.unwrap_err();
+    let events = told.events("memory_store");
+    let named: Vec<_> = events
+        .iter()
+        .map(|(span, event)| {
+            (span["operation"].as_str().unwrap(), event["fields"].get("error").and_then(Value::as_str))
+        })
+        .collect();
+    let expected = [("apply", None), ("read", None), ("read_record", None), ("apply", Some("record_mismatch"))];
+    assert_eq!(named, expected);
+    assert!(!told.text().contains("divorce"), "{}", told.text());
+}
+
 /// Two edits at once: the one that comes second is made again.
 #[tokio::test]
 async fn a_retry_shows_as_an_operation_that_met_another() {
@@ -150,12 +176,12 @@ async fn a_retry_shows_as_an_operation_that_met_another() {
 
     #[async_trait]
     impl Store for Overtaken {
-        async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-            self.0.read(path).await
+        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            self.0.read_opts(path, options).await
         }
 
-        async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-            self.0.list(directory).await
+        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            self.0.read_record(name).await
         }
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -174,7 +200,7 @@ async fn a_retry_shows_as_an_operation_that_met_another() {
     let told = Told::default();
     let _listening = told.listen();
     let inner = InMemoryStore::new();
-    inner.apply(Batch::new().write("/memories/a".parse().unwrap(), b"x".to_vec()).unwrap()).await.unwrap();
+    inner.write("/memories/a", "x").await.unwrap();
     let store = ObservedStore::new(Overtaken(inner, Mutex::new(3)), "alice");
     let tool = ObservedTool::new(Engine::new(store), "alice");
     tool.call(json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "y"})).await.unwrap();

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, Error, Expected, FileEntry, Found, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node,
-    PathError, Store, StoreError,
+    Batch, Engine, Error, FileEntry, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node, PathError,
+    Precondition, ReadOnlyStore, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
 };
 use memory_tool_local::LocalStore;
-use memory_tool_policies::{ReadOnlyStore, Scope, ScopedStore};
+use memory_tool_policies::{Scope, ScopedStore};
 use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ proptest! {
         prop_assert_eq!(left == right, left.directory() == right.directory());
         prop_assert!(left == right || !left.directory().overlaps(right.directory()));
         let is_plain = |character: char| matches!(character, 'a'..='z' | '0'..='9' | '-' | '_');
-        prop_assert!(left.directory().name().unwrap().chars().all(is_plain));
+        prop_assert!(left.directory().file_name().unwrap().chars().all(is_plain));
     }
 }
 
@@ -136,9 +136,8 @@ async fn paths_are_as_long_as_the_inner_store_allows() {
     let longer = of_length(most + 1);
     assert_eq!(reason(write(&store, &longer, "text").await), told);
     assert_eq!(reason(remove(&store, &longer).await), told);
-    assert_eq!(reason(store.read(&path(&longer)).await.map(drop)), told);
-    assert_eq!(reason(store.list(&path(&longer)).await.map(drop)), told);
-    assert_eq!(reason(store.read_or_list(&path(&longer)).await.map(drop)), told);
+    assert_eq!(reason(store.read(path(&longer)).await.map(drop)), told);
+    assert_eq!(reason(store.list(path(&longer)).await.map(drop)), told);
     let tool = Engine::new(store);
     let refused = tool.call(json!({"command": "create", "path": longer, "file_text": ""})).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("Error: {told}"));
@@ -171,7 +170,7 @@ async fn emptying_a_scope_empties_it_alone() {
     remove(&alice, "/memories").await.unwrap();
     assert_eq!(contents(&alice).await, []);
     assert_eq!(contents(&bob).await, [(path("/memories/a"), 4, b"text".to_vec())]);
-    let unmet = Batch::new().require(path("/memories/a"), Expected::Absent).remove(MemoryPath::root()).unwrap();
+    let unmet = Batch::new().require(path("/memories/a"), Precondition::Absent).remove(MemoryPath::root());
     assert!(matches!(bob.apply(unmet).await, Err(StoreError::AlreadyExists { .. })));
 }
 
@@ -181,8 +180,7 @@ async fn the_root_is_a_directory_whatever_the_inner_store_has_there() {
     write(&*inner, "/memories/scope-alice", "put there by another program").await.unwrap();
     let store = ScopedStore::new(inner, scope("alice"));
     let root = MemoryPath::root();
-    assert_eq!(store.read(&root).await.unwrap(), Node::Directory);
-    assert_eq!(store.read_or_list(&root).await.unwrap(), Found::Directory(Vec::new()));
+    assert!(matches!(store.read(&root).await.unwrap(), Node::Directory(files) if files.is_empty()));
     assert!(
         matches!(write(&store, "/memories/a", "text").await, Err(StoreError::NotADirectory { path }) if path == root)
     );
@@ -198,13 +196,16 @@ type MakeError = fn(MemoryPath) -> StoreError;
 
 #[async_trait]
 impl Store for Talkative {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        Err((self.0)(path.clone()))
+    async fn read_opts(&self, path: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+        if path.as_str() != "/memories/scope-alice" {
+            return Err((self.0)(path.clone()));
+        }
+        let files = ["/memories/scope-bob/a", "/memories/scope-alice/b", "/memories/scope-alice2/c"];
+        Ok(Node::Directory(files.map(|file| FileEntry::new(file.parse().unwrap(), 1)).into()))
     }
 
-    async fn list(&self, _: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let files = ["/memories/scope-bob/a", "/memories/scope-alice/b", "/memories/scope-alice2/c"];
-        Ok(files.map(|file| FileEntry::new(path(file), 1)).into())
+    async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        Err((self.0)(MemoryPath::root()))
     }
 
     async fn apply(&self, _: Batch) -> Result<(), StoreError> {
@@ -214,15 +215,25 @@ impl Store for Talkative {
 
 #[tokio::test]
 async fn an_inner_store_that_says_too_much_reveals_nothing() {
-    let errors: [(MakeError, &str); 8] = [
+    let errors: [(MakeError, &str); 12] = [
         (|path| StoreError::AlreadyExists { path }, "/memories/d/a already exists"),
         (|path| StoreError::NotFound { path }, "/memories/d/a does not exist"),
         (|path| StoreError::VersionMismatch { path }, "/memories/d/a is not at the required version"),
         (|path| StoreError::NotADirectory { path }, "/memories/d/a is a file, not a directory"),
         (|path| StoreError::SymbolicLink { path }, "/memories/d/a is a symbolic link"),
         (|path| StoreError::NotARegularFile { path }, "/memories/d/a is neither a file nor a directory"),
+        (|path| StoreError::NotAFile { path }, "/memories/d/a is a directory, not a file"),
+        (|path| StoreError::NotText { path }, "/memories/d/a is not UTF-8 text"),
         (
-            |path| StoreError::Refused { reason: format!("{path} is too much for {path}/quota"), path },
+            |_| StoreError::RecordMismatch { name: "scopes/scope-alice/a".parse().unwrap() },
+            "the record a is not at the required version",
+        ),
+        (
+            |_| StoreError::RecordMismatch { name: "scopes/scope-bob/a".parse().unwrap() },
+            "using the inner store failed",
+        ),
+        (
+            |path| StoreError::Refused { policy: "test", reason: format!("{path} is too much for {path}/quota"), path },
             "/memories/d/a: /memories/d/a is too much for /memories/d/a/quota",
         ),
         (
@@ -232,8 +243,8 @@ async fn an_inner_store_that_says_too_much_reveals_nothing() {
     ];
     for (error, shown) in errors {
         let store = ScopedStore::new(Talkative(error), scope("alice"));
-        assert_eq!(store.read(&path("/memories/d/a")).await.unwrap_err().to_string(), shown);
-        assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), [FileEntry::new(path("/memories/b"), 1)]);
+        assert_eq!(store.read(path("/memories/d/a")).await.unwrap_err().to_string(), shown);
+        assert_eq!(store.list(MemoryPath::root()).await.unwrap(), [FileEntry::new(path("/memories/b"), 1)]);
     }
 }
 
@@ -258,13 +269,17 @@ struct Damaged(InMemoryStore);
 
 #[async_trait]
 impl Store for Damaged {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.0.read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = self.0.read_opts(path, options).await?;
+        let damaged = |file: FileEntry| FileEntry::damaged(file.path, file.size);
+        Ok(match node {
+            Node::Directory(files) => Node::Directory(files.into_iter().map(damaged).collect()),
+            node => node,
+        })
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let files = self.0.list(directory).await?;
-        Ok(files.into_iter().map(|file| FileEntry::damaged(file.path, file.size)).collect())
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -277,7 +292,100 @@ fn a_damaged_file_is_listed_as_damaged_in_its_scope() {
     block_on(async {
         let store = ScopedStore::new(Damaged(InMemoryStore::new()), scope("alice"));
         let file = path("/memories/a/b");
-        store.apply(Batch::new().write(file.clone(), b"text".to_vec()).unwrap()).await.unwrap();
-        assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), [FileEntry::damaged(file, 4)]);
+        store.write(&file, "text").await.unwrap();
+        assert_eq!(store.list(MemoryPath::root()).await.unwrap(), [FileEntry::damaged(file, 4)]);
     });
+}
+
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+#[tokio::test]
+async fn records_of_scopes_are_apart() {
+    let inner = Arc::new(InMemoryStore::new());
+    let [alice, bob] = ["alice", "bob"].map(|name| ScopedStore::new(Arc::clone(&inner), scope(name)));
+    alice.apply(Batch::new().write_record(record("test/a"), "hers")).await.unwrap();
+    assert_eq!(bob.read_record(&record("test/a")).await.unwrap(), None);
+    let stored = inner.read_record(&record("scopes/scope-alice/test/a")).await.unwrap().unwrap();
+    assert_eq!(alice.read_record(&record("test/a")).await.unwrap().unwrap(), stored);
+
+    let absent = Batch::new().require_record(record("test/a"), Precondition::Absent);
+    bob.apply(absent.clone()).await.unwrap();
+    let mismatch = alice.apply(absent).await;
+    assert!(matches!(mismatch, Err(StoreError::RecordMismatch { name }) if name == record("test/a")));
+    let current = Batch::new().require_record(record("test/a"), Precondition::Version(stored.version));
+    alice.apply(current.remove_record(record("test/a"))).await.unwrap();
+    assert_eq!(inner.read_record(&record("scopes/scope-alice/test/a")).await.unwrap(), None);
+
+    let long = "a".repeat(500);
+    let failed = alice.read_record(&record(&long)).await;
+    assert!(matches!(failed, Err(StoreError::Failure { operation: "naming a record", .. })), "{failed:?}");
+}
+
+/// The inner store has no directory of an empty scope that it could remove, and the rest of the batch must hold all the same.
+#[tokio::test]
+async fn emptying_an_empty_scope_changes_its_records() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = ScopedStore::new(Arc::clone(&inner), scope("alice"));
+    let emptying = || Batch::new().remove(MemoryPath::root());
+    store.apply(emptying().write_record(record("test/a"), "1")).await.unwrap();
+    let written = store.read_record(&record("test/a")).await.unwrap().unwrap();
+    assert_eq!(written.content, b"1");
+    let stale = emptying().require_record(record("test/a"), Precondition::Absent).remove_record(record("test/a"));
+    assert!(matches!(store.apply(stale).await, Err(StoreError::RecordMismatch { .. })));
+    write(&store, "/memories/a", "text").await.unwrap();
+    remove(&store, "/memories").await.unwrap();
+    assert_eq!(store.read_record(&record("test/a")).await.unwrap(), Some(written), "records stay");
+}
+
+/// Lets somebody else write the first file of the scope right after the scope was found empty.
+#[derive(Debug)]
+struct Overtaken {
+    inner: Arc<InMemoryStore>,
+    batches: std::sync::atomic::AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let outcome = self.inner.apply(batch).await;
+        if self.batches.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            write(&*self.inner, "/memories/scope-alice/late", "text").await?;
+        }
+        outcome
+    }
+}
+
+#[tokio::test]
+async fn a_scope_that_gets_its_first_file_while_it_is_emptied_is_emptied_again() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = ScopedStore::new(Overtaken { inner: Arc::clone(&inner), batches: Default::default() }, scope("alice"));
+    let batch = Batch::new().remove(MemoryPath::root()).write_record(record("test/a"), "1");
+    store.apply(batch).await.unwrap();
+    assert_eq!(contents(&*inner).await, []);
+    assert!(store.read_record(&record("test/a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_read_hands_its_preconditions_on() {
+    let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
+    let (a, b) = (path("/memories/a"), path("/memories/b"));
+    write(&store, "/memories/a", "text").await.unwrap();
+    let read = async |required: &MemoryPath| {
+        store.read_opts(&a, ReadOptions::new().require(required.clone(), Precondition::Absent)).await
+    };
+    assert!(matches!(read(&b).await, Ok(Node::File(_))));
+    assert!(matches!(read(&a).await, Err(StoreError::AlreadyExists { path }) if path == a));
+    let root = MemoryPath::root();
+    remove(&store, "/memories/a").await.unwrap();
+    assert!(matches!(read(&root).await, Err(StoreError::AlreadyExists { path }) if path.is_root()));
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use memory_tool_core::{
-    Batch, Engine, Error, Expected, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _,
 };
 use memory_tool_policies::{Detector, ScreenedStore, SensitiveData};
 use memory_tool_test_fixtures::property;
@@ -45,7 +45,7 @@ impl Subject {
 
     /// Puts a file there as it might have been before the policy.
     async fn hold(&self, at: &str, text: &str) {
-        self.inner.apply(Batch::new().write(path(at), text.into()).unwrap()).await.unwrap();
+        self.inner.write(at, text).await.unwrap();
     }
 
     async fn call(&self, input: Value) -> Result<String, Error> {
@@ -61,7 +61,7 @@ impl Subject {
     }
 
     async fn content(&self, at: &str) -> Option<Vec<u8>> {
-        match self.inner.read(&path(at)).await.unwrap() {
+        match self.inner.read(path(at)).await.unwrap() {
             Node::File(file) => Some(file.content),
             _ => None,
         }
@@ -132,10 +132,10 @@ async fn a_file_from_before_the_policy_can_be_edited_but_nothing_be_added() {
 async fn what_another_version_held_does_not_excuse_an_edit() {
     let subject = Subject::new();
     subject.hold("/memories/a", CARD).await;
-    let Node::File(old) = subject.inner.read(&path("/memories/a")).await.unwrap() else { panic!("no file") };
+    let Node::File(old) = subject.inner.read(path("/memories/a")).await.unwrap() else { panic!("no file") };
     subject.hold("/memories/a", "cleaned").await;
-    let edit = Batch::new().require(path("/memories/a"), Expected::Version(old.version));
-    let edit = edit.write(path("/memories/a"), format!("{CARD}!").into()).unwrap();
+    let edit = Batch::new().require(path("/memories/a"), Precondition::Version(old.version));
+    let edit = edit.write(path("/memories/a"), format!("{CARD}!"));
     let error = subject.store.apply(edit).await.unwrap_err();
     assert!(matches!(error, StoreError::VersionMismatch { .. }), "{error:?}");
     assert_eq!(subject.text("/memories/a").await.unwrap(), "cleaned");
@@ -145,9 +145,9 @@ async fn what_another_version_held_does_not_excuse_an_edit() {
 async fn a_precondition_on_another_file_does_not_make_a_write_an_edit() {
     let subject = Subject::new();
     subject.hold("/memories/a", CARD).await;
-    let Node::File(other) = subject.inner.read(&path("/memories/a")).await.unwrap() else { panic!("no file") };
-    let copy = Batch::new().require(path("/memories/a"), Expected::Version(other.version));
-    let copy = copy.write(path("/memories/b"), CARD.into()).unwrap();
+    let Node::File(other) = subject.inner.read(path("/memories/a")).await.unwrap() else { panic!("no file") };
+    let copy = Batch::new().require(path("/memories/a"), Precondition::Version(other.version));
+    let copy = copy.write(path("/memories/b"), CARD);
     assert!(matches!(subject.store.apply(copy).await, Err(StoreError::Refused { .. })));
 }
 
@@ -155,7 +155,7 @@ async fn a_precondition_on_another_file_does_not_make_a_write_an_edit() {
 async fn a_file_is_not_overwritten_with_what_it_held() {
     let subject = Subject::new();
     subject.hold("/memories/a", CARD).await;
-    let overwrite = Batch::new().write(path("/memories/a"), CARD.into()).unwrap();
+    let overwrite = Batch::new().write(path("/memories/a"), CARD);
     assert!(matches!(subject.store.apply(overwrite).await, Err(StoreError::Refused { .. })));
 }
 
@@ -164,8 +164,8 @@ async fn no_name_that_is_refused_is_repeated() {
     let subject = Subject::new();
     subject.create("/memories/notes/a", "Hello").await.unwrap();
     let new = format!("/memories/notes/{}/b", token());
-    let rename = Batch::new().rename(path("/memories/notes/a"), path(&new)).unwrap();
-    let create = Batch::new().write(path(&new), b"Hello".to_vec()).unwrap();
+    let rename = Batch::new().rename(path("/memories/notes/a"), path(&new));
+    let create = Batch::new().write(path(&new), b"Hello".to_vec());
     for batch in [rename, create] {
         let error = subject.store.apply(batch).await.unwrap_err();
         let StoreError::Refused { path, .. } = &error else { panic!("{error:?}") };
@@ -174,7 +174,7 @@ async fn no_name_that_is_refused_is_repeated() {
     }
     assert_refused(subject.call(json!({"command": "rename", "old_path": "/memories/notes/a", "new_path": new})).await);
     assert_eq!(subject.text("/memories/notes/a").await.unwrap(), "Hello");
-    assert_eq!(subject.inner.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(subject.inner.list(MemoryPath::root()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -192,14 +192,14 @@ async fn a_file_with_a_name_from_before_the_policy_can_be_edited_moved_away_and_
 async fn one_refused_write_refuses_the_batch() {
     let subject = Subject::new();
     subject.hold("/memories/old", "old").await;
-    let batch = Batch::new().write(path("/memories/a"), b"harmless".to_vec()).unwrap();
-    let batch = batch.rename(path("/memories/old"), path("/memories/new")).unwrap();
-    let batch = batch.write(path("/memories/b"), token().into()).unwrap();
+    let batch = Batch::new().write(path("/memories/a"), b"harmless".to_vec());
+    let batch = batch.rename(path("/memories/old"), path("/memories/new"));
+    let batch = batch.write(path("/memories/b"), token());
     let error = subject.store.apply(batch).await.unwrap_err();
-    let StoreError::Refused { path: refused, reason } = &error else { panic!("{error:?}") };
+    let StoreError::Refused { path: refused, policy: "screening", reason } = &error else { panic!("{error:?}") };
     assert_eq!(refused.as_str(), "/memories/b");
     assert!(reason.contains("GitHub token (line 1)") && !reason.contains(&token()), "{reason}");
-    let files = subject.inner.list(&MemoryPath::root()).await.unwrap();
+    let files = subject.inner.list(MemoryPath::root()).await.unwrap();
     assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["/memories/old"]);
 }
 
@@ -238,11 +238,12 @@ async fn sample_values_and_placeholders_pass() {
 async fn preconditions_are_kept() {
     let subject = Subject::redacting();
     subject.create("/memories/a", "first").await.unwrap();
-    let create = Batch::new().require(path("/memories/a"), Expected::Absent);
-    let create = create.write(path("/memories/a"), token().into()).unwrap();
+    let create = Batch::new().require(path("/memories/a"), Precondition::Absent);
+    let create = create.write(path("/memories/a"), token());
     assert!(matches!(subject.store.apply(create).await, Err(StoreError::AlreadyExists { .. })));
-    let elsewhere =
-        Batch::new().require(path("/memories/b"), Expected::Absent).require(path("/memories/a"), Expected::Absent);
+    let elsewhere = Batch::new()
+        .require(path("/memories/b"), Precondition::Absent)
+        .require(path("/memories/a"), Precondition::Absent);
     assert!(matches!(subject.store.apply(elsewhere).await, Err(StoreError::AlreadyExists { .. })));
 }
 
@@ -250,12 +251,12 @@ async fn preconditions_are_kept() {
 async fn what_is_not_text_is_stored_as_it_is_or_not_at_all() {
     for subject in [Subject::new(), Subject::redacting()] {
         let image = b"\x89PNG\r\n\x1a\n\xff\xfe\x00".to_vec();
-        subject.store.apply(Batch::new().write(path("/memories/a.png"), image.clone()).unwrap()).await.unwrap();
+        subject.store.apply(Batch::new().write(path("/memories/a.png"), image.clone())).await.unwrap();
         assert_eq!(subject.content("/memories/a.png").await, Some(image));
 
         let mut latin_1 = b"Schl\xfcssel: ".to_vec();
         latin_1.extend(token().bytes());
-        let error = subject.store.apply(Batch::new().write(path("/memories/b"), latin_1).unwrap()).await.unwrap_err();
+        let error = subject.store.apply(Batch::new().write(path("/memories/b"), latin_1)).await.unwrap_err();
         assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
         assert_eq!(subject.content("/memories/b").await, None);
     }
@@ -293,7 +294,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for content in [content, text.into_bytes()] {
             let subject = Subject::new();
-            let batch = Batch::new().write(path("/memories/a"), content.clone()).unwrap();
+            let batch = Batch::new().write(path("/memories/a"), content.clone());
             match runtime.block_on(subject.store.apply(batch)) {
                 Ok(()) => prop_assert_eq!(runtime.block_on(subject.content("/memories/a")), Some(content)),
                 Err(error) => prop_assert!(matches!(error, StoreError::Refused { .. }), "{error}"),

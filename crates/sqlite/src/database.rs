@@ -12,13 +12,12 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::config::OpenFailure;
-use crate::failure::{Failure, NotOpened};
+use crate::failure::{Failure, NotOpened, OpenFailure};
 use crate::files::{Files, Memory};
-use crate::idle::IdleConnections;
-use crate::name::StoreName;
+use crate::name::MemoryName;
+use crate::pool::ConnectionPool;
 use crate::read_only::Sight;
-use crate::{neighbours, private, schema};
+use crate::{neighbours, permissions, schema};
 
 /// How many tasks of this process read at a time.
 const READERS: usize = 4;
@@ -43,35 +42,30 @@ const LIMITS: [(Limit, i32); 8] = [
 pub(crate) struct Database {
     path: PathBuf,
     mode: OpenMode,
-    busy_timeout: Duration,
+    timeout: Duration,
     readers: Arc<Semaphore>,
     writer: Arc<Semaphore>,
-    idle: IdleConnections,
+    pool: ConnectionPool,
 }
 
 impl Database {
     /// Opens the database that holds, or is to hold, the memory. Blocks.
-    pub(crate) fn open(
-        path: &Path,
-        memory: &Memory,
-        busy_timeout: Duration,
-        mode: OpenMode,
-    ) -> Result<Self, NotOpened> {
-        let deadline = Deadline::after(busy_timeout);
+    pub(crate) fn open(path: &Path, memory: &Memory, timeout: Duration, mode: OpenMode) -> Result<Self, NotOpened> {
+        let deadline = Deadline::after(timeout);
         // Absolute, since connections are opened later too, and to SQLite `:memory:` and `file:` are no files.
         let path = std::path::absolute(path)?;
         if mode == OpenMode::Create {
-            private::create_missing(&path)?;
+            permissions::create_missing(&path)?;
         } else if !path.try_exists()? {
             return Err(OpenFailure::NotFound.into());
         }
         let database = Self {
             path,
             mode,
-            busy_timeout,
+            timeout,
             readers: Arc::new(Semaphore::new(READERS)),
             writer: Arc::new(Semaphore::new(1)),
-            idle: IdleConnections::new(),
+            pool: ConnectionPool::new(),
         };
         database.prepare(memory, deadline)?;
         Ok(database)
@@ -101,14 +95,14 @@ impl Database {
         }
         let mut connection = connect(&self.path, deadline)?;
         self.prepare_on(&mut connection, memory)?;
-        self.idle.put(connection);
+        self.pool.put(connection);
         Ok(())
     }
 
     fn prepare_on(&self, connection: &mut Connection, memory: &Memory) -> Result<(), NotOpened> {
         schema::prepare(connection, self.mode)?;
         if self.mode == OpenMode::Create
-            || memory.name == StoreName::default()
+            || memory.name == MemoryName::default()
             || (Files { connection, memory }).exist()?
         {
             return Ok(());
@@ -145,7 +139,7 @@ impl Database {
         kind_if_lost: FailureKind,
         work: impl FnOnce(&Self, Deadline) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let deadline = Deadline::after(self.busy_timeout);
+        let deadline = Deadline::after(self.timeout);
         // The semaphore is never closed, so there is always a permit to wait for.
         let turn = turns.acquire_owned().await;
         let working = spawn_blocking(move || {
@@ -160,11 +154,11 @@ impl Database {
         deadline: Deadline,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut connection = self.idle.take().map_or_else(|| connect(&self.path, deadline), Ok)?;
+        let mut connection = self.pool.take().map_or_else(|| connect(&self.path, deadline), Ok)?;
         connection.busy_timeout(deadline.remaining())?;
         let result = work(&mut connection);
         if !matches!(result, Err(Failure::Failed { .. })) {
-            self.idle.put(connection);
+            self.pool.put(connection);
         }
         result
     }
@@ -251,7 +245,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(
             &directory.path().join("memory.sqlite"),
-            &Memory { name: StoreName::default(), max_file_bytes: 9 },
+            &Memory { name: MemoryName::default(), max_file_bytes: 9 },
             Duration::from_secs(5),
             OpenMode::Create,
         )
@@ -265,7 +259,7 @@ mod tests {
         let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("as asked") });
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
-        assert!(database.idle.take().is_none());
+        assert!(database.pool.take().is_none());
         let working = database.write(|connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
         working.await.unwrap();
     }

@@ -2,17 +2,17 @@
 
 use std::io;
 
-use memory_tool_core::{BoxError, FailureKind, PathError, StoreError};
+use memory_tool_core::{BoxError, ErrorKind, FailureKind, PathError, StoreError};
 use rusqlite::ErrorCode;
 
-use crate::config::OpenFailure;
+use crate::name::MemoryName;
 
 /// Why work on a database was not done.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The state of the files does not allow it.
     Refused(StoreError),
-    /// The database failed, or a hook. What it was doing, if that is known here.
+    /// The database failed. What it was doing, if that is known here.
     Failed { kind: FailureKind, operation: Option<&'static str>, source: BoxError },
 }
 
@@ -68,6 +68,77 @@ impl From<NotOpened> for Failure {
         match failure {
             OpenFailure::Failed { kind, source } => Self::Failed { kind, operation: None, source },
             _ => Self::new(FailureKind::Other, failure),
+        }
+    }
+}
+
+/// What is wrong with a database that cannot be opened. It was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenFailure {
+    /// There is no file, or it is empty, and the mode does not allow to create a database.
+    #[error("there is no database")]
+    NotFound,
+    /// The database holds no file of that memory, and the mode does not allow to create it.
+    #[error("the database holds no memory `{name}`")]
+    NoSuchMemory {
+        /// The name of the memory.
+        name: MemoryName,
+    },
+    /// The file is something else.
+    #[error("the file is not a SQLite database")]
+    NotADatabase,
+    /// The database belongs to another program.
+    #[error("the database is not a memory store")]
+    NotAStore,
+    /// The schema has, or lacks, a table, index, trigger or view that this crate did not make so.
+    #[error("the database schema is not that of a memory store: {object} is missing, modified or unexpected")]
+    ForeignSchema {
+        /// The first such object.
+        object: String,
+    },
+    /// The database was made, or brought up to date, by a newer version of this crate.
+    #[error("the database has version {found} of the schema, and this program knows those up to {known}")]
+    NewerSchema {
+        /// The version of the file.
+        found: u32,
+        /// The newest version that this program knows.
+        known: u32,
+    },
+    /// The database was made by an older version of this crate, and the mode does not allow to bring it up to date.
+    #[error("the database has schema version {found}: open it for writing once to upgrade it to version {known}")]
+    OlderSchema {
+        /// The version of the file.
+        found: u32,
+        /// The version that this program reads.
+        known: u32,
+    },
+    /// SQLite cannot keep a write-ahead log there, as on a file system without shared memory.
+    #[error("SQLite cannot keep a write-ahead log beside the file, but only a journal of mode `{mode}`")]
+    NoWriteAheadLog {
+        /// The mode that SQLite has instead.
+        mode: String,
+    },
+    /// SQLite or the operating system failed.
+    #[error("opening it failed")]
+    Failed {
+        /// What kind of failure it was.
+        kind: FailureKind,
+        /// The cause.
+        #[source]
+        source: BoxError,
+    },
+}
+
+impl OpenFailure {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound | Self::NoSuchMemory { .. } => ErrorKind::NotFound,
+            Self::NotADatabase | Self::NotAStore | Self::ForeignSchema { .. } => ErrorKind::Invalid,
+            Self::NewerSchema { .. } | Self::OlderSchema { .. } | Self::NoWriteAheadLog { .. } => {
+                ErrorKind::Unsupported
+            }
+            Self::Failed { kind, .. } => ErrorKind::Storage(*kind),
         }
     }
 }

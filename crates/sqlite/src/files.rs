@@ -1,14 +1,15 @@
-//! [`Files`]: the files of one store, in SQL.
+//! [`Files`]: the files and records of one store, in SQL.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, FailureKind, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, StoreError, StoredFile, Usage, Version,
+    Change, FailureKind, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, RecordChange, RecordName, Stat, StoreError,
+    StoreState, StoredFile, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
 use crate::failure::Failure;
-use crate::name::StoreName;
+use crate::name::MemoryName;
 
 /// The rows beneath the path `?2`: `0` is the character after `/`, so a range of the primary key holds them all.
 macro_rules! beneath {
@@ -32,18 +33,10 @@ macro_rules! bytes {
     };
 }
 
-/// The file at the path `?2`, with these bytes.
-macro_rules! file {
-    ($bytes:expr) => {
-        concat!(
-            "SELECT content_id, revision, length(bytes), ",
-            $bytes,
-            " FROM file JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
-        )
-    };
-}
+/// What a check was doing when it failed.
+const CHECKING: &str = "checking what a batch requires";
 
-/// The files of one store, on a connection that this thread has to itself.
+/// The files and records of one store, on a connection that this thread has to itself.
 pub(crate) struct Files<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) memory: &'a Memory,
@@ -52,75 +45,82 @@ pub(crate) struct Files<'a> {
 /// A memory in a database, and what of it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    pub(crate) name: StoreName,
+    pub(crate) name: MemoryName,
     /// The largest file that is read or written.
     pub(crate) max_file_bytes: u64,
 }
 
 impl Files<'_> {
-    /// What is at the path.
+    /// What is at the path. Outside of a transaction a concurrent change may fall between its two statements.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        let limit = i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX);
-        self.node(file!(bytes!()), path, (self.name(), path.as_str(), limit))
+        if let Some(node) = self.read_at_once(path)? {
+            return Ok(node);
+        }
+        let entries = self.list(path)?;
+        Ok(if entries.is_empty() { Node::Absent } else { Node::Directory(entries) })
     }
 
-    /// What is at the path, for a look at its version: a file comes without its bytes.
-    pub(crate) fn read_version(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        self.node(file!("x''"), path, (self.name(), path.as_str()))
+    /// What is at the path if it is the root or a file, which one statement reads.
+    pub(crate) fn read_at_once(&self, path: &MemoryPath) -> Result<Option<Node>, Failure> {
+        const FILE: &str = concat!(
+            "SELECT content_id, revision, length(bytes), ",
+            bytes!(),
+            " FROM file LEFT JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
+        );
+        if path.is_root() {
+            return self.list(path).map(Node::Directory).map(Some);
+        }
+        self.first(FILE, (self.name(), path.as_str(), self.limit()), |row| {
+            let version = content_version(row)?;
+            let length: i64 = row.get(2)?;
+            match row.get(3)? {
+                Some(bytes) => Ok(Node::File(StoredFile::new(bytes, version))),
+                None => Err(StoreError::too_large_to_read(path, size(length)?, self.memory.max_file_bytes).into()),
+            }
+        })
     }
 
     fn name(&self) -> &str {
         self.memory.name.as_str()
     }
 
-    fn node(&self, file: &str, path: &MemoryPath, parameters: impl Params) -> Result<Node, Failure> {
-        if path.is_root() {
-            return Ok(Node::Directory);
-        }
-        match self.first(file, parameters, |row| self.stored_file(path, row))? {
-            Some(file) => Ok(Node::File(file)),
-            None => self.read_again(path),
-        }
-    }
-
-    /// What is at a path that held no file a moment ago. One statement, so that what it finds is of one moment.
-    fn read_again(&self, path: &MemoryPath) -> Result<Node, Failure> {
-        const FILE_OR_DIRECTORY: &str = concat!(
-            "SELECT content_id, revision, length(bytes), ",
-            bytes!(),
-            " FROM file LEFT JOIN content ON content.id = content_id ",
-            "WHERE store = ?1 AND path = ?2 ",
-            "UNION ALL SELECT NULL, NULL, NULL, NULL WHERE EXISTS (SELECT 1 FROM file WHERE ",
-            beneath!(),
-            ")"
-        );
-        let limit = i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX);
-        let found = self.first(FILE_OR_DIRECTORY, (self.name(), path.as_str(), limit), |row| {
-            let is_file = row.get::<_, Option<i64>>(0)?.is_some();
-            if is_file { self.stored_file(path, row).map(Node::File) } else { Ok(Node::Directory) }
-        });
-        Ok(found?.unwrap_or(Node::Absent))
+    fn limit(&self) -> i64 {
+        i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX)
     }
 
     /// The files beneath the directory; a row whose path is no [`MemoryPath`], put there by others, is left out.
     pub(crate) fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
-        const LIST: &str = concat!("SELECT path, size FROM file WHERE ", beneath!());
+        const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", beneath!());
         let mut statement = self.connection.prepare_cached(LIST)?;
         let mut rows = statement.query((self.name(), directory.as_str()))?;
         let mut entries = Vec::new();
         while let Some(row) = rows.next()? {
             if let Some(path) = row.get_ref(0)?.as_str().ok().and_then(canonical) {
-                entries.push(match size(row.get(1)?) {
+                let entry = match size(row.get(1)?) {
                     Ok(size) => FileEntry::new(path, size),
                     Err(_) => FileEntry::damaged(path, 0),
-                });
+                };
+                entries.push(entry.with_created(time(row.get(2)?)).with_modified(time(row.get(3)?)));
             }
         }
         Ok(entries)
     }
 
+    /// What is at the path, without its bytes.
+    fn find(&self, path: &MemoryPath) -> Result<Stat, Failure> {
+        const VERSION: &str = "SELECT content_id, revision FROM file LEFT JOIN content ON content.id = content_id \
+             WHERE store = ?1 AND path = ?2";
+        if path.is_root() {
+            return Ok(Stat::Directory);
+        }
+        if let Some(version) = self.first(VERSION, (self.name(), path.as_str()), content_version)? {
+            return Ok(Stat::File(version));
+        }
+        Ok(if self.is_directory(path)? { Stat::Directory } else { Stat::Absent })
+    }
+
     /// How much is at or beneath the path. One statement, which reads no content.
-    pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, Failure> {
+    fn count(&self, path: &MemoryPath) -> Result<Usage, Failure> {
         const USAGE: &str = concat!(
             // A sum of sizes that others wrote may be more than an integer holds, which is an error of `sum`.
             "SELECT count(*), CAST(total(max(size, 0)) AS INTEGER), ",
@@ -158,25 +158,24 @@ impl Files<'_> {
 
     /// Replaces the contents of the file; whether it has some.
     fn replace(&self, path: &MemoryPath, content: &[u8]) -> Result<bool, Failure> {
-        const CONTENT: &str = "UPDATE content SET revision = revision + 1, modified_at = ?4, bytes = ?3 \
+        const CONTENT: &str = "UPDATE content SET revision = revision + 1, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
-        const FILE: &str = "UPDATE file SET size = ?3 WHERE store = ?1 AND path = ?2 AND size <> ?3";
-        if self.execute(CONTENT, (self.name(), path.as_str(), content, now()))? == 0 {
+        const FILE: &str = "UPDATE file SET size = ?3, modified_at = ?4 WHERE store = ?1 AND path = ?2";
+        if self.execute(CONTENT, (self.name(), path.as_str(), content))? == 0 {
             return Ok(false);
         }
-        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64))?;
+        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, now()))?;
         Ok(true)
     }
 
     /// Makes the file. One whose content was lost gets this one: there was nothing to replace.
     fn insert(&self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
-        const CONTENT: &str = "INSERT INTO content (modified_at, bytes) VALUES (?1, ?2)";
-        const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4) \
-             ON CONFLICT (store, path) DO UPDATE SET size = excluded.size, content_id = excluded.content_id";
-        let now = now();
-        self.execute(CONTENT, (now, content))?;
-        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, now))?;
+        const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
+        const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
+             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4, ?4) ON CONFLICT (store, path) \
+             DO UPDATE SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";
+        self.execute(CONTENT, (content,))?;
+        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, now()))?;
         Ok(())
     }
 
@@ -223,7 +222,31 @@ impl Files<'_> {
         let paths = statement.query_map((self.name(), from.as_str(), longest as i64), |row| row.get(0))?;
         let paths = paths.collect::<Result<Vec<String>, _>>()?;
         let first = paths.iter().filter_map(|path| canonical(path)).min();
-        first.map_or(Ok(()), |path| Ok(path.rebase(from, to).map(|_| ())?))
+        first.map_or(Ok(()), |path| Ok(path.replace_prefix(from, to).map(|_| ())?))
+    }
+
+    /// The record with its bytes.
+    pub(crate) fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
+        const RECORD: &str =
+            concat!("SELECT id, length(bytes), ", bytes!(), " FROM record WHERE store = ?1 AND name = ?2");
+        self.first(RECORD, (self.name(), name.as_str(), self.limit()), |row| {
+            let (version, length): (_, i64) = (record_version(row)?, row.get(1)?);
+            match row.get(2)? {
+                Some(bytes) => Ok(StoredFile::new(bytes, version)),
+                None => Err(StoreError::record_too_large(size(length)?, self.memory.max_file_bytes).into()),
+            }
+        })
+    }
+
+    /// Makes one change of a record. Each content gets a new id, which is its version.
+    pub(crate) fn change_record(&self, change: RecordChange) -> Result<(), Failure> {
+        const WRITE: &str = "INSERT OR REPLACE INTO record (store, name, bytes) VALUES (?1, ?2, ?3)";
+        const REMOVE: &str = "DELETE FROM record WHERE store = ?1 AND name = ?2";
+        match change {
+            RecordChange::Write { name, content } => self.execute(WRITE, (self.name(), name.as_str(), content))?,
+            RecordChange::Remove { name } => self.execute(REMOVE, (self.name(), name.as_str()))?,
+        };
+        Ok(())
     }
 
     /// Whether the store holds a file.
@@ -259,22 +282,37 @@ impl Files<'_> {
         rows.next()?.map(take).transpose()
     }
 
-    /// The file of a row of its content's id, revision, length and bytes, which are missing if there are too many.
-    fn stored_file(&self, path: &MemoryPath, row: &Row<'_>) -> Result<StoredFile, Failure> {
-        let (Some(id), Some(revision), Some(length)): (Option<i64>, Option<i64>, Option<i64>) =
-            (row.get(0)?, row.get(1)?, row.get(2)?)
-        else {
-            return Err(Failure::new(FailureKind::Damaged, "the content of a file is missing"));
-        };
-        let Some(bytes) = row.get(3)? else {
-            return Err(StoreError::too_large_to_read(path, size(length)?, self.memory.max_file_bytes).into());
-        };
-        Ok(StoredFile::new(bytes, Version::new([id.to_be_bytes(), revision.to_be_bytes()].concat())))
-    }
-
     fn execute(&self, sql: &str, parameters: impl Params) -> Result<usize, Failure> {
         Ok(self.connection.prepare_cached(sql)?.execute(parameters)?)
     }
+}
+
+impl StoreState for Files<'_> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        self.find(path).map_err(|failure| failure.during(CHECKING))
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        self.count(path).map_err(|failure| failure.during(CHECKING))
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        const VERSION: &str = "SELECT id FROM record WHERE store = ?1 AND name = ?2";
+        let found = self.first(VERSION, (self.name(), name.as_str()), record_version);
+        found.map_err(|failure| failure.during(CHECKING))
+    }
+}
+
+/// The version of a row that begins with the id and the revision of a content.
+fn content_version(row: &Row<'_>) -> Result<Version, Failure> {
+    let (id, revision): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+    let missing = || Failure::new(FailureKind::Damaged, "the content of a file is missing");
+    Ok(Version::new([id.to_be_bytes(), revision.ok_or_else(missing)?.to_be_bytes()].concat()))
+}
+
+/// The version of a row that begins with the id of a record.
+fn record_version(row: &Row<'_>) -> Result<Version, Failure> {
+    Ok(Version::new(row.get::<_, i64>(0)?.to_be_bytes()))
 }
 
 /// The path of a row, where that is one.
@@ -290,4 +328,9 @@ fn size(stored: i64) -> Result<u64, Failure> {
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The time of a column; `None` for one that others wrote and that no clock shows.
+fn time(stored: i64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(stored.try_into().ok()?))
 }

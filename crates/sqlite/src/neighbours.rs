@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_core::FailureKind;
 
-use crate::config::OpenFailure;
-use crate::failure::NotOpened;
+use crate::failure::{NotOpened, OpenFailure};
 
 /// What the names of the files end with.
 pub(crate) const JOURNAL: &str = "-journal";

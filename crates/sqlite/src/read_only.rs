@@ -22,8 +22,7 @@ use memory_tool_core::FailureKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::config::OpenFailure;
-use crate::failure::NotOpened;
+use crate::failure::{NotOpened, OpenFailure};
 use crate::neighbours::{JOURNAL, LOG, SHARED_MEMORY, beside, look, without_links};
 
 /// The file system of SQLite that takes no locks.

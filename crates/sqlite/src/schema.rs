@@ -5,14 +5,14 @@ use std::fmt;
 use memory_tool_core::OpenMode;
 use rusqlite::{Connection, MAIN_DB, TransactionBehavior};
 
-use crate::config::OpenFailure;
-use crate::failure::NotOpened;
+use crate::failure::{NotOpened, OpenFailure};
 
 /// "cmem" in ASCII, in the header of each database: `file` and SQLite tell by it whose the file is.
 const APPLICATION_ID: u32 = 0x636d_656d;
 
 /// Script `n` takes a database from version `n` of the schema to the next. What was released is never edited again.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("../migrations/0001_files.sql"), include_str!("../migrations/0002_records.sql")];
 
 /// Brings the database up to date, as far as the mode allows it. One that is not ours is left as it is.
 pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), NotOpened> {

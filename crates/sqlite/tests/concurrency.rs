@@ -8,7 +8,7 @@ mod support;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{Batch, FailureKind, MemoryPath, Store, StoreError};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
 use support::{Place, call, name, path, read, write};
@@ -97,7 +97,11 @@ async fn readers_do_not_wait_for_a_writer() {
 #[tokio::test]
 async fn a_lock_that_is_never_released_is_an_error_and_changes_nothing() {
     let place = Place::new();
-    let store = SqliteStore::builder(place.database()).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
+    let store = SqliteStore::builder(place.database())
+        .options(OpenOptions::new().timeout(Duration::from_millis(50)))
+        .open()
+        .await
+        .unwrap();
     let other = place.connection();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
@@ -130,7 +134,7 @@ fn waiting_writers_do_not_occupy_the_threads() {
         let other = place.connection();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let writers = (0..50).map(|number| {
-            let store = store.store(name(&format!("tenant {number}")));
+            let store = store.memory(name(&format!("tenant {number}")));
             tokio::spawn(async move { write(&store, "/memories/a", "text").await })
         });
         let writers: Vec<_> = writers.collect();
@@ -141,13 +145,13 @@ fn waiting_writers_do_not_occupy_the_threads() {
         for writer in writers {
             writer.await.unwrap().unwrap();
         }
-        assert_eq!(store.store_names().await.unwrap().len(), 50);
+        assert_eq!(store.memory_names().await.unwrap().len(), 50);
     });
 }
 
 fn write_two(content: &str) -> Batch {
-    let batch = Batch::new().write(path("/memories/d/a"), content.into()).unwrap();
-    batch.write(path("/memories/b"), content.into()).unwrap()
+    let batch = Batch::new().write(path("/memories/d/a"), content);
+    batch.write(path("/memories/b"), content)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

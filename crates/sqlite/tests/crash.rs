@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use memory_tool_core::{Batch, MemoryPath, Store};
+use memory_tool_core::{Batch, MemoryPath, Store, StoreExt};
 use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::by_tier;
 use support::{Place, path, read};
@@ -42,15 +42,15 @@ async fn write_until_killed(database: &Path) {
     for number in found + 1.. {
         let (from, to) = if !number.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
         let batch = write_two(number);
-        let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}"))).unwrap();
+        let batch = batch.rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}")));
         store.apply(batch).await.unwrap();
         report(number);
     }
 }
 
 fn write_two(number: u64) -> Batch {
-    let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes()).unwrap();
-    batch.write(path("/memories/new/b"), format!("{number} ").repeat(10_000).into_bytes()).unwrap()
+    let batch = Batch::new().write(path("/memories/a"), number.to_string().into_bytes());
+    batch.write(path("/memories/new/b"), format!("{number} ").repeat(10_000).into_bytes())
 }
 
 /// The number of the last batch, which all its changes must agree on.
@@ -71,7 +71,7 @@ async fn state(store: &SqliteStore) -> u64 {
 async fn kill_writers() {
     let place = Place::new();
     let store = place.open().await;
-    store.apply(write_two(0).write(path("/memories/even/file"), b"moved".to_vec()).unwrap()).await.unwrap();
+    store.apply(write_two(0).write(path("/memories/even/file"), "moved")).await.unwrap();
     drop(store);
     let (mut written, mut recovered) = (0, 0);
     let rounds = by_tier(100, 300);
@@ -85,7 +85,7 @@ async fn kill_writers() {
         let store = place.open().await;
         let found = state(&store).await;
         assert!(found >= acknowledged, "batch {acknowledged} was acknowledged, but the last that is there is {found}");
-        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 3);
     }
     println!("{round} kills, {written} of them after a batch was acknowledged, {recovered} with a log to recover");

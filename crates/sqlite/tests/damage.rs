@@ -4,7 +4,9 @@
 
 mod support;
 
-use memory_tool_core::{Batch, Engine, Expected, FailureKind, MemoryPath, MemoryTool, Node, Store, StoreError};
+use memory_tool_core::{
+    Batch, Engine, FailureKind, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt,
+};
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
 use support::{Place, call, name, path, read, write};
@@ -54,13 +56,13 @@ async fn it_can_be_written_anew() {
     for content in ["a new text", "", "another"] {
         write(&store, LOST, content).await.unwrap();
         assert_eq!(read(&store, LOST).await.unwrap(), content);
-        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         lose(&place, LOST);
     }
     let overwriting = Engine::builder(store.clone()).create_overwrites(true).build();
     overwriting.call(json!({"command": "create", "path": LOST, "file_text": "by Claude"})).await.unwrap();
     assert_eq!(read(&store, LOST).await.unwrap(), "by Claude");
-    assert_eq!(store.verify().await.unwrap(), []);
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
 }
 
 /// It keeps the moment when it was made, and what was read before is never taken for what it is now.
@@ -73,8 +75,8 @@ async fn what_is_written_anew_is_the_same_file_at_another_version() {
     let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
     lose(&place, LOST);
     write(&store, LOST, "text").await.unwrap();
-    let stale = Batch::new().require(path(LOST), Expected::Version(before.version));
-    let refused = store.apply(stale.write(path(LOST), b"stale".to_vec()).unwrap()).await.unwrap_err();
+    let stale = Batch::new().require(path(LOST), Precondition::Version(before.version));
+    let refused = store.apply(stale.write(path(LOST), "stale")).await.unwrap_err();
     assert!(matches!(refused, StoreError::VersionMismatch { .. }), "{refused:?}");
     let created: i64 = place.connection().query_row("SELECT created_at FROM file", (), |row| row.get(0)).unwrap();
     assert_eq!(created, 1);
@@ -85,9 +87,9 @@ async fn it_can_be_removed_alone_and_with_its_directory() {
     for removed in [LOST, "/memories/d", "/memories"] {
         let place = Place::new();
         let store = damaged(&place).await;
-        store.apply(Batch::new().remove(path(removed)).unwrap()).await.unwrap();
+        store.apply(Batch::new().remove(path(removed))).await.unwrap();
         assert_eq!(store.read(&path(LOST)).await.unwrap(), Node::Absent);
-        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
     }
 }
 
@@ -96,11 +98,11 @@ async fn it_can_be_renamed_alone_and_with_its_directory() {
     for (from, to, now) in [(LOST, "/memories/e", "/memories/e"), ("/memories/d", "/memories/e", "/memories/e/lost")] {
         let place = Place::new();
         let store = damaged(&place).await;
-        store.apply(Batch::new().rename(path(from), path(to)).unwrap()).await.unwrap();
+        store.apply(Batch::new().rename(path(from), path(to))).await.unwrap();
         assert_eq!(store.read(&path(LOST)).await.unwrap(), Node::Absent);
         assert_damaged(&store, now).await;
         write(&store, now, "new").await.unwrap();
-        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
     }
 }
 
@@ -112,8 +114,8 @@ async fn a_condition_on_it_is_damage_and_changes_nothing() {
     write(&store, LOST, "text").await.unwrap();
     let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
     lose(&place, LOST);
-    for expected in [Expected::Absent, Expected::Version(before.version)] {
-        let batch = Batch::new().require(path(LOST), expected).write(path(LOST), b"new".to_vec()).unwrap();
+    for expected in [Precondition::Absent, Precondition::Version(before.version)] {
+        let batch = Batch::new().require(path(LOST), expected).write(path(LOST), "new");
         let error = store.apply(batch).await.unwrap_err();
         assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
         assert_damaged(&store, LOST).await;
@@ -121,13 +123,13 @@ async fn a_condition_on_it_is_damage_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_file_of_that_path_in_another_store_stays_as_it_is() {
+async fn the_file_of_that_path_in_another_memory_stays_as_it_is() {
     let place = Place::new();
     let store = damaged(&place).await;
-    let other = store.store(name("other"));
+    let other = store.memory(name("other"));
     write(&other, LOST, "of the other").await.unwrap();
     write(&store, LOST, "new").await.unwrap();
     assert_eq!(read(&other, LOST).await.unwrap(), "of the other");
     assert_eq!(read(&store, LOST).await.unwrap(), "new");
-    assert_eq!(store.verify().await.unwrap(), []);
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
 }

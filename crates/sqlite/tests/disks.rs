@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use memory_tool_core::{FailureKind, OpenMode};
+use memory_tool_core::{FailureKind, OpenOptions};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use serde_json::json;
-use support::{Place, call, read, write};
+use support::{Place, call, cause, read, write};
 
 /// Names the database that a process without the rights of root is to try.
 const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
@@ -111,7 +111,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
             let content = read(&store, &format!("/memories/d{number}/file.txt")).await.unwrap();
             assert_eq!(content, "x".repeat(50_000), "a file was lost or is there in part");
         }
-        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         std::fs::remove_file(other).unwrap();
         assert!(call(&store, grow).await.ends_with("has been edited."));
     });
@@ -130,16 +130,16 @@ fn a_read_only_disk_refuses_changes() {
     mount.remount("ro");
     for name in ["memory.sqlite", "new.sqlite", "new/memory.sqlite"] {
         let refused = block_on(SqliteStore::open(mount.directory.path().join(name))).unwrap_err();
-        assert!(kind(&refused.source), "{refused:?}");
+        assert!(kind(cause(&refused)), "{refused:?}");
     }
     let database = mount.database();
     block_on(async { assert_can_be_viewed(&database).await });
 }
 
 async fn assert_can_be_viewed(database: &Path) {
-    let store = SqliteStore::builder(database).mode(OpenMode::ReadOnly).open().await.unwrap();
+    let store = SqliteStore::builder(database).options(OpenOptions::new().read_only()).open().await.unwrap();
     assert_eq!(read(&store, "/memories/a.txt").await.unwrap(), "a");
-    assert_eq!(store.verify().await.unwrap(), []);
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
     let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
     assert_eq!(call(&store, create).await, REFUSED);
 }

@@ -7,14 +7,16 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use memory_tool_core::{Batch, Capacity, Expected, FailureKind, MemoryPath, Node, OpenMode, Store, StoreError};
-use memory_tool_sqlite::{OpenFailure, Problem, SqliteStore};
-use support::{Place, call, name, path, read, write};
+use memory_tool_core::{
+    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, Store, StoreError, StoreExt,
+};
+use memory_tool_sqlite::{OpenFailure, SqliteStore};
+use support::{Place, call, cause, name, path, read, write};
 
 const MODES: [OpenMode; 3] = [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly];
 
-async fn refusal(database: &Path, mode: OpenMode) -> OpenFailure {
-    SqliteStore::builder(database).mode(mode).open().await.unwrap_err().source
+async fn refusal(database: &Path, mode: OpenMode) -> OpenError {
+    SqliteStore::builder(database).options(OpenOptions::new().mode(mode)).open().await.unwrap_err()
 }
 
 /// A database with a file, which no program has open.
@@ -36,10 +38,7 @@ async fn a_schema_that_is_not_ours_is_refused_as_it_is() {
             "CREATE TRIGGER evil AFTER INSERT ON file BEGIN DELETE FROM content WHERE id <> new.content_id; END",
             "trigger \"evil\"",
         ),
-        (
-            "CREATE TRIGGER evil AFTER UPDATE ON content BEGIN INSERT INTO content VALUES (99, 1, 0, x''); END",
-            "\"evil\"",
-        ),
+        ("CREATE TRIGGER evil AFTER UPDATE ON content BEGIN INSERT INTO content VALUES (99, 1, x''); END", "\"evil\""),
         ("DROP TRIGGER revision_grows", "trigger \"revision_grows\""),
         ("CREATE TABLE more (a)", "table \"more\""),
         ("CREATE INDEX more ON file (size)", "index \"more\""),
@@ -56,8 +55,8 @@ async fn a_schema_that_is_not_ours_is_refused_as_it_is() {
         let before = fs::read(place.database()).unwrap();
         for mode in MODES {
             let failure = refusal(&place.database(), mode).await;
-            assert!(matches!(failure, OpenFailure::ForeignSchema { .. }), "{changed}: {failure:?}");
-            assert!(failure.to_string().contains(object), "{changed}: {failure}");
+            assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{changed}: {failure:?}");
+            assert!(cause(&failure).to_string().contains(object), "{changed}: {failure}");
         }
         assert!(fs::read(place.database()).unwrap() == before, "{changed}");
     }
@@ -76,7 +75,7 @@ async fn a_schema_whose_text_was_changed_is_refused() {
         .unwrap();
     for mode in MODES {
         let failure = refusal(&place.database(), mode).await;
-        assert!(matches!(failure, OpenFailure::ForeignSchema { .. }), "{failure:?}");
+        assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{failure:?}");
     }
 }
 
@@ -100,10 +99,10 @@ async fn a_journal_removes_no_other_file() {
     journal.extend(MAGIC);
     for mode in MODES {
         fs::write(place.directory().join("memory.sqlite-journal"), &journal).unwrap();
-        let opened = SqliteStore::builder(place.database()).mode(mode).open().await;
+        let opened = SqliteStore::builder(place.database()).options(OpenOptions::new().mode(mode)).open().await;
         assert_eq!(fs::read(&victim).unwrap(), b"precious", "{mode:?}");
-        let failure = opened.unwrap_err().source;
-        assert!(matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+        let failure = opened.unwrap_err();
+        assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
     }
 }
 
@@ -121,7 +120,10 @@ async fn a_file_with_another_name_is_not_written() {
         let before = fs::read(&other).unwrap();
         for mode in [OpenMode::Create, OpenMode::Existing] {
             let failure = refusal(&place.database(), mode).await;
-            assert!(matches!(&failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+            assert!(
+                matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }),
+                "{failure:?}"
+            );
         }
         assert!(fs::read(&other).unwrap() == before, "{file}");
     }
@@ -159,19 +161,19 @@ async fn rows_that_lie_break_nothing() {
             "UPDATE file SET size = 9223372036854775807 WHERE path IN ('/memories/a', '/memories/b');
              UPDATE file SET size = -1 WHERE path = '/memories/c';
              UPDATE file SET path = CAST(x'2f6d656d6f726965732fff' AS TEXT) WHERE path = '/memories/d';
-             INSERT INTO content VALUES (50, 1, 0, x'');
-             INSERT INTO file VALUES (CAST(x'ff' AS TEXT), '/memories/x', 0, 50, 0);",
+             INSERT INTO content VALUES (50, 1, x'');
+             INSERT INTO file VALUES (CAST(x'ff' AS TEXT), '/memories/x', 0, 50, 0, 0);",
         )
         .unwrap();
     let shown = call(&store, serde_json::json!({"command": "view", "path": "/memories"})).await;
     assert!(shown.contains("/memories/a") && shown.contains("damaged\t/memories/c"), "{shown}");
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
-    assert_eq!(store.store_names().await.unwrap(), [name("default")]);
-    let limited = Batch::new().require(MemoryPath::root(), Expected::Capacity(Capacity::new().with_bytes(9)));
-    let refused = store.apply(limited.write(path("/memories/e"), b"e".to_vec()).unwrap()).await.unwrap_err();
-    assert!(matches!(refused, StoreError::OverCapacity { .. }), "{refused:?}");
-    let problems = store.verify().await.unwrap();
-    let illegal = problems.iter().filter(|problem| matches!(problem, Problem::IllegalName { .. })).count();
+    assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
+    let limited = Batch::new().limit(MemoryPath::root(), Quota::new().with_bytes(9));
+    let refused = store.apply(limited.write(path("/memories/e"), "e")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::OverQuota { .. }), "{refused:?}");
+    let problems = store.verify(|_| {}).await.unwrap().problems;
+    let illegal = problems.iter().filter(|problem| problem.to_string().contains("is not legal")).count();
     assert_eq!((problems.len(), illegal), (5, 2), "{problems:?}");
 }
 
@@ -181,8 +183,9 @@ async fn a_file_that_is_too_large_is_not_read() {
     let store = place.open().await;
     write(&store, "/memories/at-the-limit", &"x".repeat(1_000)).await.unwrap();
     write(&store, "/memories/above", &"x".repeat(1_001)).await.unwrap();
-    let limited = SqliteStore::builder(place.database()).max_file_bytes(1_000).open().await.unwrap();
-    let limited = limited.store(name("other")).store(name("default"));
+    let limited =
+        SqliteStore::builder(place.database()).options(OpenOptions::new().max_file_bytes(1_000)).open().await.unwrap();
+    let limited = limited.memory(name("other")).memory(name("default"));
     assert_eq!(read(&limited, "/memories/at-the-limit").await.unwrap().len(), 1_000);
     let refused = limited.read(&path("/memories/above")).await.unwrap_err();
     let reason = "The file is too large to read: it has 1001 bytes and the limit is 1000. You can delete or rename it";
@@ -190,7 +193,7 @@ async fn a_file_that_is_too_large_is_not_read() {
     let refused = write(&limited, "/memories/new", &"x".repeat(1_001)).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!(limited.list(&MemoryPath::root()).await.unwrap().len(), 2);
-    limited.apply(Batch::new().rename(path("/memories/above"), path("/memories/moved")).unwrap()).await.unwrap();
-    limited.apply(Batch::new().remove(path("/memories/moved")).unwrap()).await.unwrap();
+    limited.apply(Batch::new().rename(path("/memories/above"), path("/memories/moved"))).await.unwrap();
+    limited.apply(Batch::new().remove(path("/memories/moved"))).await.unwrap();
     assert_eq!(limited.read(&path("/memories/moved")).await.unwrap(), Node::Absent);
 }

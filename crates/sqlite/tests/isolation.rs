@@ -4,8 +4,8 @@
 
 mod support;
 
-use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store};
-use memory_tool_sqlite::{MAX_STORE_NAME_BYTES, SqliteStore, StoreName, StoreNameError};
+use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store, StoreExt};
+use memory_tool_sqlite::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError, SqliteStore};
 use serde_json::{Value, json};
 use support::{Place, call, name, path, write};
 
@@ -27,12 +27,12 @@ fn commands(text: &str) -> Vec<Value> {
     ]
 }
 
-/// The same commands in all stores, in step, so that each path is there in all the others at that moment.
+/// The same commands in all memories, in step, so that each path is there in all the others at that moment.
 #[tokio::test]
-async fn commands_answer_as_in_a_store_of_its_own() {
+async fn commands_answer_as_in_a_memory_of_its_own() {
     let place = Place::in_ram();
     let store = place.open().await;
-    let stores = NAMES.map(|text| store.store(name(text)));
+    let stores = NAMES.map(|text| store.memory(name(text)));
     for step in 0..commands("").len() {
         for (store, text) in stores.iter().zip(NAMES) {
             let alone = memory_tool_core::Engine::new(InMemoryStore::new());
@@ -45,21 +45,21 @@ async fn commands_answer_as_in_a_store_of_its_own() {
     }
     let mut names = NAMES.map(name);
     names.sort();
-    assert_eq!(store.store_names().await.unwrap(), names);
-    assert_eq!(store.verify().await.unwrap(), []);
+    assert_eq!(store.memory_names().await.unwrap(), names);
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
 }
 
 #[tokio::test]
-async fn what_empties_one_store_spares_the_others() {
+async fn what_empties_one_memory_spares_the_others() {
     let place = Place::in_ram();
     let store = place.open().await;
     for emptied in NAMES {
         for text in NAMES {
-            write(&store.store(name(text)), "/memories/d/file", text).await.unwrap();
+            write(&store.memory(name(text)), "/memories/d/file", text).await.unwrap();
         }
-        store.store(name(emptied)).apply(Batch::new().remove(MemoryPath::root()).unwrap()).await.unwrap();
+        store.memory(name(emptied)).apply(Batch::new().remove(MemoryPath::root())).await.unwrap();
         for text in NAMES {
-            let files = store.store(name(text)).list(&MemoryPath::root()).await.unwrap();
+            let files = store.memory(name(text)).list(&MemoryPath::root()).await.unwrap();
             assert_eq!(files.len(), usize::from(text != emptied), "{text} after {emptied} was emptied");
         }
         let contents: i64 = place.connection().query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
@@ -68,11 +68,11 @@ async fn what_empties_one_store_spares_the_others() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_store_however_it_is_opened() {
+async fn a_name_is_one_memory_however_it_is_opened() {
     let place = Place::in_ram();
-    let one = SqliteStore::builder(place.database()).store(name("user/1")).open().await.unwrap();
+    let one = SqliteStore::builder(place.database()).memory(name("user/1")).open().await.unwrap();
     write(&one, "/memories/a", "text").await.unwrap();
-    let same = place.open().await.store(name("user/1"));
+    let same = place.open().await.memory(name("user/1"));
     assert_eq!(same.name(), one.name());
     assert_eq!(same.read(&path("/memories/a")).await.unwrap(), one.read(&path("/memories/a")).await.unwrap());
     assert_eq!(place.open().await.list(&MemoryPath::root()).await.unwrap(), []);
@@ -80,13 +80,13 @@ async fn a_name_is_one_store_however_it_is_opened() {
 
 #[test]
 fn a_name_that_cannot_be_one_is_refused() {
-    assert_eq!(StoreName::parse(""), Err(StoreNameError::Empty));
-    assert!(StoreName::parse(&"é".repeat(MAX_STORE_NAME_BYTES / 2)).is_ok());
-    let length = MAX_STORE_NAME_BYTES + 1;
-    assert_eq!(StoreName::parse(&"a".repeat(length)), Err(StoreNameError::TooLong { length }));
+    assert_eq!(MemoryName::parse(""), Err(MemoryNameError::Empty));
+    assert!(MemoryName::parse(&"é".repeat(MAX_MEMORY_NAME_BYTES / 2)).is_ok());
+    let length = MAX_MEMORY_NAME_BYTES + 1;
+    assert_eq!(MemoryName::parse(&"a".repeat(length)), Err(MemoryNameError::TooLong { length }));
     for character in ['\0', '\n', '\u{7f}', '\u{85}'] {
-        let refused = StoreName::parse(&format!("a{character}b"));
-        assert_eq!(refused, Err(StoreNameError::ControlCharacter { character }));
+        let refused = MemoryName::parse(&format!("a{character}b"));
+        assert_eq!(refused, Err(MemoryNameError::ControlCharacter { character }));
     }
-    assert_eq!(StoreName::default().to_string(), "default");
+    assert_eq!(MemoryName::default().to_string(), "default");
 }

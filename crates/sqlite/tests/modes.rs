@@ -7,16 +7,16 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenMode, Store, StoreError};
-use memory_tool_sqlite::{OpenError, OpenFailure, SqliteStore};
-use support::{Place, name, path, read, write};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenError, OpenMode, OpenOptions, Store, StoreError};
+use memory_tool_sqlite::{OpenFailure, SqliteStore};
+use support::{Place, cause, name, path, read, write};
 
 async fn open(database: &Path, mode: OpenMode) -> Result<SqliteStore, OpenError> {
-    SqliteStore::builder(database).mode(mode).open().await
+    SqliteStore::builder(database).options(OpenOptions::new().mode(mode)).open().await
 }
 
 async fn open_named(database: &Path, store: &str, mode: OpenMode) -> Result<SqliteStore, OpenError> {
-    SqliteStore::builder(database).store(name(store)).mode(mode).open().await
+    SqliteStore::builder(database).memory(name(store)).options(OpenOptions::new().mode(mode)).open().await
 }
 
 /// All files of a directory with their contents.
@@ -59,16 +59,16 @@ async fn what_is_not_there_is_not_found_and_not_created() {
 async fn a_memory_without_a_file_is_not_found() {
     let place = Place::new();
     let store = place.open().await;
-    write(&store.store(name("alice")), "/memories/a", "text").await.unwrap();
+    write(&store.memory(name("alice")), "/memories/a", "text").await.unwrap();
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_named(&place.database(), "typo", mode).await.unwrap_err();
         assert!(error.is_not_found(), "{error:?}");
-        assert!(matches!(&error.source, OpenFailure::NoSuchMemory { name } if name.as_str() == "typo"), "{error:?}");
+        assert!(matches!(cause(&error), OpenFailure::NoSuchMemory { name } if name.as_str() == "typo"), "{error:?}");
         assert_eq!(
             read(&open_named(&place.database(), "alice", mode).await.unwrap(), "/memories/a").await.unwrap(),
             "text"
         );
-        assert_eq!(open(&place.database(), mode).await.unwrap().verify().await.unwrap(), []);
+        assert_eq!(open(&place.database(), mode).await.unwrap().verify(|_| {}).await.unwrap().problems, []);
     }
     write(&open_named(&place.database(), "alice", OpenMode::Existing).await.unwrap(), "/memories/b", "b")
         .await
@@ -97,12 +97,12 @@ async fn a_read_only_store_writes_nothing() {
         let store = open(&copy.database(), OpenMode::ReadOnly).await.unwrap();
         assert_eq!(read(&store, "/memories/first").await.as_deref(), Some("1"), "{suffixes:?}");
         assert_eq!(read(&store, "/memories/second").await.is_some(), finds_second, "{suffixes:?}");
-        assert_eq!(store.verify().await.unwrap(), [], "{suffixes:?}");
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, [], "{suffixes:?}");
         store.apply(Batch::new()).await.unwrap();
         for batch in [
-            Batch::new().write(path("/memories/third"), b"3".to_vec()).unwrap(),
-            Batch::new().remove(path("/memories/first")).unwrap(),
-            Batch::new().remove(MemoryPath::root()).unwrap(),
+            Batch::new().write(path("/memories/third"), "3"),
+            Batch::new().remove(path("/memories/first")),
+            Batch::new().remove(MemoryPath::root()),
         ] {
             let refused = store.apply(batch).await.unwrap_err();
             assert!(matches!(refused, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{refused:?}");
@@ -137,7 +137,7 @@ async fn an_interrupted_change_is_not_undone_by_a_read_only_store() {
     write(&place.open().await, "/memories/a", "text").await.unwrap();
     fs::write(place.directory().join("memory.sqlite-journal"), "x").unwrap();
     let failure = open(&place.database(), OpenMode::ReadOnly).await.unwrap_err();
-    assert!(matches!(failure.source, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
 }
 
 #[cfg(unix)]

@@ -9,22 +9,27 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, FailureKind, MemoryPath, Store, StoreError};
-use memory_tool_sqlite::{OpenFailure, Problem, SqliteStore};
+use memory_tool_core::{
+    Batch, ErrorKind, FailureKind, MemoryPath, OpenError, OpenOptions, Store, StoreError, StoreExt,
+};
+use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use rusqlite::Connection;
 use serde_json::json;
-use support::{Place, call, name, path, read, write};
+use support::{Place, call, cause, name, path, read, write};
 
 /// `tests/versions/{n}.sqlite` holds these, as written by the first release with version `n` of the schema.
-const VERSIONS: [u32; 1] = [1];
+const VERSIONS: [u32; 2] = [1, 2];
 const STORED: [(&str, &str, &str); 3] = [
     ("default", "/memories/notes/a.txt", "first\nsecond\n"),
     ("default", "/memories/é/b.txt", ""),
     ("user/1", "/memories/notes/a.txt", "another\n"),
 ];
 
-async fn refusal(path: &Path) -> OpenFailure {
-    SqliteStore::open(path).await.unwrap_err().source
+/// From version 2 on there is also this record, in the memory `default`.
+const RECORD: (&str, &str) = ("wrapper/state", "of the wrapper");
+
+async fn refusal(path: &Path) -> OpenError {
+    SqliteStore::open(path).await.unwrap_err()
 }
 
 /// Waits until nobody has the file open: then it is whole by itself.
@@ -40,17 +45,44 @@ async fn a_file_of_every_version_is_read_verified_and_written() {
         let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/versions/{version}.sqlite"));
         fs::copy(stored, place.database()).unwrap();
         let store = place.open().await;
-        assert_eq!(store.verify().await.unwrap(), []);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         for (tenant, path, content) in STORED {
-            let store = store.store(name(tenant));
+            let store = store.memory(name(tenant));
             assert_eq!(read(&store, path).await.as_deref(), Some(content));
             write(&store, path, "new").await.unwrap();
             assert_eq!(read(&store, path).await.as_deref(), Some("new"));
             write(&store, "/memories/new", "new").await.unwrap();
         }
         assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 3);
-        assert_eq!(store.verify().await.unwrap(), []);
+        let record = store.read_record(&RECORD.0.parse().unwrap()).await.unwrap();
+        assert_eq!(record.map(|record| record.content), (version >= 2).then(|| RECORD.1.into()));
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
     }
+}
+
+/// Times are what people see of a file besides its text, and the newest version keeps one of them in another table.
+#[tokio::test]
+async fn bringing_a_file_up_to_date_keeps_the_times() {
+    let place = Place::new();
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions/1.sqlite"), place.database()).unwrap();
+    let times = || {
+        let connection = place.connection();
+        let mut statement =
+            connection.prepare("SELECT store, path, created, modified FROM memory ORDER BY 1, 2").unwrap();
+        let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
+        rows.map(Result::unwrap).collect::<Vec<(String, String, String, String)>>()
+    };
+    place.connection().execute("UPDATE content SET revision = 2, modified_at = modified_at + 1000 * id", ()).unwrap();
+    let before = times();
+    let read_only = SqliteStore::builder(place.database()).options(OpenOptions::new().read_only()).open().await;
+    let refused = read_only.unwrap_err();
+    assert!(matches!(cause(&refused), OpenFailure::OlderSchema { found: 1, known: 2 }), "{refused:?}");
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    let store = place.open().await;
+    assert_eq!(times(), before);
+    assert!(before.iter().all(|(_, _, created, modified)| created < modified), "{before:?}");
+    let listed = store.list("/memories").await.unwrap();
+    assert!(listed.iter().all(|file| file.created < file.modified), "{listed:?}");
 }
 
 /// Makes the stored file of the newest version, once, before its release: `cargo test -- --ignored store_a_file`.
@@ -60,8 +92,9 @@ async fn store_a_file_of_the_newest_version() {
     let place = Place::new();
     let store = place.open().await;
     for (tenant, path, content) in STORED {
-        write(&store.store(name(tenant)), path, content).await.unwrap();
+        write(&store.memory(name(tenant)), path, content).await.unwrap();
     }
+    store.apply(Batch::new().write_record(RECORD.0.parse().unwrap(), RECORD.1)).await.unwrap();
     let version: u32 = place.connection().query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap();
     settle(&place);
     let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/versions/{version}.sqlite"));
@@ -81,13 +114,13 @@ async fn a_file_that_is_no_database_is_refused_as_it_is() {
     let place = Place::new();
     for content in [b"x".repeat(10), b"no database ".repeat(1_000)] {
         fs::write(place.database(), &content).unwrap();
-        assert!(matches!(refusal(&place.database()).await, OpenFailure::NotADatabase));
+        assert!(matches!(cause(&refusal(&place.database()).await), OpenFailure::NotADatabase));
         assert_eq!(fs::read(place.database()).unwrap(), content);
     }
     fs::remove_file(place.database()).unwrap();
     fs::create_dir(place.database()).unwrap();
     let failure = refusal(&place.database()).await;
-    assert!(matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
 }
 
 #[tokio::test]
@@ -101,7 +134,7 @@ async fn a_database_of_another_program_is_refused_as_it_is() {
         let place = Place::new();
         place.connection().execute_batch(foreign).unwrap();
         let before = fs::read(place.database()).unwrap();
-        assert!(matches!(refusal(&place.database()).await, OpenFailure::NotAStore), "{foreign}");
+        assert!(matches!(cause(&refusal(&place.database()).await), OpenFailure::NotAStore), "{foreign}");
         assert_eq!(fs::read(place.database()).unwrap(), before, "{foreign}");
     }
 }
@@ -115,9 +148,9 @@ async fn a_newer_schema_is_refused_also_by_a_store_that_is_open() {
     let refused = write(&store, "/memories/a", "new").await.unwrap_err();
     assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
     let failure = refusal(&place.database()).await;
-    assert!(matches!(failure, OpenFailure::NewerSchema { found: 7, known: 1 }), "{failure:?}");
-    assert!(failure.to_string().contains("version 7"), "{failure}");
-    place.connection().execute_batch("PRAGMA user_version = 1").unwrap();
+    assert!(matches!(cause(&failure), OpenFailure::NewerSchema { found: 7, known: 2 }), "{failure:?}");
+    assert!(cause(&failure).to_string().contains("version 7"), "{failure:?}");
+    place.connection().execute_batch("PRAGMA user_version = 2").unwrap();
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
 }
 
@@ -127,9 +160,10 @@ async fn a_database_that_stays_locked_is_busy() {
     place.connection().execute_batch("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE; ROLLBACK").unwrap();
     let other = place.connection();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let opening = SqliteStore::builder(place.database()).busy_timeout(Duration::from_millis(50)).open();
-    let failure = opening.await.unwrap_err().source;
-    assert!(matches!(failure, OpenFailure::Failed { kind: FailureKind::Busy, .. }), "{failure:?}");
+    let opening =
+        SqliteStore::builder(place.database()).options(OpenOptions::new().timeout(Duration::from_millis(50))).open();
+    let failure = opening.await.unwrap_err();
+    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::Busy, .. }), "{failure:?}");
     let opening = tokio::spawn(SqliteStore::open(place.database()));
     tokio::time::sleep(Duration::from_millis(50)).await;
     other.execute_batch("COMMIT").unwrap();
@@ -162,8 +196,8 @@ async fn damage_is_told_and_what_is_whole_stays_readable() {
     let lost = replies.iter().filter(|reply| *reply == damaged).count();
     assert!((1..10).contains(&lost), "{lost}");
     assert_eq!(replies.iter().filter(|reply| reply.contains("yyy")).count(), 100 - lost);
-    let problems = store.verify().await.unwrap();
-    assert!(matches!(problems[0], Problem::Damaged { .. }), "{problems:?}");
+    let problems = store.verify(|_| {}).await.unwrap().problems;
+    assert!(problems[0].to_string().starts_with("SQLite: "), "{problems:?}");
 }
 
 /// What another program wrote to the tables breaks nothing, and is found.
@@ -179,24 +213,24 @@ async fn verify_finds_what_others_did() {
         .execute_batch(
             "PRAGMA foreign_keys = OFF;
              INSERT INTO content VALUES
-                 (10, 1, 0, x'00'), (11, 1, 0, x'00'), (12, 1, 0, x'00'), (13, 1, 0, x'00'), (14, 1, 0, x'00'), (99, 1, 0, x'00');
-             INSERT INTO file VALUES ('default', '/memories/a/beneath', 1, 10, 0), ('default', 'elsewhere', 1, 11, 0),
-                 ('default', '/memories/../x', 1, 12, 0), ('default', '/memories/x/', 1, 13, 0),
-                 ('', '/memories/x', 1, 14, 0);
+                 (10, 1, x'00'), (11, 1, x'00'), (12, 1, x'00'), (13, 1, x'00'), (14, 1, x'00'), (99, 1, x'00');
+             INSERT INTO file VALUES ('default', '/memories/a/beneath', 1, 10, 0, 0), ('default', 'elsewhere', 1, 11, 0, 0),
+                 ('default', '/memories/../x', 1, 12, 0, 0), ('default', '/memories/x/', 1, 13, 0, 0),
+                 ('', '/memories/x', 1, 14, 0, 0);
              DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/b');
              UPDATE file SET size = 7 WHERE path = '/memories/c';",
         )
         .unwrap();
-    let mut found: Vec<_> = store.verify().await.unwrap().iter().map(Problem::to_string).collect();
+    let mut found: Vec<_> = store.verify(|_| {}).await.unwrap().problems.iter().map(ToString::to_string).collect();
     found.sort();
     let expected = [
-        "\"/memories/../x\" of the store \"default\" is not legal: Path /memories/../x would escape /memories directory",
-        "\"/memories/x\" of the store \"\" is not legal: the name of a store must not be empty",
-        "\"/memories/x/\" of the store \"default\" is not legal: it ends with a slash",
-        "\"elsewhere\" of the store \"default\" is not legal: Path must start with /memories, got: elsewhere",
-        "/memories/a of the store default is a file, and /memories/a/beneath lies beneath it",
-        "/memories/b of the store default has no content",
-        "/memories/c of the store default has 4 bytes instead of 7",
+        "\"/memories/../x\" of the memory \"default\" is not legal: Path /memories/../x would escape /memories directory",
+        "\"/memories/x\" of the memory \"\" is not legal: the name of a memory must not be empty",
+        "\"/memories/x/\" of the memory \"default\" is not legal: it ends with a slash",
+        "\"elsewhere\" of the memory \"default\" is not legal: Path must start with /memories, got: elsewhere",
+        "/memories/a of the memory default is a file, and /memories/a/beneath lies beneath it",
+        "/memories/b of the memory default has no content",
+        "/memories/c of the memory default has 4 bytes instead of 7",
         "the content 99 belongs to no file",
     ];
     assert_eq!(found, expected);
@@ -204,10 +238,10 @@ async fn verify_finds_what_others_did() {
     assert!(matches!(damaged, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{damaged:?}");
     let files = store.list(&MemoryPath::root()).await.unwrap();
     assert_eq!(files.len(), 4, "what no path names is left out: {files:?}");
-    assert_eq!(store.store_names().await.unwrap(), [name("default")]);
-    store.apply(Batch::new().remove(MemoryPath::root()).unwrap()).await.unwrap();
+    assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
+    store.apply(Batch::new().remove(MemoryPath::root())).await.unwrap();
     let contents: i64 = other.query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
-    assert_eq!(contents, 3, "those of `elsewhere` and of the store without a name, and the one without a file");
+    assert_eq!(contents, 3, "those of `elsewhere` and of the memory without a name, and the one without a file");
 }
 
 /// What a store read must not look unchanged to it after somebody else changed it.

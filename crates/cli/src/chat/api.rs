@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use futures::{Stream, StreamExt as _};
-use memory_tool_core::{BETA_HEADER, BoxError, COMPACTION_BETA_HEADER};
+use memory_tool::{BETA_HEADER, BoxError, COMPACTION_BETA_HEADER};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Url};
 use serde_json::Value;
@@ -14,8 +14,8 @@ use sse_stream::{Sse, SseByteStream};
 
 use crate::chat::body::{BodyError, beginning, bounded, whole};
 use crate::chat::conversation::Settings;
-use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::{Applied, Assembly, Part, Response};
+use crate::chat_error::{ChatError, RequestError};
 
 const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";

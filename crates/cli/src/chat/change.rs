@@ -1,6 +1,6 @@
 //! [`in_words`] and [`changed_lines`]: what a memory command did, for a person.
 
-use memory_tool_core::Command;
+use memory_tool::Command;
 use serde_json::Value;
 
 use crate::output::count;

@@ -1,6 +1,6 @@
 //! [`Conversation`]: what was said so far, as the Messages API takes it.
 
-use memory_tool_core::{CacheControl, ClearToolUses, Compact, ToolDefinition};
+use memory_tool::{CacheControl, ClearToolUses, Compact, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -162,7 +162,7 @@ impl TerminalMode {
         if let Some(mode) = &self.0 {
             // Nothing can be done about a terminal that is gone.
             let _ = nix::sys::termios::tcsetattr(io::stdin(), nix::sys::termios::SetArg::TCSANOW, mode);
-            failure::tell_part("\u{1b}[?2004l"); // ends bracketed paste
+            failure::eprint_part("\u{1b}[?2004l"); // ends bracketed paste
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::chat::editor::{Edited, Editor};
 use crate::failure::Failure;
-use crate::run::{Line, MAX_LINE_BYTES, read_line};
+use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
 /// The lines of the standard input.
 pub(crate) enum Lines {

@@ -94,7 +94,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
     pub(crate) async fn prompt(&mut self) -> Result<(), Failure> {
         self.let_speak(Speaker::Program).await?;
         if self.typing == Typing::Plain {
-            failure::tell_part("> ");
+            failure::eprint_part("> ");
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
     /// Ends the line of the prompt, which nobody else did.
     pub(crate) fn leave_prompt(&self) {
         if self.has_prompt() {
-            failure::tell("");
+            failure::eprint_line("");
         }
     }
 
@@ -151,7 +151,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
             text.insert_str(0, "[thinking] ");
         }
         self.is_line_begun = !part.ends_with('\n');
-        failure::tell_part(&if self.is_capable { format!("{DIM}{text}{NOT_DIM}") } else { text });
+        failure::eprint_part(&if self.is_capable { format!("{DIM}{text}{NOT_DIM}") } else { text });
         Ok(())
     }
 
@@ -163,16 +163,16 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
     }
 
     /// Reports something of the program's own on a line of the standard error.
-    pub(crate) async fn tell(&mut self, line: &str) -> Result<(), Failure> {
+    pub(crate) async fn eprint_line(&mut self, line: &str) -> Result<(), Failure> {
         self.let_speak(Speaker::Program).await?;
-        failure::tell(&failure::on_one_line(line));
+        failure::eprint_line(&failure::on_one_line(line));
         Ok(())
     }
 
     /// The same on an interruption, which nobody may hold up: a line that its reader does not take stays as it is.
-    pub(crate) async fn tell_interruption(&mut self, line: &str) -> Result<(), Failure> {
+    pub(crate) async fn eprint_interruption(&mut self, line: &str) -> Result<(), Failure> {
         timeout(LONGEST_STALL, self.let_speak(Speaker::Program)).await.unwrap_or(Ok(true))?;
-        failure::tell(&failure::on_one_line(line));
+        failure::eprint_line(&failure::on_one_line(line));
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
             return Ok(());
         }
         match self.speaker {
-            Speaker::Thoughts => failure::tell(""),
+            Speaker::Thoughts => failure::eprint_line(""),
             Speaker::Claude | Speaker::Program => self.write("\n").await?,
         }
         Ok(())

@@ -1,19 +1,20 @@
 //! [`Session`]: the conversation with all that it takes, turn by turn.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
-use memory_tool_core::{MemoryTool, TOOL_NAME, ToolRunner};
+use memory_tool::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
 use crate::chat::api::{Answer, Api, Step, shortened};
 use crate::chat::change::{changed_lines, in_words};
 use crate::chat::conversation::{Conversation, Settings};
-use crate::chat::error::{ChatError, RequestError};
 use crate::chat::response::{Part, Response};
 use crate::chat::retries::{LONGEST_IN_ALL, Retries, chance};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
+use crate::chat_error::{ChatError, RequestError};
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 
@@ -28,7 +29,7 @@ pub(crate) struct Session {
     /// How many responses a turn may take: a model that never comes to an end would spend without one.
     pub(crate) max_responses: NonZeroU32,
     pub(crate) conversation: Conversation,
-    pub(crate) runner: ToolRunner<Box<dyn MemoryTool>>,
+    pub(crate) runner: ToolRunner<Arc<dyn MemoryTool>>,
     pub(crate) screen: Screen,
     pub(crate) requests: u64,
     pub(crate) usage: Usage,
@@ -78,7 +79,7 @@ impl Session {
                 status = interruption.status() => {
                     self.conversation.put_back(settled);
                     let told = "[chat] interrupted: what Claude had not answered is not part of the conversation";
-                    self.screen.tell_interruption(told).await?;
+                    self.screen.eprint_interruption(told).await?;
                     return Ok(TurnEnd::Interrupted { status });
                 }
                 response = self.respond() => response,
@@ -94,7 +95,7 @@ impl Session {
             self.usage += response.usage;
             if response.stop_reason == "refusal" {
                 self.conversation.put_back(before);
-                self.tell_refusal(response.explanation.as_deref()).await?;
+                self.report_refusal(response.explanation.as_deref()).await?;
                 return Ok(TurnEnd::Declined);
             }
             match self.follow(response, interruption).await? {
@@ -104,7 +105,7 @@ impl Session {
         }
         let responses = self.max_responses;
         let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on");
-        self.screen.tell(&told).await?;
+        self.screen.eprint_line(&told).await?;
         Ok(TurnEnd::Cut)
     }
 
@@ -113,7 +114,7 @@ impl Session {
         let Failure::Chat(ChatError::Request(error)) = failure else { return Ok(()) };
         if error.is_of_the_content() && self.conversation.withdraw_results(WITHDRAWN) > 0 {
             self.screen
-                .tell("[chat] the results of Claude's last commands cannot be sent, and Claude is told so")
+                .eprint_line("[chat] the results of Claude's last commands cannot be sent, and Claude is told so")
                 .await?;
         }
         Ok(())
@@ -142,7 +143,7 @@ impl Session {
                 return Err(given_up(error));
             };
             let told = failure::with_causes(&error);
-            self.screen.tell(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
+            self.screen.eprint_line(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
             tokio::time::sleep(wait).await;
         }
     }
@@ -203,7 +204,7 @@ impl Session {
             return Ok(Next::Request);
         }
         let Some(told) = told(&stop_reason) else { return Ok(Next::End(TurnEnd::Done)) };
-        self.screen.tell(&format!("[chat] {told}")).await?;
+        self.screen.eprint_line(&format!("[chat] {told}")).await?;
         Ok(Next::End(TurnEnd::Cut))
     }
 
@@ -215,7 +216,7 @@ impl Session {
             if interrupted.is_none() {
                 interrupted = interruption.status().now_or_never();
                 if interrupted.is_some() {
-                    failure::tell("[chat] interrupted: the memory commands that are not begun are not run");
+                    failure::eprint_line("[chat] interrupted: the memory commands that are not begun are not run");
                 }
             }
             if interrupted.is_some() {
@@ -223,11 +224,11 @@ impl Session {
                 continue;
             }
             let (result, line) = self.answer(call, &mut interrupted, interruption).await;
-            self.screen.tell(&line).await?;
+            self.screen.eprint_line(&line).await?;
             // A log would keep what a memory may have redacted.
             if self.screen.is_watched() && call["name"] == TOOL_NAME && result["is_error"] != true {
                 for line in changed_lines(&call["input"]) {
-                    self.screen.tell(&line).await?;
+                    self.screen.eprint_line(&line).await?;
                 }
             }
             results.push(result);
@@ -256,23 +257,23 @@ impl Session {
                     run = &mut running => break run,
                     status = interruption.status() => {
                         *interrupted = Some(status);
-                        failure::tell("[chat] interrupted: the memory command that is running ends first");
+                        failure::eprint_line("[chat] interrupted: the memory command that is running ends first");
                     }
                 }
             }
         };
         for told in &run.failures {
-            failure::tell_operator(&told.error);
+            failure::eprint_error(&told.error);
         }
         let result = run.results.first().map(|result| json!(result)).unwrap_or_default();
         let line = format!("[memory] {}{}", in_words(&call["input"]), error_of(&result));
         (result, line)
     }
 
-    async fn tell_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
+    async fn report_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
         let why = explanation.map(|explanation| format!(" ({})", shortened(explanation))).unwrap_or_default();
         let kept = "your message is taken out of the conversation; the memory stays as it is";
-        self.screen.tell(&format!("[chat] Claude declines to go on{why}: {kept}")).await
+        self.screen.eprint_line(&format!("[chat] Claude declines to go on{why}: {kept}")).await
     }
 }
 
@@ -293,7 +294,9 @@ fn failed(error: RequestError) -> Failure {
 /// The error after the last attempt.
 fn given_up(error: RequestError) -> Failure {
     match error.retry_after() {
-        Some(asked) if asked > LONGEST_IN_ALL => Failure::Chat(ChatError::LongWait { asked, source: error }),
+        Some(asked) if asked > LONGEST_IN_ALL => {
+            Failure::Chat(ChatError::LongWait { asked, limit: LONGEST_IN_ALL, source: error })
+        }
         _ => failed(error),
     }
 }
@@ -330,7 +333,7 @@ pub(crate) fn error_in_words(error: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use memory_tool_core::{Engine, InMemoryStore};
+    use memory_tool::{Engine, InMemoryStore};
     use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, call, text};
 
     use super::*;
@@ -338,7 +341,7 @@ mod tests {
 
     fn session(server: &MessagesApi) -> Session {
         let settings = settings();
-        let tool: Box<dyn MemoryTool> = Box::new(Engine::new(InMemoryStore::new()));
+        let tool: Arc<dyn MemoryTool> = Arc::new(Engine::new(InMemoryStore::new()));
         Session {
             api: Api::new("key".to_owned(), server.url(), &settings).unwrap(),
             settings,

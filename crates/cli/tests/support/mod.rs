@@ -60,8 +60,8 @@ impl Place {
     }
 
     /// What to give for `--store` for a memory in the database.
-    pub(crate) fn sqlite(&self, store: &str) -> String {
-        format!("sqlite:{}?store={store}", self.database().display())
+    pub(crate) fn sqlite(&self, memory: &str) -> String {
+        format!("sqlite:{}?memory={memory}", self.database().display())
     }
 
     /// A path next to the store.

@@ -1,6 +1,6 @@
 //! What the cases at the byte level have in common.
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError, StoreExt};
 
 use crate::failure::{Failure, Stop};
 use crate::subject::check;
@@ -11,7 +11,7 @@ pub(crate) fn path(text: &str) -> Result<MemoryPath, Stop> {
 
 /// A batch that writes one file.
 pub(crate) fn write(text: &str, content: impl Into<Vec<u8>>) -> Result<Batch, Stop> {
-    Ok(Batch::new().write(path(text)?, content.into())?)
+    Ok(Batch::new().write(path(text)?, content))
 }
 
 /// The bytes of a file that must be there.
@@ -27,7 +27,16 @@ pub(crate) async fn expect_content(store: &dyn Store, text: &str, expected: &[u8
     check(got == expected, || format!("{text} holds {:?} instead of {:?}", shown(&got), shown(expected)))
 }
 
+/// Checks that a batch or a read was refused with this error.
+pub(crate) fn expect_refused<T>(outcome: Result<T, StoreError>, expected: &StoreError) -> Result<(), Stop> {
+    match outcome {
+        Err(error) if error.to_string() == expected.to_string() => Ok(()),
+        Err(error) => Err(Failure::new(format!("expected the error \"{expected}\", got \"{error}\"")).into()),
+        Ok(_) => Err(Failure::new(format!("expected the error \"{expected}\", and there was none")).into()),
+    }
+}
+
 /// The beginning of bytes that may be very many and no text.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     bytes.iter().take(100).copied().collect::<Vec<_>>().escape_ascii().to_string()
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, MemoryTool, Node, Store, StoreError};
+use memory_tool_core::{Batch, MemoryTool, Node, RecordName, Store, StoreError, StoreExt};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
-use crate::cases::bytes::{content, path};
+use crate::cases::bytes::{content, path, write};
 use crate::failure::{Failure, Stop};
 use crate::subject::{Subject, check};
 
@@ -25,7 +25,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1"],
         basis: Basis::Project,
         needs: &[Need::Store],
-        reason: "a batch whose future is dropped is applied whole or not at all",
+        reason: "a batch of files and a record whose future is dropped is applied whole or not at all",
         run: |subject| Box::pin(async move { batch(subject.store()?).await }),
     },
     CodeCase {
@@ -47,16 +47,14 @@ pub(crate) const CASES: &[CodeCase] = &[
 ];
 
 /// Lets the future run for a while, from no time at all to about a millisecond, and drops it.
-pub(crate) async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
+async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
     let course = Duration::from_micros(20) * round;
     timeout(course, future).await.ok()
 }
 
 /// Waits until the store is in one of the states that it may be in: what was dropped may still be on its way when one looks,
 /// and land between one look and the next.
-pub(crate) async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(
-    is_whole: impl Fn() -> F,
-) -> Result<(), Stop> {
+async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(is_whole: impl Fn() -> F) -> Result<(), Stop> {
     for _ in 0..SETTLING_LOOKS {
         if is_whole().await? {
             return Ok(());
@@ -67,10 +65,11 @@ pub(crate) async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(
 }
 
 async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let name: RecordName = "suite/cancellation".parse()?;
     let numbered = |round: u32| {
-        let content = round.to_string().into_bytes();
-        let batch = Batch::new().write(path("/memories/a/first")?, content.clone())?;
-        Ok::<_, Stop>(batch.write(path("/memories/z/last")?, content)?)
+        let content = round.to_string();
+        let files = write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content.clone());
+        Ok::<_, Stop>(files.write_record(name.clone(), content))
     };
     store.apply(numbered(0)?).await?;
     for round in 1..=ROUNDS {
@@ -79,7 +78,8 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
         }
         expect_settled(|| async {
             let first = content(&*store, "/memories/a/first").await?;
-            Ok(first == content(&*store, "/memories/z/last").await?)
+            let record = store.read_record(&name).await?.map(|record| record.content);
+            Ok(first == content(&*store, "/memories/z/last").await? && record.as_ref() == Some(&first))
         })
         .await?;
     }
@@ -91,13 +91,13 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), Stop> {
     let ends = [path("/memories/here")?, path("/memories/there")?];
     let mut files = Batch::new();
     for number in 0..FILES {
-        files = files.write(ends[0].child(&number.to_string())?, b"x".to_vec())?;
+        files = files.write(ends[0].child(&number.to_string())?, "x");
     }
     store.apply(files).await?;
     for round in 1..=ROUNDS {
-        let here = store.read(&ends[0]).await? == Node::Directory;
+        let here = matches!(store.read(&ends[0]).await?, Node::Directory(_));
         let (from, to) = if here { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
-        match dropped(round, store.apply(Batch::new().rename(from.clone(), to.clone())?)).await {
+        match dropped(round, store.apply(Batch::new().rename(from.clone(), to.clone()))).await {
             // The one of the round before was still on its way, and landed after the look.
             None | Some(Ok(()) | Err(StoreError::NotFound { .. })) => {}
             Some(Err(error)) => return Err(error.into()),

@@ -12,13 +12,13 @@ use crate::subject::Subject;
 
 mod bytes;
 mod cancellation;
-mod capacity;
 mod disk;
-mod hooks;
 mod interruption;
 mod place;
 mod plain_files;
+mod quota;
 mod races;
+mod records;
 mod restarts;
 mod scopes;
 mod sealed;
@@ -49,8 +49,8 @@ pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
         disk::CASES,
         cancellation::CASES,
         store::CASES,
-        capacity::CASES,
-        hooks::CASES,
+        records::CASES,
+        quota::CASES,
         tool::CASES,
         scopes::CASES,
         sealed::CASES,

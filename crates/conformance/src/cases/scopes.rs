@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store};
+use memory_tool_core::{MemoryPath, Node, Store, StoreExt};
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
@@ -47,7 +47,7 @@ fn file() -> Result<MemoryPath, Stop> {
 }
 
 async fn write(store: &dyn Store, content: &str) -> Result<(), Stop> {
-    Ok(store.apply(Batch::new().write(file()?, content.into())?).await?)
+    Ok(store.write(file()?, content).await?)
 }
 
 async fn read(store: &dyn Store) -> Result<Option<String>, Stop> {
@@ -60,7 +60,7 @@ async fn read(store: &dyn Store) -> Result<Option<String>, Stop> {
 /// Writes into each memory, then removes all of one after another, and sees that the others are as they were.
 async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), Stop> {
     for (name, store) in memories {
-        let found = store.list(&MemoryPath::root()).await?;
+        let found = store.list(MemoryPath::root()).await?;
         check(found.is_empty(), || format!("{name:?} holds what was written into another memory: {found:?}"))?;
         write(&**store, name).await?;
     }
@@ -68,10 +68,10 @@ async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), Stop> {
         for (name, other) in &memories[index..] {
             let content = read(&**other).await?;
             check(content.as_deref() == Some(name), || format!("{name:?} holds {content:?}"))?;
-            let count = other.list(&MemoryPath::root()).await?.len();
+            let count = other.list(MemoryPath::root()).await?.len();
             check(count == 1, || format!("{name:?} counts {count} files instead of its own"))?;
         }
-        store.apply(Batch::new().remove(MemoryPath::root())?).await?;
+        store.remove(MemoryPath::root()).await?;
         check(read(&**store).await?.is_none(), || format!("{removed:?} was emptied and is not empty"))?;
     }
     Ok(())

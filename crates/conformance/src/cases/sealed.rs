@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, MemoryPath, Node, RecordName, Store, StoreError, StoreExt};
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
@@ -13,6 +13,9 @@ use crate::subject::{Subject, check};
 /// What nobody may find who has not the key.
 const SECRETS: [&str; 4] =
     ["the customer called about her divorce", "a second text, of another file", "divorce", "customers"];
+
+/// The content of a record.
+const RECORD: &str = "who read about what, and when";
 
 macro_rules! sealed_case {
     ($id:literal, $reason:literal, $run:ident) => {
@@ -30,6 +33,7 @@ macro_rules! sealed_case {
 pub(crate) const CASES: &[CodeCase] = &[
     sealed_case!("sealed.contents", "no text of a file is seen beneath the encryption", contents),
     sealed_case!("sealed.names", "no name of a file or directory is seen beneath the encryption", names),
+    sealed_case!("sealed.records", "no content of a record is seen beneath the encryption", records),
     sealed_case!(
         "sealed.nonces",
         "a text that is written again, or to another file, makes a ciphertext that never was before",
@@ -74,7 +78,7 @@ pub(crate) const CASES: &[CodeCase] = &[
 async fn two_files(subject: &dyn Subject) -> Result<(Arc<dyn Store>, Arc<dyn Store>), Stop> {
     let store = subject.store()?;
     for (file, content) in files()? {
-        store.apply(Batch::new().write(file, content.into())?).await?;
+        store.write(file, content).await?;
     }
     Ok((store, subject.beneath().await?))
 }
@@ -86,7 +90,7 @@ fn files() -> Result<[(MemoryPath, &'static str); 2], Stop> {
 /// Everything beneath the encryption.
 async fn sealed_files(beneath: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, Stop> {
     let mut found = Vec::new();
-    for entry in beneath.list(&MemoryPath::root()).await? {
+    for entry in beneath.list(MemoryPath::root()).await? {
         if let Node::File(file) = beneath.read(&entry.path).await? {
             found.push((entry.path, file.content));
         }
@@ -97,7 +101,7 @@ async fn sealed_files(beneath: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>,
 }
 
 async fn tamper(beneath: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
-    Ok(beneath.apply(Batch::new().write(file.clone(), content)?).await?)
+    Ok(beneath.write(file, content).await?)
 }
 
 /// Each file is an error, or gone, or as it was written.
@@ -143,13 +147,27 @@ async fn names(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
+async fn records(subject: &dyn Subject) -> Result<(), Stop> {
+    let name: RecordName = "suite/state".parse()?;
+    let (store, beneath) = two_files(subject).await?;
+    store.apply(Batch::new().write_record(name.clone(), RECORD)).await?;
+    let mut stored = sealed_files(&*beneath).await?;
+    if let Some(record) = beneath.read_record(&name).await? {
+        stored.push((MemoryPath::root(), record.content));
+    }
+    for (_, sealed) in stored {
+        check(!contains(&sealed, RECORD), || "the content of a record stands beneath the encryption".to_owned())?;
+    }
+    Ok(())
+}
+
 async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
     let (store, beneath) = (subject.store()?, subject.beneath().await?);
     // Each ciphertext that ever was, and where it stood.
     let mut seen: Vec<(Vec<u8>, MemoryPath)> = Vec::new();
     for round in 0..3 {
         for file in ["/memories/a", "/memories/b"] {
-            store.apply(Batch::new().write(path(file)?, b"0123456789abcdef0123456789abcdef".to_vec())?).await?;
+            store.write(path(file)?, b"0123456789abcdef0123456789abcdef".to_vec()).await?;
             let mut is_new = false;
             for (place, ciphertext) in sealed_files(&*beneath).await? {
                 match seen.iter().find(|(known, _)| *known == ciphertext) {
@@ -241,7 +259,7 @@ async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
     let (store, beneath) = two_files(subject).await?;
     let (other_store, other_beneath) = subject.another_of_the_key().await?;
     for (file, _) in files()? {
-        other_store.apply(Batch::new().write(file, b"what another customer said".to_vec())?).await?;
+        other_store.write(file, b"what another customer said".to_vec()).await?;
     }
     let own = sealed_files(&*beneath).await?;
     for (other_place, foreign) in sealed_files(&*other_beneath).await? {
@@ -253,7 +271,7 @@ async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
         if own.iter().all(|(place, _)| *place != other_place) {
             tamper(&*beneath, &other_place, foreign).await?;
             expect_intact(&*store).await?;
-            beneath.apply(Batch::new().remove(other_place)?).await?;
+            beneath.remove(other_place).await?;
         }
     }
     expect_intact(&*store).await
@@ -264,7 +282,7 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
     let (store, beneath) = two_files(subject).await?;
     let older = sealed_files(&*beneath).await?;
     let [(first, first_content), (second, second_content)] = files()?;
-    store.apply(Batch::new().write(first.clone(), NEWER.into())?).await?;
+    store.write(first.clone(), NEWER).await?;
     let Node::File(newer) = store.read(&first).await? else {
         return Err(Failure::new(format!("{first} is gone")).into());
     };
@@ -307,9 +325,9 @@ async fn damage_stays_where_it_is(subject: &dyn Subject) -> Result<(), Stop> {
     let store = subject.store()?;
     let beneath = subject.beneath().await?;
     let [(first, first_content), (second, second_content)] = files()?;
-    store.apply(Batch::new().write(first.clone(), first_content.into())?).await?;
+    store.write(first.clone(), first_content).await?;
     let before = sealed_files(&*beneath).await?;
-    store.apply(Batch::new().write(second, second_content.into())?).await?;
+    store.write(second, second_content).await?;
     // What came with the second file is its own.
     let of_second =
         sealed_files(&*beneath).await?.into_iter().filter(|(file, _)| before.iter().all(|(other, _)| other != file));
@@ -320,10 +338,10 @@ async fn damage_stays_where_it_is(subject: &dyn Subject) -> Result<(), Stop> {
         tamper(&*beneath, &file, sealed).await?;
     }
     expect_file(&*store, &first, first_content).await?;
-    let listed = store.list(&MemoryPath::root()).await?;
+    let listed = store.list(MemoryPath::root()).await?;
     check(listed.iter().any(|file| file.path == first), || "the undamaged file is not listed".to_owned())?;
     let third = path("/memories/third")?;
-    store.apply(Batch::new().write(third.clone(), b"third".to_vec())?).await?;
+    store.write(third.clone(), b"third".to_vec()).await?;
     expect_file(&*store, &third, "third").await
 }
 
@@ -335,7 +353,7 @@ async fn wrong_key(subject: &dyn Subject) -> Result<(), Stop> {
                 return Err(Failure::new(format!("with the wrong key {file} reads as {:?}", found.content)).into());
             }
         }
-        let names: Vec<_> = other.list(&MemoryPath::root()).await.unwrap_or_default();
+        let names: Vec<_> = other.list(MemoryPath::root()).await.unwrap_or_default();
         let shown = names.iter().find(|file| SECRETS[2..].iter().any(|secret| file.path.as_str().contains(secret)));
         check(shown.is_none(), || format!("with the wrong key the listing shows {shown:?}"))?;
     }

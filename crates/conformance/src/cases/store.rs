@@ -2,17 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use futures::future::{join, join_all};
+use futures::future::{join_all, try_join};
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, Found, MAX_PATH_BYTES, MemoryPath, Node, Store, StoreError, Version,
+    Batch, Change, FileEntry, InvalidBatch, MAX_PATH_BYTES, MemoryPath, Node, Precondition, ReadOptions, RecordName,
+    Stat, Store, StoreError, StoreExt, Version,
 };
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
-use crate::cases::bytes::{expect_content, path, write};
+use crate::cases::bytes::{expect_content, expect_refused, path, write};
 use crate::failure::{Failure, Stop};
 use crate::subject::{Subject, check};
 
@@ -20,6 +23,10 @@ use crate::subject::{Subject, check};
 const RACERS: usize = 8;
 /// How often a race is run.
 const ROUNDS: usize = 30;
+/// How long one writes on where others do not get to look.
+const LONGEST_RACE: Duration = Duration::from_secs(10);
+/// Long enough for two writes to have two times, where a store has them by the millisecond.
+const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
 macro_rules! store_case {
     ($id:literal, $clauses:expr, $reason:literal, $run:ident) => {
@@ -37,16 +44,10 @@ macro_rules! store_case {
 pub(crate) const CASES: &[CodeCase] = &[
     store_case!("store.read", ["P5"], "a path is a file, a directory because a file lies beneath it, or nothing", read),
     store_case!(
-        "store.read-or-list",
-        ["V1"],
-        "to read or list at once gives another file, version, directory or nothing than to read and to list",
-        read_or_list
-    ),
-    store_case!(
-        "store.read-if",
+        "store.read-under-preconditions",
         ["X3"],
-        "a read under preconditions gives what a read gives, or the first precondition that does not hold",
-        read_if
+        "a read under preconditions gives the file, the listing or nothing, or the first precondition that does not hold",
+        read_under_preconditions
     ),
     store_case!("store.any-bytes", ["C1"], "a file is bytes: none is changed, none ends it", any_bytes),
     store_case!("store.large-file", ["C1"], "a file of several MB comes back whole", large_file),
@@ -104,6 +105,13 @@ pub(crate) const CASES: &[CodeCase] = &[
         "preconditions are asked of the state before the batch, and before its changes",
         preconditions_come_first
     ),
+    store_case!(
+        "store.version-of-what-was-made-again",
+        ["X3"],
+        "a file that is removed and made again with another content has no version that it had before",
+        version_of_what_was_made_again
+    ),
+    store_case!("store.invalid-batch", ["X1"], "a batch whose changes overlap is refused as invalid", invalid_batch),
     store_case!("store.empty-batch", ["X1"], "a batch of nothing changes nothing, and the store goes on", empty_batch),
     store_case!("store.batch", ["X1"], "all changes of a batch happen", batch),
     store_case!(
@@ -170,18 +178,18 @@ pub(crate) const CASES: &[CodeCase] = &[
     ),
     store_case!("store.list", ["V1", "V2"], "every file beneath, at any depth, once, with its size in bytes", list),
     store_case!(
-        "store.list-of-what-is-no-directory",
-        ["V1"],
-        "nothing lies beneath a file or nothing",
-        list_of_what_is_no_directory
-    ),
-    store_case!(
         "store.list-neighbours",
         ["V1"],
         "a name that begins as the directory's does, or that a pattern would match, is not beneath it",
         list_neighbours
     ),
     store_case!("store.list-many", ["V1"], "a listing of thousands of files is whole", list_many),
+    store_case!(
+        "store.times",
+        ["V1"],
+        "where a listing has times, they are those of the file: made now, and not made again when it is rewritten or moved",
+        times
+    ),
     store_case!(
         "store.race-for-a-version",
         ["X3"],
@@ -201,10 +209,16 @@ pub(crate) const CASES: &[CodeCase] = &[
         list_is_of_one_moment
     ),
     store_case!(
-        "store.read-if-is-of-one-moment",
+        "store.list-of-a-renamed-directory",
         ["X1", "X3"],
-        "a file that is read under the version of another is the one that was written with it",
-        read_if_is_of_one_moment
+        "a listing never shows a directory that is being renamed in part, or at two places",
+        list_of_a_renamed_directory
+    ),
+    store_case!(
+        "store.read-under-preconditions-is-of-one-moment",
+        ["X1", "X3"],
+        "a file or listing that is read under the version of another file is the one that was written with it",
+        read_under_preconditions_is_of_one_moment
     ),
     CodeCase {
         id: "store.version-in-another-session",
@@ -239,14 +253,14 @@ async fn version(store: &dyn Store, text: &str) -> Result<Version, Stop> {
     }
 }
 
-async fn expect_node(store: &dyn Store, text: &str, expected: &Node) -> Result<(), Stop> {
-    let got = store.read(&path(text)?).await?;
-    check(got == *expected, || format!("{text} reads as {got:?} instead of {expected:?}"))
+async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(), Stop> {
+    let got = store.read(path(text)?).await?;
+    check(got.stat() == *expected, || format!("{text} reads as {got:?} instead of {expected:?}"))
 }
 
 /// Checks that these are all the files, each with its path as its content.
 async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), Stop> {
-    let listed: BTreeSet<_> = store.list(&MemoryPath::root()).await?.into_iter().map(|file| file.path).collect();
+    let listed: BTreeSet<_> = store.list(MemoryPath::root()).await?.into_iter().map(|file| file.path).collect();
     let expected = files.iter().map(|file| path(file)).collect::<Result<BTreeSet<_>, _>>()?;
     check(listed == expected, || format!("the store holds {listed:?} instead of {expected:?}"))?;
     for file in files {
@@ -255,77 +269,64 @@ async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), Stop>
     Ok(())
 }
 
-/// Checks that a batch was refused with this error.
-fn expect_refused(outcome: Result<(), StoreError>, expected: &StoreError) -> Result<(), Stop> {
-    match outcome {
-        Err(error) if error.to_string() == expected.to_string() => Ok(()),
-        Err(error) => Err(Failure::new(format!("expected the error \"{expected}\", got \"{error}\"")).into()),
-        Ok(()) => Err(Failure::new(format!("expected the error \"{expected}\", and the batch was applied")).into()),
-    }
-}
-
 async fn read(store: Arc<dyn Store>) -> Result<(), Stop> {
-    expect_node(&*store, "/memories", &Node::Directory).await?;
+    expect_stat(&*store, "/memories", &Stat::Directory).await?;
     put(&*store, &["/memories/d/e/file"]).await?;
     for directory in ["/memories", "/memories/d", "/memories/d/e"] {
-        expect_node(&*store, directory, &Node::Directory).await?;
+        expect_stat(&*store, directory, &Stat::Directory).await?;
     }
     expect_content(&*store, "/memories/d/e/file", b"/memories/d/e/file").await?;
     for absent in ["/memories/x", "/memories/d/e/fil", "/memories/d/e/file2", "/memories/d/e/file/x", "/memories/file"]
     {
-        expect_node(&*store, absent, &Node::Absent).await?;
+        expect_stat(&*store, absent, &Stat::Absent).await?;
     }
     Ok(())
 }
 
-async fn read_or_list(store: Arc<dyn Store>) -> Result<(), Stop> {
-    for file in ["/memories/d/a", "/memories/d/e/b", "/memories/d-c"] {
-        store.apply(write(file, "text")?).await?;
+/// What is at a path, with listings in one order.
+fn sorted(mut node: Node) -> Node {
+    if let Node::Directory(files) = &mut node {
+        files.sort_by(|left, right| left.path.cmp(&right.path));
     }
-    for place in ["/memories", "/memories/d", "/memories/d/e", "/memories/d/a", "/memories/none", "/memories/d/a/none"]
-    {
-        let place = path(place)?;
-        let mut found = store.read_or_list(&place).await?;
-        let mut expected = match store.read(&place).await? {
-            Node::Absent => Found::Absent,
-            Node::File(file) => Found::File(file),
-            Node::Directory => Found::Directory(store.list(&place).await?),
-        };
-        for found in [&mut found, &mut expected] {
-            if let Found::Directory(files) = found {
-                files.sort_by(|left, right| left.path.cmp(&right.path));
-            }
-        }
-        check(found == expected, || format!("{place} is {expected:?}, and {found:?} when read or listed at once"))?;
-    }
-    Ok(())
+    node
 }
 
-async fn read_if(store: Arc<dyn Store>) -> Result<(), Stop> {
+/// Options that require all of these.
+fn under(preconditions: &[(MemoryPath, Precondition)]) -> ReadOptions {
+    let require = |options: ReadOptions, (path, precondition): &(MemoryPath, Precondition)| {
+        options.require(path.clone(), precondition.clone())
+    };
+    preconditions.iter().fold(ReadOptions::new(), require)
+}
+
+async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), Stop> {
     store.apply(write("/memories/b", "old")?).await?;
-    let [a, b, none] = [path("/memories/d/a")?, path("/memories/b")?, path("/memories/d/none")?];
-    let stale = Expected::Version(version(&*store, "/memories/b").await?);
-    put(&*store, &["/memories/d/a", "/memories/b"]).await?;
-    let held =
-        [(b.clone(), Expected::Version(version(&*store, "/memories/b").await?)), (none.clone(), Expected::Absent)];
-    for place in [&a, &b, &none, &path("/memories/d")?, &MemoryPath::root()] {
-        let expected = store.read(place).await?;
+    let [a, b, d, none] =
+        [path("/memories/d/a")?, path("/memories/b")?, path("/memories/d")?, path("/memories/d/none")?];
+    let stale = Precondition::Version(version(&*store, "/memories/b").await?);
+    put(&*store, &["/memories/d/a", "/memories/d/e/f", "/memories/b"]).await?;
+    let current = Precondition::Version(version(&*store, "/memories/b").await?);
+    let held = [(b.clone(), current), (none.clone(), Precondition::Absent)];
+    for place in [&a, &b, &none, &d, &MemoryPath::root()] {
+        let expected = sorted(store.read(place).await?);
         for held in [&held[..], &held[..1], &[]] {
-            let found = store.read_if(place, held).await?;
+            let found = sorted(store.read_opts(place, under(held)).await?);
             check(found == expected, || format!("{place} is {expected:?}, and {found:?} when preconditions hold"))?;
         }
     }
     for (unmet, error) in [
         (vec![(b.clone(), stale.clone())], StoreError::VersionMismatch { path: b.clone() }),
         (vec![(none.clone(), stale.clone())], StoreError::VersionMismatch { path: none.clone() }),
-        (vec![(a.clone(), Expected::Absent)], StoreError::AlreadyExists { path: a.clone() }),
+        (vec![(d.clone(), stale.clone())], StoreError::VersionMismatch { path: d.clone() }),
+        (vec![(a.clone(), Precondition::Absent)], StoreError::AlreadyExists { path: a.clone() }),
+        (vec![(d.clone(), Precondition::Absent)], StoreError::AlreadyExists { path: d.clone() }),
         (
-            vec![held[0].clone(), (a.clone(), Expected::Absent), (b.clone(), stale)],
+            vec![held[0].clone(), (a.clone(), Precondition::Absent), (b.clone(), stale)],
             StoreError::AlreadyExists { path: a.clone() },
         ),
     ] {
-        for place in [&a, &none] {
-            expect_refused(store.read_if(place, &unmet).await.map(|_| ()), &error)?;
+        for place in [&a, &d, &none] {
+            expect_refused(store.read_opts(place, under(&unmet)).await, &error)?;
         }
     }
     Ok(())
@@ -362,9 +363,9 @@ async fn version_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
     let file = path("/memories/file")?;
     store.apply(write("/memories/file", "one")?).await?;
     let old = version(&*store, "/memories/file").await?;
-    store.apply(write("/memories/file", "two")?.require(file.clone(), Expected::Version(old.clone()))).await?;
+    store.apply(write("/memories/file", "two")?.require(file.clone(), Precondition::Version(old.clone()))).await?;
     expect_content(&*store, "/memories/file", b"two").await?;
-    let stale = write("/memories/file", "six")?.require(file.clone(), Expected::Version(old));
+    let stale = write("/memories/file", "six")?.require(file.clone(), Precondition::Version(old));
     expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file })?;
     expect_content(&*store, "/memories/file", b"two").await
 }
@@ -372,26 +373,26 @@ async fn version_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), Stop> {
     let file = path("/memories/file")?;
     put(&*store, &["/memories/file", "/memories/keep"]).await?;
-    let required = Expected::Version(version(&*store, "/memories/file").await?);
-    store.apply(Batch::new().remove(file.clone())?).await?;
+    let required = Precondition::Version(version(&*store, "/memories/file").await?);
+    store.apply(Batch::new().remove(file.clone())).await?;
     let edit = write("/memories/file", "new")?.require(file.clone(), required.clone());
     expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: file.clone() })?;
     put(&*store, &["/memories/file/beneath"]).await?;
-    let removal = Batch::new().require(file.clone(), required).remove(file.clone())?;
+    let removal = Batch::new().require(file.clone(), required).remove(file.clone());
     expect_refused(store.apply(removal).await, &StoreError::VersionMismatch { path: file })?;
     expect_untouched(&*store, &["/memories/file/beneath", "/memories/keep"]).await
 }
 
 async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/a", "/memories/b"]).await?;
-    let other = Expected::Version(version(&*store, "/memories/b").await?);
+    let other = Precondition::Version(version(&*store, "/memories/b").await?);
     let edit = write("/memories/a", "new")?.require(path("/memories/a")?, other);
     expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: path("/memories/a")? })?;
     expect_untouched(&*store, &["/memories/a", "/memories/b"]).await
 }
 
 async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
-    let create = |text| Ok::<_, Stop>(write(text, text)?.require(path(text)?, Expected::Absent));
+    let create = |text| Ok::<_, Stop>(write(text, text)?.require(path(text)?, Precondition::Absent));
     store.apply(create("/memories/file")?).await?;
     store.apply(create("/memories/d/file")?).await?;
     expect_refused(
@@ -399,7 +400,7 @@ async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
         &StoreError::AlreadyExists { path: path("/memories/file")? },
     )?;
     let directory = path("/memories/d")?;
-    let only_asked = Batch::new().require(directory.clone(), Expected::Absent);
+    let only_asked = Batch::new().require(directory.clone(), Precondition::Absent);
     expect_refused(store.apply(only_asked).await, &StoreError::AlreadyExists { path: directory })?;
     expect_untouched(&*store, &["/memories/d/file", "/memories/file"]).await
 }
@@ -407,9 +408,11 @@ async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn preconditions_alone(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/file"]).await?;
     let (file, free) = (path("/memories/file")?, path("/memories/free")?);
-    let required = Expected::Version(version(&*store, "/memories/file").await?);
-    store.apply(Batch::new().require(file.clone(), required.clone()).require(free.clone(), Expected::Absent)).await?;
-    let taken = Batch::new().require(file.clone(), Expected::Absent);
+    let required = Precondition::Version(version(&*store, "/memories/file").await?);
+    store
+        .apply(Batch::new().require(file.clone(), required.clone()).require(free.clone(), Precondition::Absent))
+        .await?;
+    let taken = Batch::new().require(file.clone(), Precondition::Absent);
     expect_refused(store.apply(taken).await, &StoreError::AlreadyExists { path: file })?;
     let gone = Batch::new().require(free.clone(), required);
     expect_refused(store.apply(gone).await, &StoreError::VersionMismatch { path: free })
@@ -418,18 +421,18 @@ async fn preconditions_alone(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn preconditions_of_other_paths(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/other"]).await?;
     let other = path("/memories/other")?;
-    let required = Expected::Version(version(&*store, "/memories/other").await?);
+    let required = Precondition::Version(version(&*store, "/memories/other").await?);
     store.apply(write("/memories/other", "changed")?).await?;
     let batch = write("/memories/file", "new")?.require(other.clone(), required);
     expect_refused(store.apply(batch).await, &StoreError::VersionMismatch { path: other })?;
-    expect_node(&*store, "/memories/file", &Node::Absent).await
+    expect_stat(&*store, "/memories/file", &Stat::Absent).await
 }
 
 async fn preconditions_in_order(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/a", "/memories/b"]).await?;
     for (first, second) in [("/memories/a", "/memories/b"), ("/memories/b", "/memories/a")] {
-        let batch = Batch::new().require(path("/memories/free")?, Expected::Absent);
-        let batch = batch.require(path(first)?, Expected::Absent).require(path(second)?, Expected::Absent);
+        let batch = Batch::new().require(path("/memories/free")?, Precondition::Absent);
+        let batch = batch.require(path(first)?, Precondition::Absent).require(path(second)?, Precondition::Absent);
         expect_refused(store.apply(batch).await, &StoreError::AlreadyExists { path: path(first)? })?;
     }
     Ok(())
@@ -438,14 +441,65 @@ async fn preconditions_in_order(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/from"]).await?;
     let (from, to) = (path("/memories/from")?, path("/memories/to")?);
-    let required = Expected::Version(version(&*store, "/memories/from").await?);
-    let moved = Batch::new().rename(from.clone(), to.clone())?;
-    let moved = moved.require(from.clone(), required).require(to.clone(), Expected::Absent);
+    let required = Precondition::Version(version(&*store, "/memories/from").await?);
+    let moved = Batch::new().rename(from.clone(), to.clone());
+    let moved = moved.require(from.clone(), required).require(to.clone(), Precondition::Absent);
     store.apply(moved).await?;
     // Both the precondition and the change fail: it is the precondition that is told.
-    let again = Batch::new().rename(from, to.clone())?.require(to.clone(), Expected::Absent);
+    let again = Batch::new().rename(from, to.clone()).require(to.clone(), Precondition::Absent);
     expect_refused(store.apply(again).await, &StoreError::AlreadyExists { path: to })?;
     expect_content(&*store, "/memories/to", b"/memories/from").await
+}
+
+async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let mut versions = Vec::new();
+    for round in 0..ROUNDS {
+        let file = path("/memories/file")?;
+        store.apply(write("/memories/file", format!("{round:04}"))?).await?;
+        let version = version(&*store, "/memories/file").await?;
+        check(!versions.contains(&version), || format!("the version after write {round} was that of another content"))?;
+        versions.push(version);
+        store.remove(file).await?;
+    }
+    Ok(())
+}
+
+async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let files = ["/memories/d/a", "/memories/d/b", "/memories/file"];
+    put(&*store, &files).await?;
+    let [d, d_a, file, root] =
+        [path("/memories/d")?, path("/memories/d/a")?, path("/memories/file")?, MemoryPath::root()];
+    let record: RecordName = "suite/state".parse()?;
+    let overlap =
+        |path: &MemoryPath, other: &MemoryPath| InvalidBatch::Overlap { path: path.clone(), other: other.clone() };
+    let good = || write("/memories/new", "new");
+    for (batch, mistake) in [
+        (good()?.write(file.clone(), "one").write(file.clone(), "two"), overlap(&file, &file)),
+        (good()?.write(file.clone(), "one").remove(file.clone()), overlap(&file, &file)),
+        (good()?.remove(d.clone()).write(d_a.clone(), "one"), overlap(&d_a, &d)),
+        (good()?.rename(d_a.clone(), path("/memories/moved")?).remove(d.clone()), overlap(&d, &d_a)),
+        (good()?.rename(d.clone(), path("/memories/d/a/moved")?), overlap(&path("/memories/d/a/moved")?, &d)),
+        (good()?.remove(root.clone()), overlap(&root, &path("/memories/new")?)),
+        (good()?.write(root.clone(), "one"), InvalidBatch::Root),
+        (good()?.rename(d.clone(), root.clone()), InvalidBatch::Root),
+        (
+            good()?.write_record(record.clone(), "one").remove_record(record.clone()),
+            InvalidBatch::SameRecord { name: record.clone() },
+        ),
+    ] {
+        // The batch is refused as such, whatever else is wrong with it.
+        for batch in [batch.clone(), batch.require(file.clone(), Precondition::Absent)] {
+            let shown = format!("{batch:?}");
+            let outcome = store.apply(batch).await;
+            check(matches!(&outcome, Err(StoreError::InvalidBatch(found)) if *found == mistake), || {
+                format!("{shown} is invalid because {mistake}, and came to {outcome:?}")
+            })?;
+        }
+        expect_untouched(&*store, &files).await?;
+        let record = store.read_record(&record).await?;
+        check(record.is_none(), || "an invalid batch wrote a record".to_owned())?;
+    }
+    Ok(())
 }
 
 async fn empty_batch(store: Arc<dyn Store>) -> Result<(), Stop> {
@@ -459,25 +513,25 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/gone/a", "/memories/gone/b", "/memories/d/a", "/memories/file", "/memories/keep"])
         .await?;
     let batch = write("/memories/new/a", "one")?;
-    let batch = batch.write(path("/memories/file")?, b"two".to_vec())?;
-    let batch = batch.remove(path("/memories/gone")?)?;
-    let batch = batch.rename(path("/memories/d")?, path("/memories/moved")?)?;
+    let batch = batch.write(path("/memories/file")?, b"two");
+    let batch = batch.remove(path("/memories/gone")?);
+    let batch = batch.rename(path("/memories/d")?, path("/memories/moved")?);
     store.apply(batch).await?;
     expect_content(&*store, "/memories/new/a", b"one").await?;
     expect_content(&*store, "/memories/file", b"two").await?;
     expect_content(&*store, "/memories/moved/a", b"/memories/d/a").await?;
     expect_content(&*store, "/memories/keep", b"/memories/keep").await?;
-    expect_node(&*store, "/memories/gone", &Node::Absent).await?;
-    expect_node(&*store, "/memories/d", &Node::Absent).await
+    expect_stat(&*store, "/memories/gone", &Stat::Absent).await?;
+    expect_stat(&*store, "/memories/d", &Stat::Absent).await
 }
 
 async fn batch_in_one_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/d/e/old"]).await?;
-    let batch = Batch::new().remove(path("/memories/d/e/old")?)?;
-    store.apply(batch.write(path("/memories/d/e/new")?, b"/memories/d/e/new".to_vec())?).await?;
+    let batch = Batch::new().remove(path("/memories/d/e/old")?);
+    store.apply(batch.write(path("/memories/d/e/new")?, b"/memories/d/e/new")).await?;
     expect_untouched(&*store, &["/memories/d/e/new"]).await?;
     let batch = write("/memories/d/e/newer", "/memories/d/e/newer")?;
-    store.apply(batch.rename(path("/memories/d/e/new")?, path("/memories/new")?)?).await?;
+    store.apply(batch.rename(path("/memories/d/e/new")?, path("/memories/new")?)).await?;
     expect_content(&*store, "/memories/new", b"/memories/d/e/new").await?;
     expect_content(&*store, "/memories/d/e/newer", b"/memories/d/e/newer").await
 }
@@ -490,23 +544,19 @@ async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreErr
         let mut batch = Batch::new();
         for step in 0..=3 {
             if step == place {
-                batch = match failing.clone() {
-                    Change::Write { path, content } => batch.write(path, content)?,
-                    Change::Remove { path } => batch.remove(path)?,
-                    Change::Rename { from, to } => batch.rename(from, to)?,
-                };
+                batch = batch.change(failing.clone());
             }
             batch = match step {
-                0 => batch.write(path("/memories/new/file")?, b"new".to_vec())?,
-                1 => batch.remove(path("/memories/a")?)?,
-                2 => batch.rename(path("/memories/b")?, path("/memories/moved/b")?)?,
+                0 => batch.write(path("/memories/new/file")?, b"new"),
+                1 => batch.remove(path("/memories/a")?),
+                2 => batch.rename(path("/memories/b")?, path("/memories/moved/b")?),
                 _ => batch,
             };
         }
         expect_refused(store.apply(batch).await, error)?;
         expect_untouched(store, &files).await?;
-        expect_node(store, "/memories/new", &Node::Absent).await?;
-        expect_node(store, "/memories/moved", &Node::Absent).await?;
+        expect_stat(store, "/memories/new", &Stat::Absent).await?;
+        expect_stat(store, "/memories/moved", &Stat::Absent).await?;
     }
     Ok(())
 }
@@ -547,19 +597,18 @@ async fn write_beneath_file(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn remove_nothing(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/d/file"]).await?;
     for nothing in ["/memories/x", "/memories/d/fil", "/memories/d/file/x", "/memories/D"] {
-        let refused = store.apply(Batch::new().remove(path(nothing)?)?).await;
+        let refused = store.apply(Batch::new().remove(path(nothing)?)).await;
         expect_refused(refused, &StoreError::NotFound { path: path(nothing)? })?;
     }
     expect_untouched(&*store, &["/memories/d/file"]).await
 }
 
 async fn remove_root(store: Arc<dyn Store>) -> Result<(), Stop> {
-    let clear = || Ok::<_, Stop>(Batch::new().remove(MemoryPath::root())?);
-    store.apply(clear()?).await?;
+    store.remove(MemoryPath::root()).await?;
     put(&*store, &["/memories/.hidden/file", "/memories/d/file", "/memories/file"]).await?;
-    store.apply(clear()?).await?;
+    store.remove(MemoryPath::root()).await?;
     expect_untouched(&*store, &[]).await?;
-    expect_node(&*store, "/memories", &Node::Directory).await?;
+    expect_stat(&*store, "/memories", &Stat::Directory).await?;
     put(&*store, &["/memories/d"]).await?;
     expect_untouched(&*store, &["/memories/d"]).await
 }
@@ -567,7 +616,7 @@ async fn remove_root(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn rename_nothing(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/d/file"]).await?;
     for to in ["/memories/new", "/memories/new/x", "/memories/d", "/memories/d/file", "/memories/d/file/x"] {
-        let refused = store.apply(Batch::new().rename(path("/memories/x")?, path(to)?)?).await;
+        let refused = store.apply(Batch::new().rename(path("/memories/x")?, path(to)?)).await;
         expect_refused(refused, &StoreError::NotFound { path: path("/memories/x")? })?;
     }
     expect_untouched(&*store, &["/memories/d/file"]).await
@@ -578,7 +627,7 @@ async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &files).await?;
     for from in ["/memories/file", "/memories/d"] {
         for to in ["/memories/e", "/memories/e/file"] {
-            let refused = store.apply(Batch::new().rename(path(from)?, path(to)?)?).await;
+            let refused = store.apply(Batch::new().rename(path(from)?, path(to)?)).await;
             expect_refused(refused, &StoreError::AlreadyExists { path: path(to)? })?;
         }
     }
@@ -589,7 +638,7 @@ async fn rename_beneath_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     let files = ["/memories/d/file", "/memories/file"];
     put(&*store, &files).await?;
     for to in ["/memories/file/x", "/memories/file/x/y"] {
-        let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(to)?)?).await;
+        let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(to)?)).await;
         expect_refused(refused, &StoreError::NotADirectory { path: path("/memories/file")? })?;
     }
     expect_untouched(&*store, &files).await
@@ -601,13 +650,13 @@ async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), Sto
     let files = [long.as_str(), "/memories/d/short"];
     put(&*store, &files).await?;
     let target = format!("/memories/{}", "y".repeat(MAX_PATH_BYTES - long.len() + 2));
-    let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(&target)?)?).await;
+    let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(&target)?)).await;
     check(matches!(refused, Err(StoreError::Path(_))), || format!("expected an error of the path, got {refused:?}"))?;
     expect_untouched(&*store, &files).await
 }
 
 async fn list(store: Arc<dyn Store>) -> Result<(), Stop> {
-    check(store.list(&MemoryPath::root()).await?.is_empty(), || "an empty store lists files".to_owned())?;
+    check(store.list(MemoryPath::root()).await?.is_empty(), || "an empty store lists files".to_owned())?;
     for (file, content) in [
         ("/memories/a", ""),
         ("/memories/d/b", "é\n"),
@@ -624,20 +673,13 @@ async fn list(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_listed(&*store, "/memories", &all).await
 }
 
+/// Checks that these are the files of a listing, with their sizes. Times are for another case.
 async fn expect_listed(store: &dyn Store, directory: &str, expected: &[(&str, u64)]) -> Result<(), Stop> {
-    let mut listed: Vec<_> = store.list(&path(directory)?).await?;
-    listed.sort_by(|left, right| left.path.cmp(&right.path));
-    let entry = |&(file, size): &(&str, u64)| Ok(FileEntry::new(path(file)?, size));
-    let expected = expected.iter().map(entry).collect::<Result<Vec<_>, Stop>>()?;
-    check(listed == expected, || format!("{directory} lists {listed:?} instead of {expected:?}"))
-}
-
-async fn list_of_what_is_no_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
-    put(&*store, &["/memories/d/file"]).await?;
-    for nothing in ["/memories/d/file", "/memories/d/file/x", "/memories/x", "/memories/d/fil"] {
-        expect_listed(&*store, nothing, &[]).await?;
-    }
-    Ok(())
+    let listed = store.list(directory).await?;
+    let found: Vec<_> = listed.iter().map(|file| (file.path.as_str(), file.size)).collect();
+    check(found == expected && listed.iter().all(|file| !file.is_damaged), || {
+        format!("{directory} lists {listed:?} instead of {expected:?}")
+    })
 }
 
 async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), Stop> {
@@ -662,18 +704,57 @@ async fn list_many(store: Arc<dyn Store>) -> Result<(), Stop> {
     const FILES: usize = 2_500; // more than a page of any listing that comes in pages
     let mut batch = Batch::new();
     for number in 0..FILES {
-        batch = batch.write(path(&format!("/memories/d/{number}"))?, b"x".to_vec())?;
+        batch = batch.write(path(&format!("/memories/d/{number}"))?, b"x");
     }
     store.apply(batch).await?;
     let listed: BTreeSet<_> = store.list(&path("/memories/d")?).await?.into_iter().map(|file| file.path).collect();
     check(listed.len() == FILES, || format!("{} of {FILES} files are listed", listed.len()))
 }
 
+/// How far the clock of the storage may be from that of this machine.
+const CLOCK_MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The entry of the only file, whose times must be plausible where it has any.
+async fn only_entry(store: &dyn Store) -> Result<FileEntry, Stop> {
+    let now = SystemTime::now();
+    let listed = store.list(MemoryPath::root()).await?;
+    let [file] = listed.as_slice() else {
+        return Err(Failure::new(format!("one file was written, and the store lists {listed:?}")).into());
+    };
+    let is_now = |time: SystemTime| time + CLOCK_MARGIN >= now && time <= now + CLOCK_MARGIN;
+    check(file.created.is_none_or(is_now) && file.modified.is_none_or(is_now), || {
+        format!("the file was written just now, and its entry is {file:?}")
+    })?;
+    check(file.created.zip(file.modified).is_none_or(|(created, modified)| created <= modified), || {
+        format!("the file was modified before it was created: {file:?}")
+    })?;
+    Ok(file.clone())
+}
+
+async fn times(store: Arc<dyn Store>) -> Result<(), Stop> {
+    store.write("/memories/file", "one").await?;
+    let first = only_entry(&*store).await?;
+    sleep(BETWEEN_WRITES).await;
+    store.write("/memories/file", "two").await?;
+    let second = only_entry(&*store).await?;
+    check(second.created == first.created, || {
+        format!("the file was rewritten, and {:?}, when it was created, became {:?}", first.created, second.created)
+    })?;
+    check(second.modified >= first.modified, || {
+        format!("the file was rewritten, and {:?}, when it was modified, became {:?}", first.modified, second.modified)
+    })?;
+    store.rename("/memories/file", "/memories/d/moved").await?;
+    let moved = only_entry(&*store).await?;
+    check(moved.created == first.created, || {
+        format!("the file was renamed, and {:?}, when it was created, became {:?}", first.created, moved.created)
+    })
+}
+
 async fn race_for_a_version(store: Arc<dyn Store>) -> Result<(), Stop> {
     let file = path("/memories/file")?;
     store.apply(write("/memories/file", "start")?).await?;
     for round in 0..ROUNDS {
-        let required = Expected::Version(version(&*store, "/memories/file").await?);
+        let required = Precondition::Version(version(&*store, "/memories/file").await?);
         let edit = |racer| {
             Ok::<_, Stop>(write("/memories/file", format!("{round} {racer}"))?.require(file.clone(), required.clone()))
         };
@@ -685,8 +766,9 @@ async fn race_for_a_version(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn race_for_a_path(store: Arc<dyn Store>) -> Result<(), Stop> {
     for round in 0..ROUNDS {
         let file = format!("/memories/{round}/file");
-        let create =
-            |racer| Ok::<_, Stop>(write(&file, format!("{round} {racer}"))?.require(path(&file)?, Expected::Absent));
+        let create = |racer| {
+            Ok::<_, Stop>(write(&file, format!("{round} {racer}"))?.require(path(&file)?, Precondition::Absent))
+        };
         one_winner(&*store, create, |error| matches!(error, StoreError::AlreadyExists { .. })).await?;
     }
     Ok(())
@@ -727,41 +809,70 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
     let of_size = |round: usize| {
         let content = vec![b'x'; round % 100];
         let batch = write("/memories/a/first", content.clone())?;
-        Ok(batch.write(path("/memories/z/last")?, content)?)
+        Ok(batch.write(path("/memories/z/last")?, content))
     };
     let look = || async {
-        let listed = store.list(&MemoryPath::root()).await?;
+        let listed = store.list(MemoryPath::root()).await?;
         let sizes: BTreeSet<_> = listed.iter().map(|file| file.size).collect();
         check(listed.len() == 2 && sizes.len() == 1, || format!("one batch wrote both, and a listing shows {listed:?}"))
     };
     look_while_written(&*store, of_size, look).await
 }
 
-async fn read_if_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
-    let both = |round: usize| {
-        let content = round.to_string();
-        Ok(write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content.into_bytes())?)
+async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
+    const FILES: usize = 10;
+    let [left, right] = [path("/memories/left")?, path("/memories/right")?];
+    for number in 0..FILES {
+        store.write(format!("{left}/d{number}/file"), "text").await?;
+    }
+    let back_and_forth = |round: usize| {
+        let [from, to] = if round.is_multiple_of(2) { [&left, &right] } else { [&right, &left] };
+        Ok(Batch::new().rename(from.clone(), to.clone()))
     };
-    let [first, last] = [path("/memories/a/first")?, path("/memories/z/last")?];
+    let look = || async {
+        for place in [&left, &right, &MemoryPath::root()] {
+            let files = store.list(place).await?;
+            let of_left = files.iter().filter(|file| file.path.is_under(&left)).count();
+            let is_whole = files.len() == FILES && [0, FILES].contains(&of_left);
+            check(is_whole || files.is_empty() && !place.is_root(), || {
+                format!("a directory of {FILES} files is renamed back and forth, and {place} lists {files:?}")
+            })?;
+        }
+        Ok(())
+    };
+    look_while_written(&*store, back_and_forth, look).await
+}
+
+async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let both = |round: usize| {
+        let content = format!("{round}{}", "x".repeat(round % 3));
+        Ok(write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content))
+    };
+    let [first, last, directory] = [path("/memories/a/first")?, path("/memories/z/last")?, path("/memories/z")?];
     let look = || async {
         let Node::File(known) = store.read(&first).await? else { return Ok(()) };
-        match store.read_if(&last, &[(first.clone(), Expected::Version(known.version))]).await {
-            Ok(Node::File(read)) => check(read.content == known.content, || {
-                let [known, read] =
-                    [known.content, read.content].map(|content| String::from_utf8_lossy(&content).into_owned());
+        let required = [(first.clone(), Precondition::Version(known.version))];
+        for place in [&last, &directory] {
+            let is_of_one_batch = match store.read_opts(place, under(&required)).await {
+                Ok(Node::File(file)) => file.content == known.content,
+                Ok(Node::Directory(files)) => files.iter().all(|file| file.size == known.content.len() as u64),
+                Ok(Node::Absent) => false,
+                Err(StoreError::VersionMismatch { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            check(is_of_one_batch, || {
+                let known = String::from_utf8_lossy(&known.content);
                 format!(
-                    "batch {known} wrote both files, and under its version of the first the last is of batch {read}"
+                    "each batch writes two files, and under the version of {first} from {known:?}, {place} is of another"
                 )
-            }),
-            Ok(other) => Err(Failure::new(format!("expected a file at {last}, got {other:?}")).into()),
-            Err(StoreError::VersionMismatch { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            })?;
         }
+        Ok(())
     };
     look_while_written(&*store, both, look).await
 }
 
-/// Looks again and again while a batch for each round is applied.
+/// Looks again and again while a batch for each round is applied, until there were enough of both.
 async fn look_while_written<F>(
     store: &dyn Store,
     batch: impl Fn(usize) -> Result<Batch, Stop>,
@@ -771,28 +882,33 @@ where
     F: Future<Output = Result<(), Stop>>,
 {
     store.apply(batch(0)?).await?;
-    let is_over = AtomicBool::new(false);
-    let writing = async {
-        let written = async {
-            for round in 1..ROUNDS * 4 {
-                store.apply(batch(round)?).await?;
-                yield_now().await;
+    let started = Instant::now();
+    let (looks, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let write = async {
+        for round in 1.. {
+            store.apply(batch(round)?).await?;
+            let is_seen = looks.load(Ordering::Relaxed) >= ROUNDS || started.elapsed() > LONGEST_RACE;
+            if round >= ROUNDS * 4 && is_seen {
+                break;
             }
-            Ok::<_, Stop>(())
-        };
-        let written = written.await;
+            yield_now().await;
+        }
+        Ok::<_, Stop>(())
+    };
+    let writing = async {
+        let written = write.await;
         is_over.store(true, Ordering::Relaxed);
         written
     };
     let reading = async {
         while !is_over.load(Ordering::Relaxed) {
             look().await?;
+            looks.fetch_add(1, Ordering::Relaxed);
             yield_now().await;
         }
         Ok::<_, Stop>(())
     };
-    let (written, read) = join(writing, reading).await;
-    written.and(read)
+    try_join(writing, reading).await.map(drop)
 }
 
 async fn version_in_another_session(subject: &dyn Subject) -> Result<(), Stop> {
@@ -800,11 +916,11 @@ async fn version_in_another_session(subject: &dyn Subject) -> Result<(), Stop> {
     let file = path("/memories/file")?;
     here.apply(write("/memories/file", "one")?).await?;
     let read_here = version(&*here, "/memories/file").await?;
-    let edit = write("/memories/file", "two")?.require(file.clone(), Expected::Version(read_here.clone()));
+    let edit = write("/memories/file", "two")?.require(file.clone(), Precondition::Version(read_here.clone()));
     there.apply(edit).await?;
     expect_content(&*here, "/memories/file", b"two").await?;
     for store in [&here, &there] {
-        let stale = write("/memories/file", "six")?.require(file.clone(), Expected::Version(read_here.clone()));
+        let stale = write("/memories/file", "six")?.require(file.clone(), Precondition::Version(read_here.clone()));
         expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
     }
     expect_content(&*there, "/memories/file", b"two").await
@@ -813,8 +929,8 @@ async fn version_in_another_session(subject: &dyn Subject) -> Result<(), Stop> {
 async fn reopened(subject: &dyn Subject) -> Result<(), Stop> {
     let store = subject.store()?;
     put(&*store, &["/memories/gone/file", "/memories/from/file", "/memories/keep"]).await?;
-    store.apply(Batch::new().remove(path("/memories/gone")?)?).await?;
-    store.apply(Batch::new().rename(path("/memories/from")?, path("/memories/to")?)?).await?;
+    store.apply(Batch::new().remove(path("/memories/gone")?)).await?;
+    store.apply(Batch::new().rename(path("/memories/from")?, path("/memories/to")?)).await?;
     let again = subject.another_store().await?;
     expect_listed(&*again, "/memories", &[("/memories/keep", 14), ("/memories/to/file", 19)]).await?;
     expect_content(&*again, "/memories/to/file", b"/memories/from/file").await

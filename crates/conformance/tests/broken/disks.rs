@@ -13,8 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, BoxError, Change, Engine, Expected, FailureKind, FileEntry, MemoryPath, Node, Store, StoreError, StoredFile,
-    Version,
+    Batch, BoxError, Change, Engine, FailureKind, FileEntry, MemoryPath, Node, ReadOptions, RecordName, Stat, Store,
+    StoreError, StoreExt, StoredFile, Version,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -60,7 +60,10 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
     while let Some(option) = options.next() {
         builder = match option {
             "--create-overwrites" => builder.create_overwrites(true),
-            "--max-view-chars" => builder.max_view_characters(options.next().unwrap().parse().ok()),
+            "--max-view-chars" => match options.next().unwrap() {
+                "none" => builder.unlimited_views(),
+                cap => builder.max_view_characters(cap.parse().unwrap()),
+            },
             other => panic!("there is no option {other}"),
         };
     }
@@ -133,6 +136,16 @@ impl DiskStore {
         found.flatten().collect()
     }
 
+    /// The entries of the links under a directory.
+    fn links(&self, directory: &MemoryPath) -> Vec<FileEntry> {
+        let links = Self::walk(&self.on_disk(directory)).into_iter().filter(|path| path.is_symlink());
+        let entry = |link: PathBuf| {
+            let path = format!("/{}", link.strip_prefix(&self.base).ok()?.to_str()?);
+            Some(FileEntry::new(path.parse().ok()?, 0))
+        };
+        links.filter_map(entry).collect()
+    }
+
     /// What becomes of a failure of the disk, and of the file that was being written.
     fn after_failure(&self, outcome: Result<(), StoreError>, spoil: impl FnOnce()) -> Result<(), StoreError> {
         let Err(StoreError::Failure { kind, source, .. }) = &outcome else { return outcome };
@@ -149,8 +162,8 @@ impl DiskStore {
     /// Moves one file of a directory after another.
     async fn move_file_by_file(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         for entry in self.store.list(from).await? {
-            let moved = entry.path.rebase(from, to)?;
-            self.store.apply(Batch::new().rename(entry.path, moved)?).await?;
+            let moved = entry.path.replace_prefix(from, to)?;
+            self.store.rename(entry.path, moved).await?;
             sleep(Duration::from_micros(300)).await;
         }
         Ok(())
@@ -159,16 +172,22 @@ impl DiskStore {
 
 #[async_trait]
 impl Store for DiskStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        if self.fault == Some(Fault::CachesFiles)
-            && let Some(node) = self.cache.lock().unwrap().get(path)
-        {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        // Only what is read without preconditions: the fault is about sessions of the tool.
+        let is_cached = self.fault == Some(Fault::CachesFiles) && options == ReadOptions::new();
+        if is_cached && let Some(node) = self.cache.lock().unwrap().get(path) {
             return Ok(node.clone());
         }
-        match self.store.read(path).await {
+        match self.store.read_opts(path, options).await {
             Ok(node @ Node::File(_)) => {
                 self.cache.lock().unwrap().insert(path.clone(), node.clone());
                 Ok(node)
+            }
+            Ok(Node::Directory(mut files)) => {
+                if self.fault == Some(Fault::ListsLinks) {
+                    files.extend(self.links(path));
+                }
+                Ok(Node::Directory(files))
             }
             Err(StoreError::SymbolicLink { .. }) if self.fault == Some(Fault::FollowsLinks) => {
                 Ok(match fs::read(self.on_disk(path)) {
@@ -184,20 +203,8 @@ impl Store for DiskStore {
         }
     }
 
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        self.store.read_if(path, preconditions).await // past the cache, which is there for sessions of the tool
-    }
-
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let mut files = self.store.list(directory).await?;
-        if self.fault == Some(Fault::ListsLinks) {
-            let links = Self::walk(&self.on_disk(directory)).into_iter().filter(|path| path.is_symlink());
-            files.extend(links.filter_map(|link| {
-                let path = format!("/{}", link.strip_prefix(&self.base).ok()?.to_str()?);
-                Some(FileEntry::new(path.parse().ok()?, 0))
-            }));
-        }
-        Ok(files)
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.store.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -208,7 +215,8 @@ impl Store for DiskStore {
                 Ok(())
             }
             (Some(Fault::MovesFileByFile), [Change::Rename { from, to }])
-                if self.store.read(from).await? == Node::Directory && self.store.read(to).await? == Node::Absent =>
+                if self.store.read(from).await?.stat() == Stat::Directory
+                    && self.store.read(to).await?.stat() == Stat::Absent =>
             {
                 self.move_file_by_file(from, to).await
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memory_tool_conformance::{CommandLine, Suite};
 use memory_tool_core::{
-    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, ToolUse,
+    Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt, ToolResult, ToolUse,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -85,10 +85,10 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
 }
 
 async fn copy(from: &dyn Store, to: &dyn Store) -> Result<(), StoreError> {
-    to.apply(Batch::new().remove(MemoryPath::root())?).await?;
-    for entry in from.list(&MemoryPath::root()).await? {
+    to.remove(MemoryPath::root()).await?;
+    for entry in from.list(MemoryPath::root()).await? {
         if let Node::File(file) = from.read(&entry.path).await? {
-            to.apply(Batch::new().write(entry.path, file.content)?).await?;
+            to.write(entry.path, file.content).await?;
         }
     }
     Ok(())

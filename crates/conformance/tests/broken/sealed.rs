@@ -10,7 +10,8 @@ use aes_gcm::{Aes256Gcm, Nonce};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName,
+    Stat, Store, StoreError, StoreExt, StoreState, StoredFile, Usage, Version,
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, MutexGuard};
@@ -25,6 +26,7 @@ faults! {
     "binds-ciphertext-to-no-place" BindsNoPlace,
     "breaks-all-for-one-damaged-file" BreaksAllForOne,
     "keeps-names-in-the-clear" KeepsNames,
+    "keeps-records-in-the-clear" KeepsRecords,
     "passes-plaintext-through" PassesPlaintext,
     "repeats-nonces" RepeatsNonces,
     "skips-authentication" SkipsAuthentication,
@@ -193,7 +195,7 @@ impl SealedStore {
     async fn opened(&self) -> Result<MutexGuard<'_, OpenedFiles>, StoreError> {
         let mut opened = self.opened.lock().await;
         let mut before = std::mem::take(&mut *opened);
-        for entry in self.place.files.list(&MemoryPath::root()).await? {
+        for entry in self.place.files.list(MemoryPath::root()).await? {
             let Node::File(file) = self.place.files.read(&entry.path).await? else { continue };
             let file = match before.remove(&entry.path) {
                 Some(known) if known.version == file.version => known,
@@ -229,9 +231,40 @@ impl SealedStore {
                 Ok(Node::File(StoredFile::new(content.clone(), shown_version.clone())))
             }
             Some(_) => Err(damaged()),
-            None if path.is_root() || messages(opened).any(|(file, _)| file.is_beneath(path)) => Ok(Node::Directory),
-            None => Ok(Node::Absent),
+            None => {
+                let entries: Vec<_> = entries(opened).filter(|entry| entry.path.is_under(path)).collect();
+                Ok(if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) })
+            }
         }
+    }
+
+    /// The content of a record, sealed or as it was before.
+    fn sealed_record(&self, content: Vec<u8>, count: u64) -> Vec<u8> {
+        if self.has(Fault::KeepsRecords) {
+            return content;
+        }
+        let mut nonce = [1; NONCE_BYTES]; // those of files end with zeros
+        nonce[..8].copy_from_slice(&count.to_le_bytes());
+        [&nonce, self.cipher.encrypt(&Nonce::from(nonce), content.as_slice()).unwrap().as_slice()].concat()
+    }
+
+    fn unsealed_record(&self, sealed: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+        if self.has(Fault::KeepsRecords) {
+            return Ok(sealed);
+        }
+        let (nonce, body) = sealed.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
+        self.cipher.decrypt(&Nonce::try_from(nonce).map_err(|_| damaged())?, body).map_err(|_| damaged())
+    }
+
+    /// The versions of the records that a batch requires something of.
+    async fn record_versions(&self, batch: &Batch) -> Result<BTreeMap<RecordName, Version>, StoreError> {
+        let mut versions = BTreeMap::new();
+        for (name, _) in batch.record_preconditions() {
+            if let Some(record) = self.place.files.read_record(name).await? {
+                versions.insert(name.clone(), record.version);
+            }
+        }
+        Ok(versions)
     }
 }
 
@@ -243,47 +276,76 @@ fn damaged() -> StoreError {
     StoreError::failure(FailureKind::Damaged, "decrypting a file", "it was not encrypted here")
 }
 
+fn entries(opened: &OpenedFiles) -> impl Iterator<Item = FileEntry> {
+    messages(opened).map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64))
+}
+
+/// What is beneath at one moment, as checks see it.
+struct State<'a> {
+    store: &'a SealedStore,
+    opened: &'a OpenedFiles,
+    records: BTreeMap<RecordName, Version>,
+}
+
+impl StoreState for State<'_> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        Ok(self.store.node(self.opened, path)?.stat())
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        Ok(entries(self.opened).filter(|entry| is_within(&entry.path, path)).collect())
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        Ok(self.records.get(name).cloned())
+    }
+}
+
 #[async_trait]
 impl Store for SealedStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let _turn = self.place.turn.lock().await;
         let opened = self.opened().await?;
+        options.check(&State { store: self, opened: &opened, records: BTreeMap::new() })?;
         self.node(&opened, path)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let _turn = self.place.turn.lock().await;
-        let opened = self.opened().await?;
-        let beneath = messages(&opened).filter(|(path, _)| path.is_beneath(directory));
-        Ok(beneath.map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64)).collect())
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        let record = self.place.files.read_record(name).await?;
+        record.map(|record| Ok(StoredFile::new(self.unsealed_record(record.content)?, record.version))).transpose()
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let mut count = self.place.turn.lock().await;
         let opened = self.opened().await?;
-        let usage = |path: &MemoryPath| {
-            let within = messages(&opened).filter(|(file, _)| is_within(file, path));
-            Ok(within.map(|(file, content)| FileEntry::new(file.clone(), content.len() as u64)).collect())
-        };
-        batch.check_preconditions(|path| self.node(&opened, path), usage)?;
+        let state = State { store: self, opened: &opened, records: self.record_versions(&batch).await? };
+        batch.check(&state)?;
+        let (changes, record_changes) = batch.into_changes();
+        let mut sealed = Batch::new();
+        for change in record_changes {
+            *count += 1;
+            sealed = match change {
+                RecordChange::Write { name, content } => sealed.write_record(name, self.sealed_record(content, *count)),
+                RecordChange::Remove { name } => sealed.remove_record(name),
+            };
+        }
         let mut seal = |path: &MemoryPath, content: &[u8]| {
             *count += 1;
             self.seal(path, content, *count)
         };
-        let mut sealed = Batch::new();
-        for change in batch.into_changes() {
-            change.check(|path| self.node(&opened, path))?;
+        for change in changes {
+            change.check(&state)?;
             match change {
-                Change::Write { path, content } => sealed = sealed.write(self.name(&path), seal(&path, &content))?,
+                Change::Write { path, content } => sealed = sealed.write(self.name(&path), seal(&path, &content)),
                 Change::Remove { path: removed } => {
                     for (path, _) in messages(&opened).filter(|(path, _)| is_within(path, &removed)) {
-                        sealed = sealed.remove(self.name(path))?;
+                        sealed = sealed.remove(self.name(path));
                     }
                 }
                 Change::Rename { from, to } => {
                     for (path, content) in messages(&opened).filter(|(path, _)| is_within(path, &from)) {
-                        let moved = path.rebase(&from, &to)?;
-                        sealed = sealed.remove(self.name(path))?.write(self.name(&moved), seal(&moved, content))?;
+                        let moved = path.replace_prefix(&from, &to)?;
+                        sealed = sealed.remove(self.name(path)).write(self.name(&moved), seal(&moved, content));
                     }
                 }
             }
@@ -293,5 +355,5 @@ impl Store for SealedStore {
 }
 
 fn is_within(path: &MemoryPath, changed: &MemoryPath) -> bool {
-    path == changed || path.is_beneath(changed)
+    path == changed || path.is_under(changed)
 }

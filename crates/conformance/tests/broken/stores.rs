@@ -2,56 +2,65 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, BatchHook, Capacity, CapacityMeasure, Change, Expected, FailureKind, FileEntry, Found, HookedStore,
-    MemoryPath, Node, Store, StoreError, StoredFile, Usage, Version, read_then_check,
+    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, Precondition, Quota, QuotaKind, ReadOptions, RecordChange,
+    RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
 };
 use tokio::time::sleep;
 
 /// How long others have their turn in the middle of what should be one step: so long that in every race somebody does.
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// How often a store looks again where it says that a directory is there, and lists nothing.
-const LOOKS: usize = 1_000;
-
 faults! {
     "absence-means-no-file" AbsenceMeansNoFile,
-    "applies-what-a-hook-refuses" AppliesWhatAHookRefuses,
+    "applies-invalid-batches" AppliesInvalidBatches,
     "applies-one-change" AppliesOneChange,
+    "asks-for-records-last" AsksForRecordsLast,
     "apply-stops-half-way" ApplyStopsHalfWay,
     "caches-reads" CachesReads,
-    "calls-hooks-apart" CallsHooksApart,
     "changes-come-first" ChangesComeFirst,
     "checks-then-acts" ChecksThenActs,
     "checks-then-reads" ChecksThenReads,
+    "clears-records-with-files" ClearsRecordsWithFiles,
     "counts-none-replaced" CountsNoneReplaced,
+    "counts-records" CountsRecords,
     "counts-the-whole-store" CountsTheWholeStore,
     "counts-then-writes" CountsThenWrites,
+    "created-with-each-write" CreatedWithEachWrite,
     "cuts-at-nul" CutsAtNul,
+    "cuts-records-at-nul" CutsRecordsAtNul,
+    "dates-from-the-epoch" DatesFromTheEpoch,
     "decodes-names" DecodesNames,
     "deletes-nothing" DeletesNothing,
     "directories-by-prefix" DirectoriesByPrefix,
     "empties-no-empty-store" EmptiesNoEmptyStore,
-    "finds-another-version" FindsAnotherVersion,
     "folds-case" FoldsCase,
     "folds-ligatures" FoldsLigatures,
     "forgets-when-reopened" ForgetsWhenReopened,
     "hides-dot-files" HidesDotFiles,
-    "ignores-capacities" IgnoresCapacities,
+    "ignores-quotas" IgnoresQuotas,
+    "ignores-record-preconditions" IgnoresRecordPreconditions,
     "ignores-other-preconditions" IgnoresOtherPreconditions,
     "keeps-empty-directories" KeepsEmptyDirectories,
+    "keeps-records-as-files" KeepsRecordsAsFiles,
+    "keeps-removed-records" KeepsRemovedRecords,
     "lets-files-have-files-beneath" LetsFilesHaveFilesBeneath,
     "lists-by-pattern" ListsByPattern,
     "lists-by-prefix" ListsByPrefix,
+    "lists-half-then-half" ListsHalfThenHalf,
     "lists-one-page" ListsOnePage,
+    "lists-records" ListsRecords,
     "last-precondition-first" LastPreconditionFirst,
     "loses-updates" LosesUpdates,
+    "misses-removed-records" MissesRemovedRecords,
     "measures-no-depth" MeasuresNoDepth,
     "moves-half-a-directory" MovesHalfADirectory,
+    "names-records-by-their-end" NamesRecordsByTheirEnd,
+    "quotas-come-first" QuotasComeFirst,
     "reads-under-no-precondition" ReadsUnderNoPrecondition,
     "refuses-all-that-is-over" RefusesAllThatIsOver,
     "refuses-an-empty-batch" RefusesAnEmptyBatch,
@@ -66,6 +75,8 @@ faults! {
     "renames-what-is-visible" RenamesWhatIsVisible,
     "renames-nothing" RenamesNothing,
     "replaces-bad-bytes" ReplacesBadBytes,
+    "restarts-versions" RestartsVersions,
+    "restarts-versions-of-records" RestartsVersionsOfRecords,
     "rewrites-line-ends" RewritesLineEnds,
     "shows-half-a-batch" ShowsHalfABatch,
     "sizes-in-characters" SizesInCharacters,
@@ -76,6 +87,7 @@ faults! {
     "version-by-the-clock" VersionByTheClock,
     "version-is-length" VersionIsLength,
     "writes-over-directories" WritesOverDirectories,
+    "writes-records-first" WritesRecordsFirst,
 }
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
@@ -109,11 +121,21 @@ impl StoreFixture for Fixture {
 /// What is stored.
 #[derive(Clone, Debug, Default)]
 struct Files {
-    files: BTreeMap<MemoryPath, (Vec<u8>, u64)>,
+    files: BTreeMap<MemoryPath, File>,
+    records: BTreeMap<RecordName, (Vec<u8>, u64)>,
     /// How many writes there were, for versions.
     writes: u64,
     /// Directories that were not removed with their last file.
     leftover: BTreeSet<MemoryPath>,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    content: Vec<u8>,
+    /// The number of the write that made it.
+    write: u64,
+    created: SystemTime,
+    modified: SystemTime,
 }
 
 #[derive(Debug)]
@@ -171,14 +193,76 @@ impl MapStore {
 
     fn node(&self, files: &Files, path: &MemoryPath) -> Node {
         match files.files.get(path) {
-            Some((content, write)) => Node::File(StoredFile::new(content.clone(), self.version(content, *write))),
-            None if path.is_root() || files.files.keys().any(|file| file.is_beneath(path)) => Node::Directory,
-            None if files.leftover.contains(path) => Node::Directory,
+            Some(file) => Node::File(StoredFile::new(file.content.clone(), self.version(&file.content, file.write))),
+            None if path.is_root() || files.files.keys().any(|file| file.is_under(path)) => {
+                Node::Directory(self.entries(files, path))
+            }
+            None if files.leftover.contains(path) => Node::Directory(Vec::new()),
             None => Node::Absent,
         }
     }
 
+    fn entries(&self, files: &Files, directory: &MemoryPath) -> Vec<FileEntry> {
+        let is_under = |file: &MemoryPath| match self.fault {
+            Some(Fault::ListsByPrefix) => file != directory && file.as_str().starts_with(directory.as_str()),
+            Some(Fault::ListsByPattern) => is_like(file.as_str(), &format!("{directory}/%")),
+            Some(Fault::HidesDotFiles) => {
+                file.is_under(directory) && !file.file_name().is_some_and(|name| name.starts_with('.'))
+            }
+            _ => file.is_under(directory),
+        };
+        let beneath = files.files.iter().filter(|(path, _)| is_under(path));
+        let mut entries: Vec<_> = beneath.map(|(path, file)| self.entry(path, file)).collect();
+        entries.truncate(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX });
+        if self.has(Fault::ListsRecords) && directory.is_root() {
+            let path = |name: &RecordName| format!("/memories/.records/{name}").parse().unwrap();
+            entries.extend(
+                files.records.iter().map(|(name, (content, _))| FileEntry::new(path(name), content.len() as u64)),
+            );
+        }
+        entries
+    }
+
+    fn entry(&self, path: &MemoryPath, file: &File) -> FileEntry {
+        let (created, modified) = match self.fault {
+            Some(Fault::DatesFromTheEpoch) => (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH),
+            Some(Fault::CreatedWithEachWrite) => (file.modified, file.modified),
+            _ => (file.created, file.modified),
+        };
+        FileEntry::new(path.clone(), self.size(&file.content)).with_created(created).with_modified(modified)
+    }
+
+    fn refuse_invalid(&self, batch: &Batch) -> Result<(), StoreError> {
+        if !self.has(Fault::AppliesInvalidBatches) {
+            batch.validate()?;
+        }
+        Ok(())
+    }
+
     fn check(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
+        let records_come_last = self.has(Fault::AsksForRecordsLast);
+        if self.has(Fault::QuotasComeFirst) {
+            self.check_quotas(files, batch)?;
+        }
+        if !records_come_last {
+            self.check_records(files, batch)?;
+        }
+        self.check_preconditions(files, batch)?;
+        if records_come_last {
+            self.check_records(files, batch)?;
+        }
+        self.check_quotas(files, batch)
+    }
+
+    fn check_records(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
+        let required = batch.record_preconditions().iter().filter(|_| !self.has(Fault::IgnoresRecordPreconditions));
+        required.clone().try_for_each(|(name, precondition)| {
+            let version = self.record(files, name).map(|record| record.version);
+            precondition.check_record(name, version.as_ref())
+        })
+    }
+
+    fn check_preconditions(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
         let changed = |path: &MemoryPath| {
             batch.changes().is_empty()
                 || batch.changes().iter().any(|change| match change {
@@ -190,58 +274,54 @@ impl MapStore {
         if self.has(Fault::LastPreconditionFirst) {
             preconditions.reverse();
         }
-        for (path, expected) in preconditions {
-            if let Expected::Capacity(capacity) = expected {
-                self.check_capacity(files, path, capacity.clone(), batch)?;
-                continue;
-            }
-            let is_ignored = match expected {
-                Expected::Version(_) if self.has(Fault::LosesUpdates) => true,
-                Expected::Absent if self.has(Fault::AbsenceMeansNoFile) => !files.files.contains_key(&self.key(path)),
+        for (path, precondition) in preconditions {
+            let is_ignored = match precondition {
+                Precondition::Version(_) if self.has(Fault::LosesUpdates) => true,
+                Precondition::Absent if self.has(Fault::AbsenceMeansNoFile) => {
+                    !files.files.contains_key(&self.key(path))
+                }
                 _ => self.has(Fault::IgnoresOtherPreconditions) && !changed(path),
             };
             if !is_ignored {
-                expected.check(path, &self.node(files, &self.key(path)))?;
+                precondition.check(path, &self.node(files, &self.key(path)).stat())?;
             }
         }
         Ok(())
     }
 
-    fn check_capacity(
+    fn check_quotas(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
+        let mut quotas: Vec<_> = batch.quotas().iter().collect();
+        if self.has(Fault::LastPreconditionFirst) {
+            quotas.reverse();
+        }
+        for (directory, quota) in quotas {
+            self.check_quota(files, directory, *quota, batch)?;
+        }
+        Ok(())
+    }
+
+    fn check_quota(
         &self,
         files: &Files,
         directory: &MemoryPath,
-        capacity: Capacity,
+        quota: Quota,
         batch: &Batch,
     ) -> Result<(), StoreError> {
-        if self.has(Fault::IgnoresCapacities) {
+        if self.has(Fault::IgnoresQuotas) {
             return Ok(());
         }
-        let usage = |path: &MemoryPath| self.usage(files, path, directory);
-        let (held, most) = (usage(directory).files, capacity.files.unwrap_or(u64::MAX));
+        let counted = Counted { store: self, files, directory };
+        let (held, most) = (counted.usage(directory)?.files, quota.files.unwrap_or(u64::MAX));
         if self.has(Fault::RefusesAllThatIsOver) && held > most {
             let path = directory.clone();
-            let measure = CapacityMeasure::Files;
-            return Err(StoreError::OverCapacity { path, measure, limit: most, asked: held, left: 0 });
+            return Err(StoreError::OverQuota { path, kind: QuotaKind::Files, limit: most, asked: held, left: 0 });
         }
-        let sized = batch.changes().iter().map(|change| match change {
-            Change::Write { content, .. } => (change, self.size(content)),
-            _ => (change, 0),
+        let limited = Batch::new().limit(directory.clone(), quota);
+        let kept = batch.changes().iter().cloned().map(|change| match change {
+            Change::Write { path, content } => Change::Write { path, content: vec![0; self.size(&content) as usize] },
+            other => other,
         });
-        capacity.check(directory, sized, |path| Ok(usage(path)))
-    }
-
-    fn usage(&self, files: &Files, path: &MemoryPath, directory: &MemoryPath) -> Usage {
-        let is_counted = |file: &MemoryPath| match self.fault {
-            Some(Fault::CountsTheWholeStore) if path == directory => true,
-            Some(Fault::CountsNoneReplaced) if path != directory => false,
-            _ => file == path || file.is_beneath(path),
-        };
-        let counted = files.files.iter().filter(|(file, _)| is_counted(file));
-        let usage: Usage =
-            counted.map(|(file, (content, _))| FileEntry::new(file.clone(), self.size(content))).collect();
-        let depth = if self.has(Fault::MeasuresNoDepth) { 0 } else { usage.depth };
-        Usage::new(usage.files, usage.bytes, depth)
+        kept.fold(limited, Batch::change).check(&counted)
     }
 
     fn size(&self, content: &[u8]) -> u64 {
@@ -249,6 +329,55 @@ impl MapStore {
             Some(Fault::SizesInCharacters) => String::from_utf8_lossy(content).chars().count() as u64,
             _ => content.len() as u64,
         }
+    }
+
+    /// The name that a record is kept under.
+    fn record_key(&self, name: &RecordName) -> RecordName {
+        match name.as_str().rsplit('/').next() {
+            Some(end) if self.has(Fault::NamesRecordsByTheirEnd) => end.parse().unwrap(),
+            _ => name.clone(),
+        }
+    }
+
+    /// Where records are kept as files, the file that one is kept as.
+    fn record_file(&self, name: &RecordName) -> Option<MemoryPath> {
+        self.has(Fault::KeepsRecordsAsFiles).then(|| format!("/memories/{name}").parse().unwrap())
+    }
+
+    fn record(&self, files: &Files, name: &RecordName) -> Option<StoredFile> {
+        if let Some(path) = self.record_file(name) {
+            return self.node(files, &path).into_file();
+        }
+        let (content, write) = files.records.get(&self.record_key(name))?;
+        Some(StoredFile::new(content.clone(), Version::new(write.to_be_bytes())))
+    }
+
+    fn change_record(&self, files: &mut Files, change: RecordChange) -> Result<(), StoreError> {
+        match change {
+            RecordChange::Write { name, content } => {
+                if let Some(path) = self.record_file(&name) {
+                    return self.write(files, path, content);
+                }
+                let cut = content.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
+                let content = if self.has(Fault::CutsRecordsAtNul) { cut } else { content };
+                files.writes += 1;
+                let name = self.record_key(&name);
+                let before = files.records.get(&name).map_or(0, |(_, write)| *write);
+                let write = if self.has(Fault::RestartsVersionsOfRecords) { before + 1 } else { files.writes };
+                files.records.insert(name, (content, write));
+            }
+            RecordChange::Remove { name } => {
+                if let Some(path) = self.record_file(&name) {
+                    files.files.remove(&path);
+                } else if !self.has(Fault::KeepsRemovedRecords) {
+                    let removed = files.records.remove(&self.record_key(&name));
+                    if removed.is_none() && self.has(Fault::MissesRemovedRecords) {
+                        return Err(StoreError::RecordMismatch { name });
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn change(&self, files: &mut Files, change: Change) -> Result<(), StoreError> {
@@ -261,12 +390,18 @@ impl MapStore {
 
     fn write(&self, files: &mut Files, path: MemoryPath, content: Vec<u8>) -> Result<(), StoreError> {
         self.refuse_file_above(files, &path)?;
-        if self.node(files, &path) == Node::Directory && !self.has(Fault::WritesOverDirectories) {
+        if self.node(files, &path).stat() == Stat::Directory && !self.has(Fault::WritesOverDirectories) {
             return Err(StoreError::AlreadyExists { path });
         }
         files.writes += 1;
         files.leftover.remove(&path);
-        files.files.insert(path, (self.kept(content), files.writes));
+        let (before, now) = (files.files.get(&path), SystemTime::now());
+        let created = before.map_or(now, |file| file.created);
+        let write = match before.map_or(0, |file| file.write) {
+            before if self.has(Fault::RestartsVersions) => before + 1,
+            _ => files.writes,
+        };
+        files.files.insert(path, File { content: self.kept(content), write, created, modified: now });
         Ok(())
     }
 
@@ -275,13 +410,16 @@ impl MapStore {
             Some(Fault::RemovesByPrefix) => file.as_str().starts_with(path.as_str()),
             Some(Fault::RemovesByPattern) => file == path || is_like(file.as_str(), &format!("{path}/%")),
             Some(Fault::RemovesOneLevel) => file == path || file.parent().as_ref() == Some(path),
-            Some(Fault::RemovesWhatIsVisible) => file == path || file.is_beneath(path) && !is_hidden(file),
-            _ => file == path || file.is_beneath(path),
+            Some(Fault::RemovesWhatIsVisible) => file == path || file.is_under(path) && !is_hidden(file),
+            _ => file == path || file.is_under(path),
         };
         let doomed: Vec<_> = files.files.keys().filter(|file| is_meant(file)).cloned().collect();
         let is_needless = path.is_root() && !self.has(Fault::EmptiesNoEmptyStore);
         if doomed.is_empty() && !is_needless && !self.has(Fault::DeletesNothing) {
             return Err(StoreError::NotFound { path: path.clone() });
+        }
+        if path.is_root() && self.has(Fault::ClearsRecordsWithFiles) {
+            files.records.clear();
         }
         for file in doomed {
             files.files.remove(&file);
@@ -313,7 +451,7 @@ impl MapStore {
                 Some(rest) if self.has(Fault::RenamesByPrefix) => format!("{to}{rest}").parse(),
                 Some(rest) if self.has(Fault::RenamesOneLevel) && rest.matches('/').count() > 1 => Ok(path.clone()),
                 Some(rest) if self.has(Fault::RenamesWhatIsVisible) && rest.contains("/.") => Ok(path.clone()),
-                _ => path.rebase(from, to),
+                _ => path.replace_prefix(from, to),
             };
             match moved {
                 Ok(moved) => {
@@ -350,7 +488,8 @@ impl MapStore {
         let mut steps = steps.into_iter();
         {
             let mut files = self.files();
-            self.apply_to(&mut files.clone(), batch)?; // what would fail is not begun
+            self.apply_to(&mut files.clone(), batch.clone())?; // what would fail is not begun
+            batch.record_changes().iter().try_for_each(|change| self.change_record(&mut files, change.clone()))?;
             steps.next().map_or(Ok(()), |step| self.change(&mut files, step))?;
         }
         for step in steps {
@@ -370,86 +509,60 @@ impl MapStore {
     }
 
     fn apply_to(&self, files: &mut Files, batch: Batch) -> Result<(), StoreError> {
+        self.refuse_invalid(&batch)?;
         if !self.has(Fault::ChangesComeFirst) {
             self.check(files, &batch)?;
         }
         let before = files.clone();
         let count = if self.has(Fault::AppliesOneChange) { 1 } else { usize::MAX };
         batch.changes().iter().take(count).try_for_each(|change| self.change(files, change.clone()))?;
+        batch.record_changes().iter().try_for_each(|change| self.change_record(files, change.clone()))?;
         if self.has(Fault::ChangesComeFirst) { self.check(&before, &batch) } else { Ok(()) }
+    }
+
+    /// What is at a path, under preconditions that hold now.
+    fn checked_node(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, StoreError> {
+        let files = self.files();
+        if !self.has(Fault::ReadsUnderNoPrecondition) {
+            options.check(&Counted { store: self, files: &files, directory: path })?;
+        }
+        Ok(self.node(&files, &self.key(path)))
     }
 }
 
 #[async_trait]
 impl Store for MapStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        let node = self.node(&self.files(), &self.key(path));
-        if let Some(Fault::LosesUpdates | Fault::VersionByTheClock | Fault::VersionIsLength) = self.fault {
-            sleep(WINDOW).await; // between the reading of a file and the writing that is based on it
-        }
-        if self.has(Fault::DirectoriesByPrefix)
-            && node == Node::Absent
-            && self.files().files.keys().any(|file| file.as_str().starts_with(path.as_str()))
-        {
-            return Ok(Node::Directory);
-        }
-        if self.has(Fault::CachesReads) {
-            return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let mut node = self.checked_node(path, &options)?;
+        match self.fault {
+            // Between the reading of a file and the writing that is based on it.
+            Some(Fault::LosesUpdates | Fault::VersionByTheClock | Fault::VersionIsLength) => sleep(WINDOW).await,
+            Some(Fault::ChecksThenReads) if !options.preconditions().is_empty() => {
+                sleep(WINDOW).await;
+                node = self.checked_node(path, &ReadOptions::new())?;
+            }
+            Some(Fault::ListsHalfThenHalf) => {
+                if let Node::Directory(files) = &mut node {
+                    files.truncate(files.len().div_ceil(2));
+                    sleep(WINDOW).await;
+                    let later = self.checked_node(path, &options)?.into_entries();
+                    let last = files.last().map(|file| file.path.clone());
+                    files.extend(later.into_iter().filter(|file| Some(&file.path) > last.as_ref()));
+                }
+            }
+            Some(Fault::DirectoriesByPrefix) if node == Node::Absent && has_prefixed(&self.files(), path) => {
+                node = Node::Directory(Vec::new());
+            }
+            Some(Fault::CachesReads) if node.stat() != Stat::Directory => {
+                return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());
+            }
+            _ => {}
         }
         Ok(node)
     }
 
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        for _ in 0..LOOKS {
-            match self.read(path).await? {
-                Node::Absent => return Ok(Found::Absent),
-                Node::File(mut file) => {
-                    if self.has(Fault::FindsAnotherVersion) {
-                        file.version = Version::new(Vec::new());
-                    }
-                    return Ok(Found::File(file));
-                }
-                Node::Directory => {
-                    let files = self.list(path).await?;
-                    if path.is_root() || !files.is_empty() {
-                        return Ok(Found::Directory(files));
-                    }
-                }
-            }
-        }
-        Err(StoreError::VersionMismatch { path: path.clone() })
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        match self.fault {
-            Some(Fault::ReadsUnderNoPrecondition) => self.read(path).await,
-            Some(Fault::ChecksThenReads) => {
-                read_then_check(self, &MemoryPath::root(), preconditions).await?;
-                sleep(WINDOW).await;
-                self.read(path).await
-            }
-            _ => read_then_check(self, path, preconditions).await,
-        }
-    }
-
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let directory = self.key(directory);
-        let is_beneath = |file: &MemoryPath| match self.fault {
-            Some(Fault::ListsByPrefix) => *file != directory && file.as_str().starts_with(directory.as_str()),
-            Some(Fault::ListsByPattern) => is_like(file.as_str(), &format!("{directory}/%")),
-            Some(Fault::HidesDotFiles) => {
-                file.is_beneath(&directory) && !file.name().is_some_and(|name| name.starts_with('.'))
-            }
-            _ => file.is_beneath(&directory),
-        };
-        let files = self.files();
-        let beneath = files.files.iter().filter(|(file, _)| is_beneath(file));
-        let entries = beneath.map(|(file, (content, _))| FileEntry::new(file.clone(), self.size(content)));
-        Ok(entries.take(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX }).collect())
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        Some(self)
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        Ok(self.record(&self.files(), name))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -460,14 +573,28 @@ impl Store for MapStore {
             }
             Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
             Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,
-            Some(Fault::CountsThenWrites) => {
-                self.check(&self.files(), &batch)?;
-                sleep(WINDOW).await;
+            Some(Fault::WritesRecordsFirst) => {
                 let mut files = self.files();
                 let mut changed = files.clone();
-                self.apply_to(&mut changed, without_capacities(batch))?;
-                *files = changed;
-                Ok(())
+                let outcome = self.apply_to(&mut changed, batch.clone());
+                match outcome {
+                    Ok(()) => *files = changed,
+                    // The changes of files failed, not the checks before.
+                    Err(_) if self.check(&files, &batch).is_ok() && batch.validate().is_ok() => {
+                        batch
+                            .record_changes()
+                            .iter()
+                            .try_for_each(|change| self.change_record(&mut files, change.clone()))?;
+                    }
+                    Err(_) => {}
+                }
+                outcome
+            }
+            Some(Fault::CountsThenWrites) => {
+                self.refuse_invalid(&batch)?;
+                self.check(&self.files(), &batch)?;
+                sleep(WINDOW).await;
+                self.apply_whole(without_quotas(&batch))
             }
             Some(Fault::ChecksThenActs) => {
                 let mut changed = self.files().clone();
@@ -481,45 +608,55 @@ impl Store for MapStore {
     }
 }
 
-#[async_trait]
-impl HookedStore for MapStore {
-    async fn apply_hooked(&self, batch: Batch, mut hook: Box<dyn BatchHook>) -> Result<(), StoreError> {
-        self.cache.lock().unwrap().clear();
-        match self.fault {
-            Some(Fault::AppliesWhatAHookRefuses) => {
-                let refusal = hook.before();
-                let result = self.apply_whole(batch);
-                hook.after(&result);
-                refusal.and(result)
-            }
-            Some(Fault::CallsHooksApart) => {
-                hook.before()?;
-                sleep(WINDOW * if is_even(&batch) { 2 } else { 1 }).await; // so that another order comes of it
-                let result = self.apply_whole(batch);
-                hook.after(&result);
-                result
-            }
-            _ => hook.around(|| self.apply_whole(batch)),
-        }
+/// What a store holds, as its checks see it.
+struct Counted<'a> {
+    store: &'a MapStore,
+    files: &'a Files,
+    /// The directory whose quota is checked.
+    directory: &'a MemoryPath,
+}
+
+impl StoreState for Counted<'_> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        Ok(self.store.node(self.files, &self.store.key(path)).stat())
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        let is_counted = |file: &MemoryPath| match self.store.fault {
+            Some(Fault::CountsTheWholeStore) if path == self.directory => true,
+            Some(Fault::CountsNoneReplaced) if path != self.directory => false,
+            _ => file == path || file.is_under(path),
+        };
+        let counted = self.files.files.iter().filter(|(file, _)| is_counted(file));
+        let usage: Usage = counted.map(|(path, file)| self.store.entry(path, file)).collect();
+        let depth = if self.store.has(Fault::MeasuresNoDepth) { 0 } else { usage.depth };
+        let are_counted = self.store.has(Fault::CountsRecords) && path == self.directory;
+        let records = if are_counted { self.files.records.len() as u64 } else { 0 };
+        Ok(Usage::new(usage.files + records, usage.bytes, depth))
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        Ok(self.store.record(self.files, name).map(|record| record.version))
     }
 }
 
-/// Whether the batch writes an even number.
-fn is_even(batch: &Batch) -> bool {
-    let is_even = |content: &Vec<u8>| content.last().is_some_and(|digit| digit % 2 == 0);
-    batch.changes().iter().any(|change| matches!(change, Change::Write { content, .. } if is_even(content)))
+fn without_quotas(batch: &Batch) -> Batch {
+    let mut kept = Batch::new();
+    for (path, precondition) in batch.preconditions() {
+        kept = kept.require(path.clone(), precondition.clone());
+    }
+    for (name, precondition) in batch.record_preconditions() {
+        kept = kept.require_record(name.clone(), precondition.clone());
+    }
+    kept = batch.changes().iter().cloned().fold(kept, Batch::change);
+    batch.record_changes().iter().cloned().fold(kept, |kept, change| match change {
+        RecordChange::Write { name, content } => kept.write_record(name, content),
+        RecordChange::Remove { name } => kept.remove_record(name),
+    })
 }
 
-fn without_capacities(batch: Batch) -> Batch {
-    let (preconditions, changes) = batch.into_parts();
-    let others = preconditions.into_iter().filter(|(_, expected)| !matches!(expected, Expected::Capacity(_)));
-    let batch = others.fold(Batch::new(), |batch, (path, expected)| batch.require(path, expected));
-    let add = |batch: Batch, change| match change {
-        Change::Write { path, content } => batch.write(path, content),
-        Change::Remove { path } => batch.remove(path),
-        Change::Rename { from, to } => batch.rename(from, to),
-    };
-    changes.into_iter().try_fold(batch, add).unwrap()
+fn has_prefixed(files: &Files, path: &MemoryPath) -> bool {
+    files.files.keys().any(|file| file.as_str().starts_with(path.as_str()))
 }
 
 fn is_hidden(file: &MemoryPath) -> bool {

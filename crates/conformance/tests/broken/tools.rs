@@ -1,6 +1,5 @@
 //! Tools that do as the engine does but for one thing.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, Suite, ToolFixture, ToolOptions};
 use memory_tool_core::{
-    Batch, Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem,
-    DirectoryView, Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, MemoryPath,
-    MemoryTool, Node, PathError, RenameCommand, Reply, Snippet, Store, StrReplaceCommand, ToolDefinition, ViewCommand,
-    ViewCut, ViewRange,
+    Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
+    Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, InsertLine, MemoryPath, MemoryTool,
+    Node, PathError, RenameCommand, Reply, Snippet, Stat, Store, StoreExt, StrReplaceCommand, ToolDefinition,
+    ViewCommand, ViewCut,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -205,7 +204,11 @@ impl Place {
             Some(Fault::NoViewCap) => None,
             _ => options.max_view_characters,
         };
-        let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites).max_view_characters(cap);
+        let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites);
+        let engine = match cap {
+            Some(cap) => engine.max_view_characters(cap),
+            None => engine.unlimited_views(),
+        };
         let store = Arc::clone(&self.store);
         Arc::new(BrokenTool {
             engine: engine.build(),
@@ -248,7 +251,7 @@ struct BrokenTool {
     store: Arc<dyn Store>,
     turn: Arc<Mutex<()>>,
     overwrites: bool,
-    cap: Option<NonZeroUsize>,
+    cap: Option<usize>,
     /// Whether somebody edits, for [`Fault::LockLeftBehind`].
     is_locked: AtomicBool,
     fault: Option<Fault>,
@@ -262,15 +265,15 @@ impl MemoryTool for BrokenTool {
             Some(Fault::CapInBytes) => self.view_capped(command, char::len_utf8).await,
             Some(Fault::CapInUtf16Units) => self.view_capped(command, char::len_utf16).await,
             Some(Fault::CapOfTextAlone) => self.view_with_free_numbers(command).await,
-            Some(Fault::DirectoryIgnoresRanges) if self.node(path).await == Node::Directory => {
+            Some(Fault::DirectoryIgnoresRanges) if self.stat(path).await == Stat::Directory => {
                 self.engine.view(&ViewCommand::new(path.clone())).await
             }
-            Some(Fault::RangeOfItems) if self.node(path).await == Node::Directory => {
+            Some(Fault::RangeOfItems) if self.stat(path).await == Stat::Directory => {
                 self.engine.view(&one_line_down(command)).await
             }
             Some(Fault::UnfitRangeOfDirectoryRefused) => self.view_fitting_range(command).await,
             Some(Fault::ShowsNothingUnderTinyCap)
-                if self.cap.is_some_and(|cap| cap.get() < 7) && self.text(path).await.is_some() =>
+                if self.cap.is_some_and(|cap| cap < 7) && self.text(path).await.is_some() =>
             {
                 Ok(Reply::Text(format!("Here's the content of {path} with line numbers:")))
             }
@@ -315,7 +318,7 @@ impl MemoryTool for BrokenTool {
                     return Err(Error::NotText { command: CommandName::Create, path: path.clone() });
                 }
             }
-            Some(Fault::ReplacesDirectories) if !path.is_root() && self.node(path).await == Node::Directory => {
+            Some(Fault::ReplacesDirectories) if !path.is_root() && self.stat(path).await == Stat::Directory => {
                 self.engine.delete(&DeleteCommand::new(path.clone())).await?;
             }
             Some(Fault::ResolvesEscapes) => *file_text = file_text.replace("\\n", "\n"),
@@ -334,7 +337,7 @@ impl MemoryTool for BrokenTool {
             self.refuse_directory(path).await?;
         }
         if self.fault == Some(Fault::SnippetWithoutCap) {
-            let engine = Engine::builder(Arc::clone(&self.store)).max_view_characters(None).build();
+            let engine = Engine::builder(Arc::clone(&self.store)).unlimited_views().build();
             return engine.str_replace(command).await;
         }
         let Some(before) = self.text(path).await else { return self.engine.str_replace(command).await };
@@ -418,21 +421,31 @@ impl MemoryTool for BrokenTool {
         let InsertCommand { path, insert_line, insert_text, .. } = &mut command;
         match self.fault {
             Some(Fault::BlankLineAfterInsert) if insert_text.ends_with('\n') => insert_text.push('\n'),
-            Some(Fault::ClampsInsertLine) => *insert_line = (*insert_line).min(before.split('\n').count() as i128),
-            Some(Fault::CountsLinesDifferently) => {
-                let total_lines = before.lines().count();
-                if *insert_line > total_lines as i128 {
-                    return Err(Error::InvalidInsertLine { insert_line: *insert_line, total_lines });
+            Some(Fault::ClampsInsertLine) => {
+                let total_lines = before.split('\n').count();
+                if integer(insert_line) > total_lines as i128 {
+                    *insert_line = total_lines.into();
                 }
             }
-            Some(Fault::Line0IsLine1) => *insert_line += i128::from(*insert_line == 0),
+            Some(Fault::CountsLinesDifferently) => {
+                let total_lines = before.lines().count();
+                if integer(insert_line) > total_lines as i128 {
+                    return Err(Error::InvalidInsertLine { insert_line: insert_line.clone(), total_lines });
+                }
+            }
+            Some(Fault::Line0IsLine1) if integer(insert_line) == 0 => *insert_line = 1.into(),
             Some(Fault::LostUpdateAboveTheStore) => {
                 return self.edit_aside(&path.clone(), &before, Command::Insert(command)).await;
             }
-            Some(Fault::NegativeLineFromTheEnd) if *insert_line < 0 => {
-                *insert_line = (*insert_line + before.split('\n').count() as i128).max(0);
+            Some(Fault::NegativeLineFromTheEnd) if integer(insert_line) < 0 => {
+                let from_the_end = integer(insert_line) + before.split('\n').count() as i128;
+                *insert_line = usize::try_from(from_the_end).unwrap_or_default().into();
             }
-            Some(Fault::NumbersOf32Bits) => *insert_line = i128::from(*insert_line as i32),
+            Some(Fault::NumbersOf32Bits) => {
+                if let Ok(wrapped) = usize::try_from(integer(insert_line) as i32) {
+                    *insert_line = wrapped.into();
+                }
+            }
             Some(Fault::StripsInsertText) => *insert_text = insert_text.trim_end_matches('\n').to_owned(),
             _ => {}
         }
@@ -463,16 +476,16 @@ impl MemoryTool for BrokenTool {
         let RenameCommand { old_path, new_path, .. } = command;
         let renamed = Reply::Renamed { old_path: old_path.clone(), new_path: new_path.clone() };
         if self.fault == Some(Fault::RenameMakesOneParent)
-            && self.node(old_path).await != Node::Absent
-            && !new_path.is_beneath(old_path)
+            && self.stat(old_path).await != Stat::Absent
+            && !new_path.is_under(old_path)
             && let Some(above) = new_path.parents().nth(1)
-            && self.node(&above).await == Node::Absent
+            && self.stat(&above).await == Stat::Absent
         {
             return Err(Error::NotFound { command: CommandName::Rename, path: above });
         }
         match (self.fault, self.engine.rename(command).await) {
             (Some(Fault::DestinationAskedFirst), Err(Error::NotFound { .. }))
-                if self.node(new_path).await != Node::Absent =>
+                if self.stat(new_path).await != Stat::Absent =>
             {
                 Err(Error::DestinationExists { path: new_path.clone() })
             }
@@ -489,7 +502,7 @@ impl MemoryTool for BrokenTool {
             }
             (Some(Fault::RenamesRoot), Err(Error::RootIsFixed { .. })) if !new_path.is_root() => {
                 for file in self.store.list(old_path).await.unwrap() {
-                    let moved = file.path.rebase(old_path, new_path)?;
+                    let moved = file.path.replace_prefix(old_path, new_path)?;
                     self.engine.rename(&RenameCommand::new(file.path, moved)).await?;
                 }
                 Ok(renamed)
@@ -534,26 +547,26 @@ impl BrokenTool {
         String::from_utf8(content(&*self.store, path).await?).ok()
     }
 
-    async fn node(&self, path: &MemoryPath) -> Node {
-        self.store.read(path).await.unwrap()
+    async fn stat(&self, path: &MemoryPath) -> Stat {
+        self.store.read(path).await.unwrap().stat()
     }
 
     async fn refuse_directory(&self, path: &MemoryPath) -> Result<(), Error> {
-        match self.node(path).await {
-            Node::Directory => Err(Error::other(format!("Error: The path {path} is a directory"))),
-            Node::Absent | Node::File(_) => Ok(()),
+        match self.stat(path).await {
+            Stat::Directory => Err(Error::other(format!("Error: The path {path} is a directory"))),
+            Stat::Absent | Stat::File(_) => Ok(()),
         }
     }
 
     async fn insert_into_nothing(&self, command: &InsertCommand) -> Result<Reply, Error> {
         let InsertCommand { path, insert_line, insert_text, .. } = command;
         match (self.fault, self.engine.insert(command).await) {
-            (Some(Fault::InsertMakesFiles), Err(Error::NotFound { .. })) if self.node(path).await == Node::Absent => {
+            (Some(Fault::InsertMakesFiles), Err(Error::NotFound { .. })) if self.stat(path).await == Stat::Absent => {
                 self.engine.create(&CreateCommand::new(path.clone(), insert_text)).await?;
                 Ok(Reply::Inserted { path: path.clone() })
             }
-            (Some(Fault::LineAskedFirst), Err(Error::NotFound { .. })) if *insert_line < 0 => {
-                Err(Error::InvalidInsertLine { insert_line: *insert_line, total_lines: 0 })
+            (Some(Fault::LineAskedFirst), Err(Error::NotFound { .. })) if integer(insert_line) < 0 => {
+                Err(Error::InvalidInsertLine { insert_line: insert_line.clone(), total_lines: 0 })
             }
             (_, outcome) => outcome,
         }
@@ -575,7 +588,7 @@ impl BrokenTool {
 
     /// Writes without a word of what was there before.
     async fn overwrite(&self, path: &MemoryPath, text: impl Into<Vec<u8>>) {
-        self.store.apply(Batch::new().write(path.clone(), text.into()).unwrap()).await.unwrap();
+        self.store.write(path, text).await.unwrap();
     }
 
     /// Edits the text in another place and brings it back, whatever happened to the file in the meantime.
@@ -591,20 +604,20 @@ impl BrokenTool {
     /// Shows as many characters as have the width of the cap in other units.
     async fn view_capped(&self, command: &ViewCommand, width: fn(char) -> usize) -> Result<Reply, Error> {
         let engine = Engine::builder(Arc::clone(&self.store));
-        let whole = engine.clone().max_view_characters(None).build().view(command).await;
+        let whole = engine.clone().unlimited_views().build().view(command).await;
         let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
         let numbered = numbered_lines(&whole);
         let widths = numbered.chars().scan(0, |sum, character| {
             *sum += width(character);
             Some(*sum)
         });
-        let fitting = widths.take_while(|&sum| sum <= cap.get()).count();
-        engine.max_view_characters(NonZeroUsize::new(fitting)).build().view(command).await
+        let fitting = widths.take_while(|&sum| sum <= cap).count();
+        engine.max_view_characters(fitting).build().view(command).await
     }
 
     /// Takes a range that does not fit a listing for one that does not fit a file.
     async fn view_fitting_range(&self, command: &ViewCommand) -> Result<Reply, Error> {
-        let uncapped = Engine::builder(Arc::clone(&self.store)).max_view_characters(None).build();
+        let uncapped = Engine::builder(Arc::clone(&self.store)).unlimited_views().build();
         let whole = uncapped.view(&ViewCommand::new(command.path.clone())).await;
         if let (Ok(Reply::Directory(whole)), Some(range)) = (whole, &command.view_range) {
             let total_lines = 1 + whole.items.len();
@@ -618,10 +631,10 @@ impl BrokenTool {
     /// Shows as much text as fits into the cap, whatever its line numbers add to it.
     async fn view_with_free_numbers(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let engine = Engine::builder(Arc::clone(&self.store));
-        let whole = engine.clone().max_view_characters(None).build().view(command).await;
+        let whole = engine.clone().unlimited_views().build().view(command).await;
         let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
-        let lines = 1 + whole.text.chars().take(cap.get()).filter(|&character| character == '\n').count();
-        let with_numbers = NonZeroUsize::new(cap.get() + "     1\t".len() * lines);
+        let lines = 1 + whole.text.chars().take(cap).filter(|&character| character == '\n').count();
+        let with_numbers = cap + "     1\t".len() * lines;
         engine.max_view_characters(with_numbers).build().view(command).await
     }
 
@@ -636,7 +649,7 @@ impl BrokenTool {
                     let whole = self.text(&view.path).await.unwrap();
                     let lines: Vec<_> = whole.split('\n').skip(view.first_line - 1).collect();
                     let rest = FileView::new(view.path.clone(), lines.join("\n"), view.first_line, view.total_lines);
-                    let shown: String = numbered_lines(&rest).chars().take(cap.get()).collect();
+                    let shown: String = numbered_lines(&rest).chars().take(cap).collect();
                     let (header, note) = (header(&view), view.cut.unwrap());
                     return Ok(Reply::Text(format!("{header}\n{shown}\n{note}")));
                 }
@@ -694,7 +707,7 @@ impl BrokenTool {
                 self.cut_listing(&mut view, |lines| header + lines.chars().count());
             }
             Fault::ListingHidesLongLines => {
-                let fits = |line: &str| self.cap.is_none_or(|cap| line.chars().count() <= cap.get());
+                let fits = |line: &str| self.cap.is_none_or(|cap| line.chars().count() <= cap);
                 view.items.retain(|item| fits(&item.to_string()));
             }
             Fault::ListingWithoutWayOn if view.cut.is_some() => {
@@ -727,7 +740,7 @@ impl BrokenTool {
 
     /// Leaves out the last items for as long as the length of the lines is over the cap.
     fn cut_listing(&self, view: &mut DirectoryView, length: impl Fn(&str) -> usize) {
-        let is_over = |view: &DirectoryView| self.cap.is_some_and(|cap| length(&listed_lines(view)) > cap.get());
+        let is_over = |view: &DirectoryView| self.cap.is_some_and(|cap| length(&listed_lines(view)) > cap);
         let shown = |view: &DirectoryView| view.items.len() + usize::from(view.first_line == 1);
         let first = view.first_line;
         let total = match view.cut {
@@ -752,10 +765,16 @@ impl BrokenTool {
     }
 }
 
+/// The value of an `insert_line`. One beyond 64 bits is as good as the greatest or the least.
+fn integer(line: &InsertLine) -> i128 {
+    let text = line.to_string();
+    text.parse().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX })
+}
+
 async fn content(store: &dyn Store, path: &MemoryPath) -> Option<Vec<u8>> {
     match store.read(path).await.ok()? {
         Node::File(file) => Some(file.content),
-        Node::Absent | Node::Directory => None,
+        Node::Absent | Node::Directory(_) => None,
     }
 }
 
@@ -780,9 +799,7 @@ fn listed_lines(view: &DirectoryView) -> String {
 /// The command with its range moved down by a line.
 fn one_line_down(command: &ViewCommand) -> ViewCommand {
     match command.view_range.as_ref().and_then(|range| range.resolve(1_000_000)) {
-        Some((first, last)) => {
-            ViewCommand::new(command.path.clone()).with_view_range(ViewRange::new(first as i64 + 1, last as i64 + 1))
-        }
+        Some((first, last)) => ViewCommand::new(command.path.clone()).with_view_range(first + 1..=last + 1),
         None => command.clone(),
     }
 }

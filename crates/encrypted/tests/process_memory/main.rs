@@ -39,7 +39,7 @@ mod linux {
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE};
     use libtest_mimic::{Arguments, Failed, Trial};
-    use memory_tool_core::{Batch, MemoryPath, Node, Store as _};
+    use memory_tool_core::StoreExt as _;
     use memory_tool_encrypted::{DataKey, EncryptedStore, KeyProvider as _, KeyRing, Passphrase, RawKey};
     use memory_tool_local::LocalStore;
 
@@ -152,9 +152,8 @@ mod linux {
         };
         let inner = LocalStore::open(directory.join("store")).await.unwrap();
         let store = EncryptedStore::open(inner, keys).await.unwrap();
-        let file: MemoryPath = "/memories/a".parse().unwrap();
-        store.apply(Batch::new().write(file.clone(), b"x".to_vec()).unwrap()).await.unwrap();
-        assert!(matches!(store.read(&file).await.unwrap(), Node::File(_)));
+        store.write("/memories/a", "x").await.unwrap();
+        assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "x");
         store
     }
 

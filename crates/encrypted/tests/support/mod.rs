@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, Store, StoreError};
-use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, KeyRing, OpenError, RawKey};
+use memory_tool_core::{
+    Batch, FailureKind, InMemoryStore, MemoryPath, Node, OpenError, Problem, ReadOptions, RecordName, Store,
+    StoreError, StoreExt, StoredFile,
+};
+use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, KeyRing, RawKey};
 
 pub(crate) fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
@@ -28,11 +31,11 @@ pub(crate) async fn open(inner: &Arc<InMemoryStore>, keys: KeyRing) -> Encrypted
 }
 
 pub(crate) async fn write(store: &dyn Store, file: &str, content: impl Into<Vec<u8>>) {
-    store.apply(Batch::new().write(path(file), content.into()).unwrap()).await.unwrap();
+    store.write(file, content).await.unwrap();
 }
 
 pub(crate) async fn remove(store: &dyn Store, file: &MemoryPath) {
-    store.apply(Batch::new().remove(file.clone()).unwrap()).await.unwrap();
+    store.remove(file).await.unwrap();
 }
 
 /// The content of a file, which must be there.
@@ -70,11 +73,27 @@ pub(crate) fn damage(error: &StoreError) -> &Damage {
     }
 }
 
-pub(crate) async fn open_error(inner: &Arc<InMemoryStore>, keys: KeyRing) -> EncryptionError {
-    match EncryptedStore::open(Arc::clone(inner), keys).await {
-        Err(OpenError::Encryption(error)) => error,
-        other => panic!("{other:?}"),
-    }
+/// What the encryption found wrong at the opening.
+pub(crate) fn cause_of_opening(error: &OpenError) -> &EncryptionError {
+    std::error::Error::source(error).unwrap().downcast_ref().unwrap()
+}
+
+pub(crate) async fn open_error(inner: &Arc<InMemoryStore>, keys: KeyRing) -> OpenError {
+    EncryptedStore::open(Arc::clone(inner), keys).await.unwrap_err()
+}
+
+pub(crate) fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+/// The content of a record, which must be there.
+pub(crate) async fn content_of_record(store: &dyn Store, name: &str) -> Vec<u8> {
+    store.read_record(&record(name)).await.unwrap().unwrap().content
+}
+
+/// What verifying finds.
+pub(crate) async fn problems(store: &EncryptedStore) -> Vec<Problem> {
+    store.verify(|_| {}).await.unwrap().problems
 }
 
 /// The content of a stored object.
@@ -146,12 +165,12 @@ impl Faulty {
 
 #[async_trait]
 impl Store for Faulty {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.around(self.inner.read(path)).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.around(self.inner.read_opts(path, options)).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.around(self.inner.list(directory)).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.around(self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

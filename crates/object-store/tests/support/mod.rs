@@ -12,8 +12,10 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store, StoreError};
-use memory_tool_object_store::BucketStore;
+use memory_tool_core::{
+    Engine, MemoryPath, MemoryTool, Node, OpenError, OpenOptions, RecordName, StoreError, StoreExt,
+};
+use memory_tool_object_store::{BucketStore, OpenFailure};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -104,7 +106,11 @@ impl TestBucket {
     }
 
     pub(crate) async fn open_with_deadline(self: &Arc<Self>, deadline: Duration) -> BucketStore {
-        BucketStore::builder(self.clone(), PREFIX.into()).deadline(deadline).open().await.unwrap()
+        BucketStore::builder(self.clone(), PREFIX.into())
+            .options(OpenOptions::new().timeout(deadline))
+            .open()
+            .await
+            .unwrap()
     }
 
     /// The next put of the index is put or not, and answered like this.
@@ -265,12 +271,21 @@ pub(crate) fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
+pub(crate) fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+/// Why a store could not be opened.
+pub(crate) fn open_failure(error: &OpenError) -> &OpenFailure {
+    std::error::Error::source(error).unwrap().downcast_ref().unwrap()
+}
+
 pub(crate) async fn write(store: &BucketStore, at: &str, content: &str) -> std::result::Result<(), StoreError> {
-    store.apply(Batch::new().write(path(at), content.into()).unwrap()).await
+    store.write(at, content).await
 }
 
 pub(crate) async fn read(store: &BucketStore, at: &str) -> Option<String> {
-    match store.read(&path(at)).await.unwrap() {
+    match store.read(at).await.unwrap() {
         Node::File(file) => Some(String::from_utf8(file.content).unwrap()),
         _ => None,
     }

@@ -1,7 +1,7 @@
-//! [`CommandUnderWay`]: how the store beneath learns which command, and whose, it works for.
+//! [`CommandContext`]: tells the store below which command it works for, and of which actor.
 //!
 //! It is kept with the thread while that command's future is polled, and at no other time. So it reaches everything that the command
-//! awaits, on any runtime, and nothing else; what it starts as a task of its own does not have it.
+//! awaits, on any runtime, and nothing else: a task that the command spawns does not have it.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use crate::audit::id::random_id;
 use crate::audit::log::AuditError;
 
 thread_local! {
-    static UNDER_WAY: RefCell<Option<Arc<CommandUnderWay>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<CommandContext>>> = const { RefCell::new(None) };
 }
 
 /// A command that is going on.
 #[derive(Debug)]
-pub(super) struct CommandUnderWay {
+pub(super) struct CommandContext {
     pub(super) actor: Actor,
     pub(super) command: &'static str,
     /// Made when the first record needs it: most views have none.
@@ -27,7 +27,7 @@ pub(super) struct CommandUnderWay {
     edits: bool,
 }
 
-impl CommandUnderWay {
+impl CommandContext {
     pub(super) fn begin(actor: &Actor, command: &'static str, edits: bool) -> Arc<Self> {
         Arc::new(Self { actor: actor.clone(), command, id: OnceLock::new(), edits })
     }
@@ -45,40 +45,40 @@ impl CommandUnderWay {
 
     /// The command that this is polled within; the innermost, where one tool is over another.
     pub(super) fn current() -> Option<Arc<Self>> {
-        UNDER_WAY.with_borrow(Clone::clone)
+        CURRENT.with_borrow(Clone::clone)
     }
 
     /// Whether what this is polled within may write back what it reads. Of what is no command, that is not known.
     pub(super) fn may_edit() -> bool {
-        UNDER_WAY.with_borrow(|command| command.as_ref().is_none_or(|command| command.edits))
+        CURRENT.with_borrow(|command| command.as_ref().is_none_or(|command| command.edits))
     }
 
     /// Does the work within the command.
-    pub(super) fn run<W: Future + Unpin>(self: Arc<Self>, work: W) -> Within<W> {
-        Within { command: self, work }
+    pub(super) fn run<W: Future + Unpin>(self: Arc<Self>, work: W) -> InCommand<W> {
+        InCommand { command: self, work }
     }
 }
 
 /// Work that is polled within a command.
-pub(super) struct Within<W> {
-    command: Arc<CommandUnderWay>,
+pub(super) struct InCommand<W> {
+    command: Arc<CommandContext>,
     work: W,
 }
 
-impl<W: Future + Unpin> Future for Within<W> {
+impl<W: Future + Unpin> Future for InCommand<W> {
     type Output = W::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
-        let _restored = Restored(UNDER_WAY.replace(Some(Arc::clone(&self.command))));
+        let _restored = Restored(CURRENT.replace(Some(Arc::clone(&self.command))));
         Pin::new(&mut self.work).poll(context)
     }
 }
 
 /// Puts back what was under way on this thread before, also when the work panics.
-struct Restored(Option<Arc<CommandUnderWay>>);
+struct Restored(Option<Arc<CommandContext>>);
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        UNDER_WAY.set(self.0.take());
+        CURRENT.set(self.0.take());
     }
 }

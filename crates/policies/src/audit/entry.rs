@@ -1,16 +1,14 @@
-//! [`Entry`] and [`EntryHook`]: the records of one batch, from the intent to the outcome.
+//! [`Entry`]: the records of one batch, from the intent to the outcome.
 
-use std::sync::Arc;
-
-use memory_tool_core::{BatchHook, FailureKind, StoreError};
+use memory_tool_core::{FailureKind, StoreError};
 
 use crate::audit::actor::Actor;
-use crate::audit::command::CommandUnderWay;
+use crate::audit::command::CommandContext;
 use crate::audit::id::random_id;
-use crate::audit::log::{AuditError, AuditLog, BlockingAuditLog};
+use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, recorded};
 use crate::audit::time;
-use crate::observation::{Outcome, outcome_of_operation};
+use crate::outcome::{Outcome, outcome_of_operation};
 
 /// What a batch is recorded as that reaches a store outside of any command.
 const APPLY: &str = "apply";
@@ -27,7 +25,7 @@ pub(super) struct Head {
 impl Head {
     /// Of a batch: within the command that is under way, or of `actor` where there is none.
     pub(super) fn of_batch(actor: &Actor) -> Result<Self, AuditError> {
-        match CommandUnderWay::current() {
+        match CommandContext::current() {
             Some(command) => Self::of_command(&command),
             None => Ok(Self {
                 id: random_id()?,
@@ -38,7 +36,7 @@ impl Head {
         }
     }
 
-    pub(super) fn of_command(command: &CommandUnderWay) -> Result<Self, AuditError> {
+    pub(super) fn of_command(command: &CommandContext) -> Result<Self, AuditError> {
         Ok(Self {
             id: random_id()?,
             actor: command.actor.name().to_owned(),
@@ -98,33 +96,6 @@ impl Drop for Entry<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.log.append_without_waiting(&self.head.outcome(Outcome::Dropped, false));
-        }
-    }
-}
-
-/// A batch that is recorded within the store that applies it.
-pub(super) struct EntryHook {
-    log: Arc<dyn BlockingAuditLog>,
-    head: Head,
-    changes: Vec<AuditedChange>,
-}
-
-impl EntryHook {
-    pub(super) fn new(log: Arc<dyn BlockingAuditLog>, head: Head, changes: Vec<AuditedChange>) -> Self {
-        Self { log, head, changes }
-    }
-}
-
-impl BatchHook for EntryHook {
-    fn before(&mut self) -> Result<(), StoreError> {
-        let changes = std::mem::take(&mut self.changes);
-        self.log.append_blocking(&self.head.record(AuditEvent::Intent { changes })).map_err(unrecorded)
-    }
-
-    fn after(self: Box<Self>, result: &Result<(), StoreError>) {
-        let record = self.head.outcome_of(result);
-        if let Err(error) = self.log.append_blocking(&record) {
-            tell_of_missing(&record, &error);
         }
     }
 }

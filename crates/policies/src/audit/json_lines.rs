@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use memory_tool_core::BoxError;
 
 use crate::audit::entry::tell_of_missing;
 use crate::audit::filter::{AuditFilter, AuditTrail, Selection};
-use crate::audit::log::{AuditError, AuditLog, BlockingAuditLog};
+use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::AuditRecord;
 
 /// What every record begins with. Within a text of JSON its quotes would be escaped, so it is found nowhere else.
@@ -29,8 +29,7 @@ const MAX_LINE_BYTES: u64 = memory_tool_core::DEFAULT_MAX_FILE_BYTES;
 /// 2. A line that a process left cut short when it was killed, or that a full disk did, is ended before the next record.
 /// 3. A record survives the end of the process. With [`JsonLinesLogBuilder::sync`] it survives a loss of power too.
 /// 4. On Unix the file is made so that its owner alone may read and write it. The rights of one that is there stay as they are.
-/// 5. A thread of its own writes, so it needs no runtime, except within stores that call [hooks](memory_tool_core::Store::hooked): those
-///    write themselves, unless records are flushed. Cloning is cheap, and the clones are one log.
+/// 5. A thread of its own writes, so it needs no runtime. Cloning is cheap, and the clones are one log.
 /// 6. On Unix a file that was moved away or removed is made anew at the next record, so it can be rotated by renaming it.
 ///
 /// ```
@@ -52,8 +51,6 @@ const MAX_LINE_BYTES: u64 = memory_tool_core::DEFAULT_MAX_FILE_BYTES;
 #[derive(Clone, Debug)]
 pub struct JsonLinesLog {
     lines: mpsc::Sender<Line>,
-    /// `None` where records are flushed: those that come at once wait together then, on the thread of the log.
-    writer: Option<Arc<LockedWriter>>,
 }
 
 /// A line to be written, and who waits for it.
@@ -132,10 +129,6 @@ impl AuditLog for JsonLinesLog {
             tell_of_missing(record, &error);
         }
     }
-
-    fn blocking(&self) -> Option<Arc<dyn BlockingAuditLog>> {
-        self.writer.clone().map(|writer| writer as Arc<dyn BlockingAuditLog>)
-    }
 }
 
 /// Options of a [`JsonLinesLog`]. Made by [`JsonLinesLog::builder`].
@@ -163,16 +156,15 @@ impl JsonLinesLogBuilder {
         let (lines, received) = mpsc::channel();
         let opening = off_thread(move |opened| match open_file(&path, sync) {
             Ok(file) => {
-                let writer = Arc::new(LockedWriter(Mutex::new(Writer { path, sync, file, end: None })));
-                let _ = opened.send(Ok(Arc::clone(&writer))); // where nobody waits any longer, there are no lines either
-                writer.write_lines(&received);
+                let _ = opened.send(Ok(())); // if nobody waits any longer, there are no lines either
+                Writer { path, sync, file, end: None }.write_lines(&received);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
             }
         });
-        let writer = opening.await.map_err(|error| AuditError::new("opening the audit log", error))?;
-        Ok(JsonLinesLog { lines, writer: (!sync).then_some(writer) })
+        opening.await.map_err(|error| AuditError::new("opening the audit log", error))?;
+        Ok(JsonLinesLog { lines })
     }
 }
 
@@ -206,34 +198,6 @@ fn open_file(path: &Path, sync: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// What the thread of a log writes to, and who else appends meanwhile.
-#[derive(Debug)]
-struct LockedWriter(Mutex<Writer>);
-
-impl LockedWriter {
-    /// Writes lines until nobody can send any more.
-    fn write_lines(&self, received: &mpsc::Receiver<Line>) {
-        while let Ok(line) = received.recv() {
-            // Those that came meanwhile share one flush.
-            let lines = std::iter::once(line).chain(received.try_iter()).collect();
-            self.lock().write_together(lines);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Writer> {
-        // Where a holder panicked, it did not note where its line ends: the next looks.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl BlockingAuditLog for LockedWriter {
-    fn append_blocking(&self, record: &AuditRecord) -> Result<(), AuditError> {
-        let line = line_of(record)?;
-        let mut writer = self.lock();
-        writer.follow().and_then(|()| writer.write_line(line)).map_err(appending)
-    }
-}
-
 /// The file of a log.
 #[derive(Debug)]
 struct Writer {
@@ -245,6 +209,15 @@ struct Writer {
 }
 
 impl Writer {
+    /// Writes lines until nobody can send any more.
+    fn write_lines(mut self, received: &mpsc::Receiver<Line>) {
+        while let Ok(line) = received.recv() {
+            // Lines that came at the same time share one flush.
+            let lines = std::iter::once(line).chain(received.try_iter()).collect();
+            self.write_together(lines);
+        }
+    }
+
     fn write_together(&mut self, lines: Vec<Line>) {
         let followed = self.follow().map_err(Arc::new);
         let write = |line: Line| {

@@ -37,28 +37,6 @@ pub trait AuditLog: fmt::Debug + Send + Sync + 'static {
     fn append_without_waiting(&self, record: &AuditRecord) {
         let _ = record;
     }
-
-    /// This log as one that appends on the thread of the caller. An [`AuditedStore`](crate::AuditedStore) uses it within stores that
-    /// call hooks, which spares the ways to the log's thread and back.
-    ///
-    /// # Behavior
-    /// 1. What is provided is `None`. So it must be where appending waits for more than the operating system to take a few bytes, such
-    ///    as for a flush of the disk or a network: the store's lock is held meanwhile.
-    fn blocking(&self) -> Option<Arc<dyn BlockingAuditLog>> {
-        None
-    }
-}
-
-/// A log that appends on the thread of the caller, which may block: [`AuditLog::blocking`].
-pub trait BlockingAuditLog: fmt::Debug + Send + Sync + 'static {
-    /// Appends one record.
-    ///
-    /// # Behavior
-    /// 1. It is [`AuditLog::append`] in all else.
-    ///
-    /// # Errors
-    /// Those of [`AuditLog::append`].
-    fn append_blocking(&self, record: &AuditRecord) -> Result<(), AuditError>;
 }
 
 #[async_trait]
@@ -70,10 +48,6 @@ impl<L: AuditLog + ?Sized> AuditLog for Arc<L> {
 
     fn append_without_waiting(&self, record: &AuditRecord) {
         (**self).append_without_waiting(record);
-    }
-
-    fn blocking(&self) -> Option<Arc<dyn BlockingAuditLog>> {
-        (**self).blocking()
     }
 }
 

@@ -16,7 +16,7 @@ mod tool;
 pub use actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use filter::{AuditFilter, AuditTrail};
 pub use json_lines::{JsonLinesLog, JsonLinesLogBuilder};
-pub use log::{AuditError, AuditLog, BlockingAuditLog};
+pub use log::{AuditError, AuditLog};
 pub use record::{
     AuditEvent, AuditOutcome, AuditRecord, AuditedChange, AuditedEntry, AuditedFile, AuditedState, MAX_LISTED_FILES,
 };

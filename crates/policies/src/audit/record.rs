@@ -6,9 +6,8 @@ use memory_tool_core::MemoryPath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::audit::id::hexadecimal;
 use crate::audit::time;
-use crate::observation::Outcome;
+use crate::outcome::Outcome;
 
 /// The version of the format that this crate writes, and the only one that it reads.
 pub(super) const FORMAT: u32 = 1;
@@ -52,7 +51,8 @@ impl AuditRecord {
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditEvent {
-    /// Something is about to be changed. What came of it, the outcome of the same id says; where there is none, the digests tell.
+    /// Something is about to be changed. The outcome with the same id gives the result. If it is missing, compare the digests with
+    /// what is stored.
     Intent {
         /// The changes, all of which are made or none.
         changes: Vec<AuditedChange>,
@@ -200,6 +200,12 @@ pub struct AuditedEntry {
     /// [read them](crate::AuditedStore::with_digests_of_directories) and could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+}
+
+/// Two lower-case digits for each byte.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).collect()
 }
 
 /// The outcome as it is recorded, and the kind of error. `is_unknown` says that the storage did not confirm a change.

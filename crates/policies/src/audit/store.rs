@@ -5,43 +5,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, Version,
+    Batch, Change, FileEntry, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store, StoreError, StoredFile,
+    Version,
 };
 
 use crate::audit::actor::Actor;
-use crate::audit::command::CommandUnderWay;
-use crate::audit::entry::{Entry, EntryHook, Head, unrecorded};
+use crate::audit::command::CommandContext;
+use crate::audit::entry::{Entry, Head, unrecorded};
 use crate::audit::log::AuditLog;
 use crate::audit::record::{AuditedChange, AuditedEntry, AuditedFile, AuditedState, MAX_LISTED_FILES};
 
 /// How many files that were read for an edit are remembered by their digests. Each edit reads and writes back one.
 const MAX_REMEMBERED: usize = 16;
 
-/// A store over a store that records each change before it is made and what came of it. How, [the page of the
-/// crate](crate#audit-log) says.
+/// A store over a store that records each change before it is made, and its outcome afterwards. [The page of the
+/// crate](crate#audit-log) describes the records.
 ///
-/// Put it over every other store, mounts and limits included, and under a [`ScreenedStore`](crate::ScreenedStore) alone. It then records
-/// every change that a command makes, with the path that Claude gave. Screening is over it because a redaction alters the text, and the
-/// digest is that of what is stored. What an [`ExpiringStore`](crate::ExpiringStore) under it removes is not recorded: for that, put another
-/// `AuditedStore` under the `ExpiringStore`.
+/// # Place in the stack
+/// Put it over all other stores, mounts, limits, expiry and scopes included, and under a [`ScreenedStore`](crate::ScreenedStore) alone.
+/// Then one log has every change that a command makes, with the path that Claude gave. Screening goes over it because a redaction
+/// alters the text, and the digest must be that of the stored text. What an [`ExpiringStore`](crate::ExpiringStore) below removes by
+/// itself is not recorded: if you need that, put another `AuditedStore` under the `ExpiringStore`, with an actor of its own.
 ///
-/// # Behavior
-/// 1. A batch that changes something is recorded as an intent before it is handed on, and its outcome afterwards. A batch without
-///    changes is not recorded.
-/// 2. Where the intent cannot be appended, the batch is not handed on: [`StoreError::Failure`] with [`AuditError`](crate::AuditError) as its
-///    source.
-/// 3. Where the outcome cannot be appended, the batch has the outcome that it has, and an event of [`tracing`] at the level `ERROR` says
-///    that the record is missing.
-/// 4. The batch is handed on as it is.
-/// 5. The digest before a write is that of the version that the batch requires. Where it requires none, as for a removal or a rename,
-///    it is that of what was there when the batch came: somebody else's change may come in between, and is then recorded before the
-///    outcome.
-/// 6. What cannot be read is recorded as unknown, and does not keep the batch from being applied: a damaged file can be removed.
-/// 7. A batch outside of any command of an [`AuditedTool`](crate::AuditedTool) is of the store's own actor, and its command is `apply`.
-/// 8. Where the store calls [hooks](Store::hooked) and the log [appends on the thread of the caller](AuditLog::blocking), the store makes
-///    both records, the intent within its lock: the intents have the order of the changes, a batch that is dropped half-way has the
-///    outcome that it has, and one that never has its turn has no records.
-/// 9. Elsewhere a batch that is dropped half-way has the outcome `dropped` or none.
+/// # Guarantees
+/// They are the same over every store and with every log.
+/// 1. A batch that changes files is recorded as an intent before it is handed on. If the intent cannot be appended, the batch is not
+///    handed on: the error is [`StoreError::Failure`] with [`AuditError`](crate::AuditError) as its source.
+/// 2. Its outcome is recorded before the caller gets the result. If the outcome cannot be appended, the batch keeps its result, and an
+///    event of [`tracing`] at the level `ERROR` reports the missing record.
+/// 3. A batch that the store refuses has the outcome `refused`. Nothing was changed.
+/// 4. A batch that is dropped before it ends has the outcome `dropped`, or none; in both cases it may have been applied. One that is
+///    dropped before its intent is handed to the log has no records and is not applied.
+/// 5. The intents of one writer have the order of its changes. Those of concurrent writers may not: an intent is recorded before its
+///    batch has its turn.
+/// 6. A batch without changes is not recorded, nor are changes of records alone, such as the access times of an `ExpiringStore` above:
+///    these are no changes of the memory.
+/// 7. The batch is handed on as it is.
+/// 8. The digest before a write is that of the version that the batch requires. If it requires none, as for a removal or a rename,
+///    the digest is that of the contents when the batch came: a concurrent change may come in between, and is then recorded before
+///    the outcome.
+/// 9. A file that cannot be read is recorded as unknown, and the batch is applied: a damaged file can be removed.
+/// 10. A batch outside of any command of an [`AuditedTool`](crate::AuditedTool) has the actor of this store and the command `apply`.
 #[derive(Clone, Debug)]
 pub struct AuditedStore<S> {
     inner: S,
@@ -73,7 +77,7 @@ impl<S: Store> AuditedStore<S> {
         self
     }
 
-    /// The store beneath.
+    /// The store below.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -100,15 +104,19 @@ impl<S: Store> AuditedStore<S> {
         }
     }
 
+    async fn read_below(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, ReadOptions::new()).await
+    }
+
     async fn before_write(&self, batch: &Batch, path: &MemoryPath) -> AuditedState {
         let mut required = batch.preconditions().iter().filter(|(required, _)| required == path);
-        match required.find(|(_, expected)| matches!(expected, Expected::Absent | Expected::Version(_))) {
-            Some((_, Expected::Absent)) => AuditedState::Absent,
-            Some((_, Expected::Version(version))) => self.state_at(path, version).await,
-            _ => match self.inner.read(path).await {
+        match required.next() {
+            Some((_, Precondition::Absent)) => AuditedState::Absent,
+            Some((_, Precondition::Version(version))) => self.state_at(path, version).await,
+            None => match self.read_below(path).await {
                 Ok(Node::Absent) => AuditedState::Absent,
                 Ok(Node::File(file)) => AuditedState::File(AuditedFile::of(&file.content)),
-                Ok(Node::Directory) | Err(_) => AuditedState::Unknown,
+                Ok(Node::Directory(_)) | Err(_) => AuditedState::Unknown,
             },
         }
     }
@@ -117,17 +125,17 @@ impl<S: Store> AuditedStore<S> {
         if let Some(file) = self.recall(path, version) {
             return AuditedState::File(file);
         }
-        match self.inner.read(path).await {
+        match self.read_below(path).await {
             Ok(Node::File(file)) if file.version == *version => AuditedState::File(AuditedFile::of(&file.content)),
             _ => AuditedState::Unknown,
         }
     }
 
     async fn state_of(&self, path: &MemoryPath) -> AuditedState {
-        match self.inner.read_or_list(path).await {
-            Ok(Found::Absent) => AuditedState::Absent,
-            Ok(Found::File(file)) => AuditedState::File(AuditedFile::of(&file.content)),
-            Ok(Found::Directory(files)) => self.state_of_directory(files).await,
+        match self.read_below(path).await {
+            Ok(Node::Absent) => AuditedState::Absent,
+            Ok(Node::File(file)) => AuditedState::File(AuditedFile::of(&file.content)),
+            Ok(Node::Directory(files)) => self.state_of_directory(files).await,
             Err(_) => AuditedState::Unknown,
         }
     }
@@ -146,7 +154,7 @@ impl<S: Store> AuditedStore<S> {
     }
 
     async fn digest_of(&self, path: &MemoryPath) -> Option<String> {
-        match self.inner.read(path).await {
+        match self.read_below(path).await {
             Ok(Node::File(file)) => Some(AuditedFile::of(&file.content).sha256),
             _ => None,
         }
@@ -156,7 +164,7 @@ impl<S: Store> AuditedStore<S> {
     /// be for an edit, too.
     fn remember(&self, path: &MemoryPath, node: &Node) {
         if let Node::File(file) = node
-            && CommandUnderWay::may_edit()
+            && CommandContext::may_edit()
         {
             let (path, version) = (path.clone(), file.version.clone());
             let file = AuditedFile::of(&file.content);
@@ -179,26 +187,15 @@ impl<S: Store> AuditedStore<S> {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for AuditedStore<S> {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        let node = self.inner.read(path).await?;
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = self.inner.read_opts(path, options).await?;
         self.remember(path, &node);
         Ok(node)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        self.inner.read_or_list(path).await
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        let node = self.inner.read_if(path, preconditions).await?;
-        self.remember(path, &node);
-        Ok(node)
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -207,16 +204,9 @@ impl<S: Store> Store for AuditedStore<S> {
         }
         let head = Head::of_batch(&self.actor).map_err(unrecorded)?;
         let changes = self.describe_changes(&batch).await;
-        if let (Some(store), Some(log)) = (self.inner.hooked(), self.log.blocking()) {
-            return store.apply_hooked(batch, Box::new(EntryHook::new(log, head, changes))).await;
-        }
         let entry = Entry::begin(&self.log, head, changes).await.map_err(unrecorded)?;
         let result = self.inner.apply(batch).await;
         entry.end(&result).await;
         result
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        None
     }
 }

@@ -1,7 +1,7 @@
 //! [`StoreLog`]: a log in a store of its own.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Expected, MemoryPath, Node, PathError, Store, StoreError};
+use memory_tool_core::{Batch, MemoryPath, Node, PathError, Precondition, Store, StoreError, StoreExt as _};
 
 use crate::audit::filter::{AuditFilter, AuditTrail, Selection};
 use crate::audit::log::{AuditError, AuditLog};
@@ -53,14 +53,13 @@ impl<S: Store> StoreLog<S> {
     /// [`AuditError`] where the store fails.
     pub async fn read(&self, filter: &AuditFilter) -> Result<AuditTrail, AuditError> {
         let failed = |error: StoreError| AuditError::new("reading the audit log", error);
-        let mut files = self.inner.list(&MemoryPath::root()).await.map_err(failed)?;
+        let mut files = self.inner.list(MemoryPath::root()).await.map_err(failed)?;
         files.retain(|file| !is_of_day_before(&file.path, filter));
-        files.sort_unstable_by(|left, right| left.path.cmp(&right.path));
         let mut records = Vec::with_capacity(files.len());
         for file in files {
             match self.inner.read(&file.path).await.map_err(failed)? {
                 Node::File(file) => records.push(AuditRecord::parse(&file.content)),
-                Node::Absent | Node::Directory => {} // the operator has just removed it
+                Node::Absent | Node::Directory(_) => {} // the operator has just removed it
             }
         }
         let mut selection = Selection::new(filter);
@@ -75,12 +74,8 @@ impl<S: Store> AuditLog for StoreLog<S> {
     async fn append(&self, record: &AuditRecord) -> Result<(), AuditError> {
         let path = path_of(record).map_err(|error| AuditError::new("naming a record", error))?;
         let content = serde_json::to_vec(record).map_err(|error| AuditError::new("encoding a record", error))?;
-        let batch = Batch::new().require(path.clone(), Expected::Absent).write(path, content);
-        let applied = match batch {
-            Ok(batch) => self.inner.apply(batch).await,
-            Err(error) => Err(error.into()),
-        };
-        applied.map_err(|error| AuditError::new("appending a record", error))
+        let batch = Batch::new().require(path.clone(), Precondition::Absent).write(path, content);
+        self.inner.apply(batch).await.map_err(|error| AuditError::new("appending a record", error))
     }
 }
 

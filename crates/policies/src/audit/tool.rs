@@ -10,11 +10,11 @@ use memory_tool_core::{
 use serde_json::Value;
 
 use crate::audit::actor::Actor;
-use crate::audit::command::CommandUnderWay;
+use crate::audit::command::CommandContext;
 use crate::audit::entry::{Head, tell_of_missing, unrecorded};
 use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, recorded};
-use crate::observation::outcome_of_command;
+use crate::outcome::outcome_of_command;
 
 /// A tool over a tool that says who and which command for what [`AuditedStore`](crate::AuditedStore)s beneath it record. How, [the page
 /// of the crate](crate#audit-log) says.
@@ -54,7 +54,7 @@ impl<T: MemoryTool> AuditedTool<T> {
         work: impl Future<Output = Result<Reply, Error>> + Unpin,
     ) -> Result<Reply, Error> {
         let edits = matches!(name, CommandName::StrReplace | CommandName::Insert);
-        let command = CommandUnderWay::begin(&self.actor, name.as_str(), edits);
+        let command = CommandContext::begin(&self.actor, name.as_str(), edits);
         let result = Arc::clone(&command).run(work).await;
         if name != CommandName::View {
             return self.conclude(&command, paths, result).await;
@@ -69,7 +69,7 @@ impl<T: MemoryTool> AuditedTool<T> {
     /// Records a command that was refused or failed.
     async fn conclude(
         &self,
-        command: &CommandUnderWay,
+        command: &CommandContext,
         paths: [Option<&MemoryPath>; 2],
         result: Result<Reply, Error>,
     ) -> Result<Reply, Error> {
@@ -82,7 +82,7 @@ impl<T: MemoryTool> AuditedTool<T> {
 
     async fn record(
         &self,
-        command: &CommandUnderWay,
+        command: &CommandContext,
         [path, new_path]: [Option<&MemoryPath>; 2],
         result: &Result<Reply, Error>,
     ) -> Result<(), AuditError> {
@@ -128,7 +128,7 @@ impl<T: MemoryTool> MemoryTool for AuditedTool<T> {
     }
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
-        let command = CommandUnderWay::begin(&self.actor, "clear_all_memory", false);
+        let command = CommandContext::begin(&self.actor, "clear_all_memory", false);
         let result = Arc::clone(&command).run(self.inner.clear_all_memory()).await;
         self.conclude(&command, [None, None], result).await
     }
@@ -138,7 +138,7 @@ impl<T: MemoryTool> MemoryTool for AuditedTool<T> {
         match Command::try_from(input) {
             Ok(command) => self.execute(&command).await,
             Err(error) => {
-                let command = CommandUnderWay::begin(&self.actor, "none", false);
+                let command = CommandContext::begin(&self.actor, "none", false);
                 self.conclude(&command, [None, None], Err(error)).await
             }
         }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The version of the form. Another one is not read, and so never replaced.
 const FORMAT: u64 = 1;
 
-/// To a multiple of how many bytes the stored form is filled up. Where the store encrypts its files, their sizes are seen, and this
-/// one would tell how long the paths are.
+/// The stored form is padded to a multiple of this many bytes. If the store encrypts, sizes are still visible, and this one would
+/// reveal how long the paths are.
 const PADDING_BYTES: usize = 1024;
 
 /// When files were last used, in whole seconds since 1970.
@@ -36,10 +36,10 @@ impl AccessTimes {
     /// # Errors
     /// What is wrong with the bytes, without anything that stands in them.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
-        const DAMAGED: &str = "the file of the access times is damaged";
+        const DAMAGED: &str = "the record of the access times is damaged";
         let Header { version } = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
         if version != FORMAT {
-            return Err("the file of the access times has another format");
+            return Err("the record of the access times has another format");
         }
         let document: Document<_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
         Ok(Self { by_path: document.files })
@@ -79,7 +79,7 @@ impl AccessTimes {
 
     /// Takes out what is recorded at and beneath `path`.
     pub(super) fn take(&mut self, path: &MemoryPath) -> Vec<(MemoryPath, u64)> {
-        self.by_path.extract_if(|other, _| other == path || other.is_beneath(path)).collect()
+        self.by_path.extract_if(|other, _| other == path || other.is_under(path)).collect()
     }
 }
 

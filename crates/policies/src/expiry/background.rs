@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::store::ExpiringStore;
-use crate::observation::name_of_store_error;
+use crate::error_names::name_of_store_error;
 
 /// The shortest time from one sweep to the next.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
@@ -20,8 +20,8 @@ impl<S: Store> ExpiringStore<S> {
     /// # Behavior
     /// 1. It ends when the [`SweepTask`] is stopped or dropped. A sweep that it is at then is dropped: a batch that it was applying
     ///    holds whole or not at all.
-    /// 2. A sweep that fails is told of by a warning of [`tracing`], and the next one tries again. What sweeps removed is told of at
-    ///    the level `INFO`, as a number.
+    /// 2. A sweep that fails is reported by a warning of [`tracing`], and the next one tries again. The number of removed files is
+    ///    reported at the level `INFO`.
     ///
     /// # Panics
     /// Outside of a runtime of Tokio with timers.

@@ -1,4 +1,4 @@
-//! Files that nobody uses expire: a store that keeps when each was last read or written, hides those that were idle for too
+//! Files that nobody uses expire: a store that records when each was last read or written, hides those that were idle for too
 //! long, and removes them in sweeps.
 
 mod access_times;
@@ -13,8 +13,7 @@ mod table;
 pub use background::SweepTask;
 pub use rules::ExpiryError;
 pub use store::{ExpiringStore, ExpiringStoreBuilder};
-pub use sweep::{ExpiredFile, Swept};
-pub use table::ACCESS_TIMES_NAME;
+pub use sweep::{ExpiredFile, SweepReport};
 
 #[cfg(any(fuzzing, test))]
 pub(crate) fn fuzz_access_times(stored: &[u8]) {

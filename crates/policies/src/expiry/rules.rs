@@ -53,13 +53,13 @@ impl<T> fmt::Debug for Clock<T> {
 pub(super) enum Use {
     /// It is read or written.
     Access,
-    /// It is seen in a listing.
-    Sighting,
+    /// It is listed.
+    Listing,
 }
 
-/// What follows from the recorded time of a file.
+/// Whether a file is expired, and whether its time must be recorded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum ExpiryState {
     /// It is there, and what is recorded will do.
     Settled,
     /// It is there, and the time is to be recorded.
@@ -109,20 +109,20 @@ impl Rules {
     }
 
     pub(super) fn is_pinned(&self, path: &MemoryPath) -> bool {
-        self.pins.iter().any(|pin| path == pin || path.is_beneath(pin))
+        self.pins.iter().any(|pin| path == pin || path.is_under(pin))
     }
 
     /// What follows at the time `now` for a file that is used, from what is `recorded` of it.
-    pub(super) fn standing(&self, path: &MemoryPath, recorded: Option<u64>, used: Use, now: u64) -> Standing {
+    pub(super) fn state(&self, path: &MemoryPath, recorded: Option<u64>, used: Use, now: u64) -> ExpiryState {
         if self.is_pinned(path) {
-            return Standing::Settled;
+            return ExpiryState::Settled;
         }
         match recorded {
-            None if now == UNKNOWN => Standing::Settled,
-            None => Standing::Due,
-            Some(recorded) if self.is_over(recorded, now) => Standing::Expired,
-            Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => Standing::Due,
-            Some(_) => Standing::Settled,
+            None if now == UNKNOWN => ExpiryState::Settled,
+            None => ExpiryState::Due,
+            Some(recorded) if self.is_over(recorded, now) => ExpiryState::Expired,
+            Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => ExpiryState::Due,
+            Some(_) => ExpiryState::Settled,
         }
     }
 

@@ -5,16 +5,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError,
-    read_then_check,
+    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store, StoreError,
+    StoredFile,
 };
 
 use super::access_times::AccessTimes;
-use super::rules::{Clock, ExpiryError, Rules, Standing, Use};
-use super::table::{
-    Basis, Known, Table, changed_paths, is_reserved, named_paths, refuse_reserved, without_access_times,
-};
-use crate::observation::name_of_store_error;
+use super::rules::{Clock, ExpiryError, ExpiryState, Rules, Use};
+use super::table::{Basis, Known, Table, changed_paths, named_paths};
+use crate::error_names::name_of_store_error;
+use crate::preconditions::check_after_read;
 
 /// How often an operation starts over because others changed the access times in between. Each time, the change of somebody
 /// else went through.
@@ -25,8 +24,8 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 
 /// Any store, whose files expire when they are neither read nor written for a time.
 ///
-/// When files were last used is kept in the inner store itself, in one file that this store hides. So it is shared by all that
-/// open the memory in this way, survives them, and changes in one atomic batch with the files.
+/// Access times are kept in the inner store itself, as the record `expiry/access-times`. So all programs that open the memory in this
+/// way share them, and they change in one atomic batch with the files.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,11 +57,9 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// 3. What is expired still takes room, until a [sweep](Self::sweep), or a batch that it would stand in the way of, removes it. A file
 ///    that cannot be read, as it is damaged, takes it until a batch changes its path or a directory above it.
 /// 4. [Pinned](ExpiringStoreBuilder::pin) files never expire.
-/// 5. `/memories/.access-times` is reserved, in upper and lower case. It is neither read nor listed, and a batch that names it, or a path beneath it, is
-///    [refused](StoreError::Refused).
-/// 6. Where the access times cannot be read because they are damaged, of another format, or no file, nothing expires and no
-///    access is recorded. They stay as they are: once somebody removes them, the times begin anew.
-/// 7. A read does not fail because its time cannot be recorded, as in a memory that is read-only or full. A warning of
+/// 5. If the access times cannot be read because they are damaged or of another format, nothing expires and no access is
+///    recorded. They stay as they are until [`reset_access_times`](Self::reset_access_times) removes them.
+/// 6. A read does not fail because its time cannot be recorded, as in a memory that is read-only or full. A warning of
 ///    [`tracing`] tells of it, and the next read tries again. As long as it goes on, reading does not keep a file.
 ///
 /// # Costs
@@ -81,12 +78,10 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// nothing expires, and nothing is recorded.
 ///
 /// # Together with others
-/// - All that open a memory set the same idle time, resolution and pins. Who opens it without this policy sees all files and the
-///   reserved one, and no use that is made of them so is recorded.
-/// - Limits go over this store. Beneath it they would refuse to record that files are read where a memory is full, and what is
-///   read would expire. What is expired is removed before a batch is held to limits that it stands in the way of; the access times
-///   are not counted.
-/// - Screening goes over it too, encryption and scopes beneath it.
+/// - All programs that open a memory set the same idle time, resolution and pins. A program that opens it without this policy sees
+///   all files, and its use of them is not recorded.
+/// - Limits go over this store: then expired files are removed if a batch needs their room. Access times are not counted.
+/// - Encryption and scopes go under it, so that the access times are encrypted, and each scope has its own.
 #[derive(Debug)]
 pub struct ExpiringStore<S> {
     pub(super) table: Table<S>,
@@ -106,22 +101,32 @@ impl<S: Store> ExpiringStore<S> {
         }
     }
 
-    /// The store beneath, with the expired files and the access times.
+    /// The store below, with the expired files and the access times.
     pub fn inner(&self) -> &S {
         self.table.inner()
+    }
+
+    /// Forgets when files were last used, also where that record is damaged: each file begins to count when it is next seen.
+    ///
+    /// This is for an operator, after a warning of [`tracing`] or [`sweep`](Self::sweep) reported that the access times cannot be read.
+    ///
+    /// # Errors
+    /// Those of the inner store.
+    pub async fn reset_access_times(&self) -> Result<(), StoreError> {
+        self.table.reset().await
     }
 
     /// What is known before `path` is looked at: the stored access times, unless they do not matter.
     async fn known_before(&self, path: &MemoryPath, now: u64) -> Result<Known, StoreError> {
         let known = self.table.known();
-        if self.standing(&known, path, Use::Access, now) == Standing::Settled {
+        if self.state(&known, path, Use::Access, now) == ExpiryState::Settled {
             return Ok(known);
         }
         self.table.stored().await
     }
 
-    fn standing(&self, known: &Known, path: &MemoryPath, used: Use, now: u64) -> Standing {
-        self.rules.standing(path, known.times.get(path), used, now)
+    fn state(&self, known: &Known, path: &MemoryPath, used: Use, now: u64) -> ExpiryState {
+        self.rules.state(path, known.times.get(path), used, now)
     }
 
     /// Judges files that were found after `known` was so, and records what is to be recorded of them. Gives those that are
@@ -135,10 +140,10 @@ impl<S: Store> ExpiringStore<S> {
     ) -> Result<Option<BTreeSet<MemoryPath>>, StoreError> {
         let (mut due, mut expired) = (Vec::new(), BTreeSet::new());
         for path in files {
-            match self.standing(known, path, used, now) {
-                Standing::Settled => {}
-                Standing::Due => due.push(path.clone()),
-                Standing::Expired => _ = expired.insert(path.clone()),
+            match self.state(known, path, used, now) {
+                ExpiryState::Settled => {}
+                ExpiryState::Due => due.push(path.clone()),
+                ExpiryState::Expired => _ = expired.insert(path.clone()),
             }
         }
         if due.is_empty() && expired.is_empty() {
@@ -161,7 +166,7 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Records that these files are used. Gives whether the access times were those required.
-    async fn record(&self, times: &AccessTimes, required: &Expected, used: Vec<MemoryPath>, now: u64) -> bool {
+    async fn record(&self, times: &AccessTimes, required: &Precondition, used: Vec<MemoryPath>, now: u64) -> bool {
         let mut times = times.clone();
         for path in used {
             times.record(path, now);
@@ -180,31 +185,52 @@ impl<S: Store> ExpiringStore<S> {
         mut files: Vec<FileEntry>,
         now: u64,
     ) -> Result<Option<Vec<FileEntry>>, StoreError> {
-        files.retain(|file| !is_reserved(&file.path));
-        let expired = self.judge(known, files.iter().map(|file| &file.path), Use::Sighting, now).await?;
+        let expired = self.judge(known, files.iter().map(|file| &file.path), Use::Listing, now).await?;
         Ok(expired.map(|expired| {
             files.retain(|file| !expired.contains(&file.path));
             files
         }))
     }
 
+    /// Reads a path as if the expired files were gone.
+    async fn read_unexpired(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let now = self.rules.now();
+            let known = self.known_before(path, now).await?;
+            match self.inner().read_opts(path, ReadOptions::new()).await? {
+                Node::Absent => return Ok(Node::Absent),
+                Node::File(file) => {
+                    if let Some(expired) = self.judge(&known, std::iter::once(path), Use::Access, now).await? {
+                        return Ok(if expired.is_empty() { Node::File(file) } else { Node::Absent });
+                    }
+                }
+                Node::Directory(files) => {
+                    if let Some(files) = self.show(&known, files, now).await? {
+                        let is_gone = files.is_empty() && !path.is_root();
+                        return Ok(if is_gone { Node::Absent } else { Node::Directory(files) });
+                    }
+                }
+            }
+        }
+        Err(StoreError::VersionMismatch { path: path.clone() })
+    }
+
     /// Whether a batch is the same to the inner store: it writes files at the versions that they are required to have, and all
     /// that it requires a version of is known to be there, and used lately.
     fn is_plain_edit(&self, batch: &Batch, now: u64) -> bool {
         let known = self.table.known();
-        let is_settled = |path: &MemoryPath| self.standing(&known, path, Use::Access, now) == Standing::Settled;
+        let is_settled = |path: &MemoryPath| self.state(&known, path, Use::Access, now) == ExpiryState::Settled;
         let is_required = |edited: &MemoryPath| {
             batch
                 .preconditions()
                 .iter()
-                .any(|(path, expected)| path == edited && matches!(expected, Expected::Version(_)))
+                .any(|(path, precondition)| path == edited && matches!(precondition, Precondition::Version(_)))
         };
         let is_edit = |change: &Change| matches!(change, Change::Write { path, .. } if is_required(path));
         batch.changes().iter().all(is_edit)
-            && batch.preconditions().iter().all(|(path, expected)| match expected {
-                Expected::Absent => false,
-                Expected::Version(_) => is_settled(path),
-                _ => true, // where it fails, the batch is tried again without what is expired
+            && batch.preconditions().iter().all(|(path, precondition)| match precondition {
+                Precondition::Absent => false,
+                Precondition::Version(_) => is_settled(path),
             })
     }
 
@@ -214,7 +240,10 @@ impl<S: Store> ExpiringStore<S> {
         for _ in 0..MAX_ATTEMPTS {
             let known = self.table.stored().await?;
             let Basis::Stored(required) = &known.basis else {
-                return self.inner().apply(batch).await;
+                // A record that cannot be read may hold the paths of files that are to be forgotten.
+                let empties = |change: &Change| matches!(change, Change::Remove { path } if path.is_root());
+                let forgets = batch.changes().iter().any(empties);
+                return self.inner().apply(if forgets { self.table.forgetting(batch) } else { batch }).await;
             };
             let mut in_the_way = self.in_the_way(&known.times, &batch, now);
             in_the_way.retain(|path| !kept.contains(path));
@@ -246,7 +275,7 @@ impl<S: Store> ExpiringStore<S> {
     async fn clear_away(
         &self,
         times: &AccessTimes,
-        required: &Expected,
+        required: &Precondition,
         expired: BTreeSet<MemoryPath>,
         needed_by: &Batch,
     ) -> Result<BTreeSet<MemoryPath>, StoreError> {
@@ -259,7 +288,7 @@ impl<S: Store> ExpiringStore<S> {
                 Err(error)
                     if cannot_be_read(&error) && changed_paths(needed_by).any(|changed| changed.overlaps(&path)) =>
                 {
-                    batch = batch.remove(path.clone())?;
+                    batch = batch.remove(path.clone());
                 }
                 Err(error) if cannot_be_read(&error) => {
                     tell_of_kept(&error);
@@ -278,10 +307,10 @@ impl<S: Store> ExpiringStore<S> {
 
     /// The batch that removes the file at `path`, too, as it is now. `None` where there is none.
     pub(super) async fn removing(&self, batch: Batch, path: &MemoryPath) -> Result<Option<Batch>, StoreError> {
-        match self.inner().read(path).await {
+        match self.inner().read_opts(path, ReadOptions::new()).await {
             Ok(Node::File(file)) => {
-                let batch = batch.require(path.clone(), Expected::Version(file.version));
-                Ok(Some(batch.remove(path.clone())?))
+                let batch = batch.require(path.clone(), Precondition::Version(file.version));
+                Ok(Some(batch.remove(path.clone())))
             }
             Ok(_) | Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -293,10 +322,9 @@ impl<S: Store> ExpiringStore<S> {
         let mut times = before.clone();
         for change in batch.changes() {
             match change {
-                Change::Remove { path } if path.is_root() => return None, // they go with it
                 Change::Remove { path } => _ = times.take(path),
                 Change::Write { path, .. } => {
-                    if self.rules.standing(path, times.get(path), Use::Access, now) == Standing::Due {
+                    if self.rules.state(path, times.get(path), Use::Access, now) == ExpiryState::Due {
                         times.record(path.clone(), now);
                     }
                 }
@@ -309,11 +337,11 @@ impl<S: Store> ExpiringStore<S> {
     fn rename(&self, times: &mut AccessTimes, from: &MemoryPath, to: &MemoryPath, now: u64) {
         times.take(to); // of files that other programs removed
         let moved = times.take(from);
-        if moved.is_empty() && self.rules.standing(to, None, Use::Access, now) == Standing::Due {
+        if moved.is_empty() && self.rules.state(to, None, Use::Access, now) == ExpiryState::Due {
             times.record(to.clone(), now); // of a directory it says nothing, and goes with the next sweep
         }
         for (path, time) in moved {
-            match path.rebase(from, to) {
+            match path.replace_prefix(from, to) {
                 Ok(path) if !self.rules.is_pinned(&path) => times.record(path, time.max(now)),
                 _ => {} // or too long: the rename fails, or the file is gone
             }
@@ -336,75 +364,27 @@ pub(super) fn tell_of_kept(error: &StoreError) {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for ExpiringStore<S> {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        if path.is_root() {
-            return self.inner().read(path).await;
-        }
-        Ok(match self.read_or_list(path).await? {
-            Found::Absent => Node::Absent,
-            Found::Directory(_) => Node::Directory,
-            Found::File(file) => Node::File(file),
-        })
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = self.read_unexpired(path).await?;
+        check_after_read(self, &options).await?;
+        Ok(node)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        for _ in 0..MAX_ATTEMPTS {
-            let now = self.rules.now();
-            let known = self.table.stored().await?;
-            let files = self.inner().list(directory).await?;
-            if let Some(files) = self.show(&known, files, now).await? {
-                return Ok(files);
-            }
-        }
-        Err(StoreError::VersionMismatch { path: directory.clone() })
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        if is_reserved(path) {
-            return Ok(Found::Absent);
-        }
-        for _ in 0..MAX_ATTEMPTS {
-            let now = self.rules.now();
-            let known = self.known_before(path, now).await?;
-            match self.inner().read_or_list(path).await? {
-                Found::Absent => return Ok(Found::Absent),
-                Found::File(file) => {
-                    if let Some(expired) = self.judge(&known, std::iter::once(path), Use::Access, now).await? {
-                        return Ok(if expired.is_empty() { Found::File(file) } else { Found::Absent });
-                    }
-                }
-                Found::Directory(files) => {
-                    if let Some(files) = self.show(&known, files, now).await? {
-                        let is_gone = files.is_empty() && !path.is_root();
-                        return Ok(if is_gone { Found::Absent } else { Found::Directory(files) });
-                    }
-                }
-            }
-        }
-        Err(StoreError::VersionMismatch { path: path.clone() })
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        read_then_check(self, path, preconditions).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner().read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        refuse_reserved(&batch)?;
-        let batch = without_access_times(batch);
         let now = self.rules.now();
         if self.is_plain_edit(&batch, now) {
             match self.inner().apply(batch.clone()).await {
+                // Without expired files that are in the way it may succeed.
                 Err(error) if !matches!(error, StoreError::VersionMismatch { .. } | StoreError::Failure { .. }) => {}
                 outcome => return outcome,
             }
         }
         self.apply_by_table(batch, now).await
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        None
     }
 }
 

@@ -1,14 +1,14 @@
-//! What removes expired files, and tells of them.
+//! Lists and removes expired files.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{Batch, Expected, FailureKind, FileEntry, MemoryPath, Store, StoreError};
+use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Precondition, ReadOptions, Store, StoreError};
 
 use super::access_times::AccessTimes;
-use super::rules::{Standing, Use};
+use super::rules::{ExpiryState, Use};
 use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, tell_of_kept};
-use super::table::{Basis, Known, is_reserved};
+use super::table::{Basis, Known};
 
 /// An expired file that is not removed yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,7 +25,7 @@ pub struct ExpiredFile {
 /// What a sweep did.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Swept {
+pub struct SweepReport {
     /// The expired files that it removed.
     pub removed: Vec<MemoryPath>,
     /// How many files are left.
@@ -64,11 +64,11 @@ impl<S: Store> ExpiringStore<S> {
     /// [`StoreError::Failure`] where the storage fails, and where the access times cannot be read (with
     /// [`FailureKind::Damaged`]); [`StoreError::VersionMismatch`] where others go on changing them. What was removed until then
     /// stays so.
-    pub async fn sweep(&self) -> Result<Swept, StoreError> {
-        let mut swept = Swept::default();
+    pub async fn sweep(&self) -> Result<SweepReport, StoreError> {
+        let mut swept = SweepReport::default();
         let mut kept = BTreeSet::new();
-        let mut conflicts = 0;
-        while conflicts < MAX_ATTEMPTS {
+        let mut rounds_in_vain = 0;
+        while rounds_in_vain < MAX_ATTEMPTS {
             let now = self.rules.now();
             let (times, required, files) = self.survey().await?;
             let (expired, mut times_after) = self.plan(&times, &files, &kept, now);
@@ -79,11 +79,12 @@ impl<S: Store> ExpiringStore<S> {
             let (batch, removed) = self.removal(expired, &mut kept).await?;
             removed.iter().for_each(|path| times_after.remove(path));
             match self.table.commit(&required, batch, Some(times_after)).await {
+                Ok(true) if removed.is_empty() => rounds_in_vain += 1, // once, unless the store loses records
                 Ok(true) => {
                     kept.extend(removed.iter().cloned()); // one that a store removes in words alone is met again
                     swept.removed.extend(removed);
                 }
-                Ok(false) | Err(StoreError::VersionMismatch { .. }) => conflicts += 1,
+                Ok(false) | Err(StoreError::VersionMismatch { .. }) => rounds_in_vain += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -91,16 +92,15 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// What is recorded, by what state of the table, and the files that are there after that.
-    async fn survey(&self) -> Result<(AccessTimes, Expected, Vec<FileEntry>), StoreError> {
+    async fn survey(&self) -> Result<(AccessTimes, Precondition, Vec<FileEntry>), StoreError> {
         let Known { times, basis, .. } = self.table.load().await?;
         let required = match basis {
             Basis::Stored(required) => required,
             Basis::Unreadable(reason) => return Err(unreadable(reason)),
             Basis::Outdated | Basis::Written(_) => return Err(unreadable("the access times were not read")),
         };
-        let mut files = self.inner().list(&MemoryPath::root()).await?;
-        files.retain(|file| !is_reserved(&file.path));
-        Ok((AccessTimes::clone(&times), required, files))
+        let root = self.inner().read_opts(&MemoryPath::root(), ReadOptions::new()).await?;
+        Ok((AccessTimes::clone(&times), required, root.into_entries()))
     }
 
     /// The next expired files, without those to be kept, and what is to be recorded of all files.
@@ -116,11 +116,11 @@ impl<S: Store> ExpiringStore<S> {
         times.retain(|path| paths.contains(path) && !self.rules.is_pinned(path));
         let mut expired = Vec::new();
         for path in paths {
-            match self.rules.standing(path, times.get(path), Use::Sighting, now) {
-                Standing::Settled => {}
-                Standing::Due => times.record(path.clone(), now),
-                Standing::Expired if kept.contains(path) || expired.len() == MAX_REMOVED_AT_ONCE => {}
-                Standing::Expired => expired.push(path.clone()),
+            match self.rules.state(path, times.get(path), Use::Listing, now) {
+                ExpiryState::Settled => {}
+                ExpiryState::Due => times.record(path.clone(), now),
+                ExpiryState::Expired if kept.contains(path) || expired.len() == MAX_REMOVED_AT_ONCE => {}
+                ExpiryState::Expired => expired.push(path.clone()),
             }
         }
         (expired, times)

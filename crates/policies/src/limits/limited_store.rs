@@ -2,22 +2,19 @@
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Capacity, CapacityMeasure, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store,
-    StoreError,
+    Batch, Change, MemoryPath, Node, Quota, QuotaKind, ReadOptions, RecordName, Store, StoreError, StoredFile,
 };
 
-use super::policy::Limits;
-
-/// Any store, with [`Limits`] to what it holds.
+/// Any store, with a [`Quota`] for all that it holds. [`default_quota`](crate::default_quota) suits an agent.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
-/// use memory_tool_policies::{LimitedStore, Limits};
+/// use memory_tool_policies::{LimitedStore, default_quota};
 /// use serde_json::json;
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {
-/// let tool = Engine::new(LimitedStore::new(InMemoryStore::new(), Limits::default().with_files(1)));
+/// let tool = Engine::new(LimitedStore::new(InMemoryStore::new(), default_quota().with_files(1)));
 /// tool.call(json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"})).await?;
 /// let refused = tool.call(json!({"command": "create", "path": "/memories/b.txt", "file_text": "Hello"})).await;
 /// assert_eq!(
@@ -30,73 +27,59 @@ use super::policy::Limits;
 /// ```
 ///
 /// # Behavior
-/// 1. What would add to something that is limited, beyond its limit, is [refused](StoreError::Refused) whole. The reason says what
-///    the limit is, what was asked for, how much is left and what to do; the numbers are those of the moment of the refusal.
-/// 2. The store beneath judges it in the same step in which it makes the change: so those that write at once never pass a limit
-///    together, in as many tasks, processes and machines as there may be. All of them have to write through the limits: what others
-///    write is counted, but not refused.
-/// 3. What is over its limits already, because it is older than they are, can be read, edited without getting longer, moved where it
-///    lies no deeper, and removed.
-/// 4. The other preconditions of a batch come first, and the limits before its changes. A [`Capacity`] that comes with the batch is
-///    handed on, and so is its own [error](StoreError::OverCapacity).
-/// 5. Nothing is kept here and nothing read: another limit holds as soon as a store with it is made.
+/// 1. A batch that would exceed a limit is [refused](StoreError::Refused) whole. The reason names the limit, what was asked for,
+///    how much is left and what to do; the numbers are those of the moment of the refusal.
+/// 2. The store below checks the quota in the step in which it makes the change. So concurrent writers never exceed a limit
+///    together, in any number of tasks, processes and machines. All of them have to write through the limits: what others write is
+///    counted, but not refused.
+/// 3. Files that exceed the limits already, because they are older, can be read, edited without getting longer, moved to where
+///    they lie no deeper, and removed.
+/// 4. The preconditions of a batch are checked before the limits, and the limits before its changes. A quota that comes with the
+///    batch is handed on, and its [error](StoreError::OverQuota) is returned as it is.
+/// 5. This store keeps and reads nothing: to change a limit, make another one.
+/// 6. Records, which policies keep in the store for themselves, are not counted.
 ///
-/// Over a [`ScopedStore`](crate::ScopedStore) it limits one tenant, beneath it all of them together, and then its numbers are those
-/// of all. Each store of a [`MountedStore`](crate::MountedStore) is limited by itself, before it is mounted. Over an encrypted store it
-/// counts what files hold, beneath it what they take.
+/// Over a `ScopedStore` it limits one tenant; under it, all tenants together. Each store of a `MountedStore` is limited by itself,
+/// before it is mounted. Over an encrypted store it counts the contents of files; under it, what they take in storage.
 #[derive(Clone, Debug)]
 pub struct LimitedStore<S> {
     inner: S,
-    limits: Limits,
+    quota: Quota,
 }
 
 impl<S: Store> LimitedStore<S> {
-    /// `inner`, which from now on takes what the limits allow.
-    pub fn new(inner: S, limits: Limits) -> Self {
-        Self { inner, limits }
+    /// Limits `inner` to `quota`.
+    pub fn new(inner: S, quota: Quota) -> Self {
+        Self { inner, quota }
     }
 
-    /// The store beneath.
+    /// The store below.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
     /// How much it may hold.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn quota(&self) -> Quota {
+        self.quota
     }
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for LimitedStore<S> {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.inner.read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        self.inner.read_or_list(path).await
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        self.inner.read_if(path, preconditions).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let capacity = self.limits.capacity();
-        if capacity == Capacity::new() || !batch.changes().iter().any(may_add) {
+        if self.quota == Quota::new() || !batch.changes().iter().any(may_add) {
             return self.inner.apply(batch).await;
         }
-        let batch = batch.require(MemoryPath::root(), Expected::Capacity(capacity.clone()));
-        self.inner.apply(batch).await.map_err(|error| if is_of(&capacity, &error) { refusal(error) } else { error })
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        None
+        let limited = batch.limit(MemoryPath::root(), self.quota);
+        self.inner.apply(limited).await.map_err(|error| if is_of(self.quota, &error) { refusal(error) } else { error })
     }
 }
 
@@ -109,14 +92,14 @@ fn may_add(change: &Change) -> bool {
     }
 }
 
-/// Whether it is this capacity of the whole store that a batch would pass. It may have come with another one.
-fn is_of(capacity: &Capacity, error: &StoreError) -> bool {
-    let StoreError::OverCapacity { path, measure, limit, .. } = error else { return false };
-    let own = match measure {
-        CapacityMeasure::Files => capacity.files,
-        CapacityMeasure::Bytes => capacity.bytes,
-        CapacityMeasure::FileBytes => capacity.file_bytes,
-        CapacityMeasure::Depth => capacity.depth,
+/// Whether it is this quota of the whole store that the batch exceeds. It may have come with another one.
+fn is_of(quota: Quota, error: &StoreError) -> bool {
+    let StoreError::OverQuota { path, kind, limit, .. } = error else { return false };
+    let own = match kind {
+        QuotaKind::Files => quota.files,
+        QuotaKind::Bytes => quota.bytes,
+        QuotaKind::FileBytes => quota.file_bytes,
+        QuotaKind::Depth => quota.depth,
         _ => None,
     };
     path.is_root() && own == Some(*limit)
@@ -124,25 +107,25 @@ fn is_of(capacity: &Capacity, error: &StoreError) -> bool {
 
 /// The refusal in words for the model.
 fn refusal(error: StoreError) -> StoreError {
-    let StoreError::OverCapacity { path, measure, limit, asked, left } = error else { return error };
+    let StoreError::OverQuota { path, kind, limit, asked, left } = error else { return error };
     let [limit, asked, left] = [limit, asked, left].map(grouped);
-    let reason = match measure {
-        CapacityMeasure::Files => format!(
+    let reason = match kind {
+        QuotaKind::Files => format!(
             "The memory would have {asked} files. It may have up to {limit}, and {left} more fit in: delete or merge files first"
         ),
-        CapacityMeasure::Bytes => format!(
+        QuotaKind::Bytes => format!(
             "The memory would have {asked} bytes. It may have up to {limit}, and {left} more fit in: shorten or delete files first"
         ),
-        CapacityMeasure::FileBytes => format!(
+        QuotaKind::FileBytes => format!(
             "The file would have {asked} bytes. In this memory a file may have up to {limit} bytes, and {left} more fit in: \
              split it, or leave out what is no longer needed"
         ),
-        CapacityMeasure::Depth => format!(
+        QuotaKind::Depth => format!(
             "A file would lie {asked} levels deep. In this memory it may lie up to {limit} levels deep: use fewer directories"
         ),
-        _ => format!("There would be {asked} {measure}. There may be up to {limit}, and {left} more fit in"),
+        _ => format!("There would be {asked} {kind}. There may be up to {limit}, and {left} more fit in"),
     };
-    StoreError::Refused { path, reason }
+    StoreError::refused(&path, "limits", reason)
 }
 
 /// The number with commas between thousands.

@@ -5,39 +5,13 @@ use std::time::{Duration, Instant};
 
 use tracing::{Instrument as _, Span};
 
+use crate::outcome::Outcome;
+
 /// What is told of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Command,
     Operation,
-}
-
-/// What became of a piece of work.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
-    Done,
-    Refused(&'static str),
-    Failed(&'static str),
-    /// Nobody waited for it.
-    Dropped,
-}
-
-impl Outcome {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Refused(_) => "refused",
-            Self::Failed(_) => "failed",
-            Self::Dropped => "dropped",
-        }
-    }
-
-    pub(crate) fn error(self) -> Option<&'static str> {
-        match self {
-            Self::Refused(error) | Self::Failed(error) => Some(error),
-            Self::Done | Self::Dropped => None,
-        }
-    }
 }
 
 /// A piece of work that is going on. Dropped before its end, it tells that.
@@ -82,10 +56,19 @@ impl Drop for Record<'_> {
     }
 }
 
+fn name_of(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "done",
+        Outcome::Refused(_) => "refused",
+        Outcome::Failed(_) => "failed",
+        Outcome::Dropped => "dropped",
+    }
+}
+
 fn tell(kind: Kind, outcome: Outcome, duration: Duration) {
     let error = outcome.error();
     let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let result = outcome.name();
+    let result = name_of(outcome);
     match (kind, outcome) {
         (_, Outcome::Failed(_)) => tracing::error!(outcome = result, error, duration_us),
         (Kind::Command, _) => tracing::info!(outcome = result, error, duration_us),
@@ -101,7 +84,7 @@ fn count(kind: Kind, store: &Arc<str>, name: &'static str, outcome: Outcome, dur
     };
     let store = metrics::SharedString::from(Arc::clone(store));
     let error = outcome.error().unwrap_or("none");
-    let result = outcome.name();
+    let result = name_of(outcome);
     metrics::counter!(total, "store" => store.clone(), label => name, "outcome" => result, "error" => error)
         .increment(1);
     metrics::histogram!(seconds, "store" => store, label => name).record(duration);

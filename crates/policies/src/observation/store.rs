@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError};
+use memory_tool_core::{Batch, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
 use tracing::debug_span;
 use tracing::field::{Empty, display};
 
-use crate::observation::names::outcome_of_operation;
 use crate::observation::record::{Kind, Record};
+use crate::outcome::outcome_of_operation;
 
 /// A store over a store that tells of each operation. What, [the page of the crate](crate#observation) says.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl<S: Store> ObservedStore<S> {
         Self { inner, store: store.into(), tells_paths: false }
     }
 
-    /// Tells the paths that are read or listed as well. They may say as much as a content does.
+    /// Tells the paths that are read as well. They may say as much as a content does.
     #[must_use]
     pub fn with_paths(mut self) -> Self {
         self.tells_paths = true;
@@ -47,29 +47,16 @@ impl<S: Store> ObservedStore<S> {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for ObservedStore<S> {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.observe("read", Some(path), self.inner.read(path)).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.observe("read", Some(path), self.inner.read_opts(path, options)).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.observe("list", Some(directory), self.inner.list(directory)).await
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        self.observe("read_or_list", Some(path), self.inner.read_or_list(path)).await
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        self.observe("read_if", Some(path), self.inner.read_if(path, preconditions)).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.observe("read_record", None, self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.observe("apply", None, self.inner.apply(batch)).await
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        None
     }
 }

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tracing::field::{Empty, display};
 use tracing::{Span, info_span};
 
-use crate::observation::names::outcome_of_command;
 use crate::observation::record::{Kind, Record};
+use crate::outcome::{Outcome, outcome_of_command};
 
 /// A tool over a tool that tells of each command. What, [the page of the crate](crate#observation) says.
 ///
@@ -76,7 +76,7 @@ impl<T: MemoryTool> ObservedTool<T> {
     }
 }
 
-fn judge(result: &Result<Reply, Error>, span: &Span) -> crate::observation::record::Outcome {
+fn judge(result: &Result<Reply, Error>, span: &Span) -> Outcome {
     if let Ok(reply) = result {
         span.record("shown_bytes", shown_bytes(reply));
     }

@@ -2,12 +2,10 @@
 //! nobody changes.
 
 mod mounted_store;
-mod read_only_store;
 mod relocation;
 mod scope;
 mod scoped_store;
 
 pub use mounted_store::{MountError, MountedStore, MountedStoreBuilder};
-pub use read_only_store::ReadOnlyStore;
 pub use scope::{MAX_SCOPE_NAME_BYTES, Scope, ScopeError};
 pub use scoped_store::ScopedStore;

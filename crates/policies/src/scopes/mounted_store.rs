@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FailureKind, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError,
-    read_then_check,
+    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
 };
 
-use super::read_only_store;
-use super::relocation::{Precondition, Relocated, cut_at_root};
+use super::relocation::{Relocated, cut_at_root};
+use crate::preconditions::check_after_read;
 
 /// One memory out of several stores: one at `/memories`, others at directories beneath it, such as a read-only
 /// `/memories/team` beside a private rest.
@@ -26,15 +25,15 @@ use super::relocation::{Precondition, Relocated, cut_at_root};
 ///    refused.
 /// 4. Emptying the memory (`clear_all_memory`) empties the store at `/memories`. It is refused while a file lies in another
 ///    one, which others may share; whoever holds those stores can empty each of them.
-/// 5. A directory above a mount point is listed store after store, so not as of one moment, and not at all while one of
+/// 5. A directory above a mount point is listed store after store, so not from one moment, and not at all while one of
 ///    them fails.
 /// 6. What a store holds where another one is mounted, or as a file above a mount point, is hidden. So is a file in a mounted
 ///    store whose path would be longer here than a path may be; no rename here makes one so.
-///
-/// 7. A [capacity](memory_tool_core::Capacity) of a directory that is kept in several stores is a failure, as nobody could judge it
+/// 7. A [quota](memory_tool_core::Quota) of a directory that is kept in several stores is a failure, because no store can check it
 ///    in one step: limit each store by itself, before it is mounted.
+/// 8. Records are kept in the store at `/memories`. A batch that changes a record and a file of another store is refused.
 ///
-/// Everything that is refused is [`StoreError::Refused`] with a reason that the model reads, before anything is looked at.
+/// All of this is refused before anything is read, by [`StoreError::Refused`] with a reason that the model reads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -86,16 +85,16 @@ impl Mount {
     }
 
     fn is_at_or_above(&self, path: &MemoryPath) -> bool {
-        path == self.point() || path.is_beneath(self.point())
+        path == self.point() || path.is_under(self.point())
     }
 
     fn is_at_or_beneath(&self, path: &MemoryPath) -> bool {
-        self.point() == path || self.point().is_beneath(path)
+        self.point() == path || self.point().is_under(path)
     }
 }
 
 impl MountedStore {
-    /// A memory with `root` at `/memories`, beside which others are to be mounted. A [`ReadOnlyStore`](crate::ReadOnlyStore)
+    /// A memory with `root` at `/memories`, beside which others are to be mounted. A [`ReadOnlyStore`](memory_tool_core::ReadOnlyStore)
     /// makes it read-only.
     pub fn builder(root: impl Store) -> MountedStoreBuilder {
         MountedStoreBuilder { root: Mount::new(MemoryPath::root(), root, false), mounted: Vec::new() }
@@ -118,9 +117,13 @@ impl MountedStore {
         Ok(files)
     }
 
-    async fn list_fixed(&self, directory: &MemoryPath) -> Result<Found, StoreError> {
-        let files = self.list(directory).await?;
-        Ok(if files.is_empty() && !directory.is_root() { Found::Absent } else { Found::Directory(files) })
+    /// Reads a directory that is at or above a mount point.
+    async fn read_fixed(&self, directory: &MemoryPath) -> Result<Node, StoreError> {
+        let mut files = self.list_shown(self.owner(directory), directory).await?;
+        for mount in self.mounted.iter().filter(|mount| mount.point().is_under(directory)) {
+            files.extend(self.list_shown(mount, mount.point()).await?);
+        }
+        Ok(if files.is_empty() && !directory.is_root() { Node::Absent } else { Node::Directory(files) })
     }
 
     fn refuse_change(&self, change: &Change) -> Result<(), StoreError> {
@@ -139,7 +142,7 @@ impl MountedStore {
     fn refuse_change_at(&self, path: &MemoryPath) -> Result<(), StoreError> {
         let owner = self.owner(path);
         if owner.is_read_only {
-            return Err(read_only_store::refusal(path, owner.point()));
+            return Err(StoreError::read_only(path, owner.point()));
         }
         self.refuse_fixed(path)
     }
@@ -155,14 +158,14 @@ impl MountedStore {
         refused(path, format!("{fixed} cannot be replaced, renamed or deleted"))
     }
 
-    /// Refuses to judge together what is in several stores: they do not change in one step. It is a mistake of the program, so it
+    /// Refuses to limit together what several stores hold: they do not change in one step. It is a mistake of the program, so it
     /// is for the operator.
-    fn refuse_capacity_across(&self, directory: &MemoryPath) -> Result<(), StoreError> {
-        match self.mounted.iter().find(|mount| mount.point().is_beneath(directory)) {
+    fn refuse_quota_across(&self, directory: &MemoryPath) -> Result<(), StoreError> {
+        match self.mounted.iter().find(|mount| mount.point().is_under(directory)) {
             None => Ok(()),
             Some(mount) => {
-                let cause = CapacityAcrossMounts { directory: directory.clone(), point: mount.point().clone() };
-                Err(StoreError::failure(FailureKind::Other, "checking a capacity", cause))
+                let cause = QuotaAcrossMounts { directory: directory.clone(), point: mount.point().clone() };
+                Err(StoreError::failure(FailureKind::Other, "checking a quota", cause))
             }
         }
     }
@@ -178,27 +181,35 @@ impl MountedStore {
     }
 
     /// The one mount that a batch is about.
-    fn sole_owner(&self, preconditions: &[Precondition], changes: &[Change]) -> Result<&Mount, StoreError> {
-        let required = preconditions.iter().map(|(path, _)| path);
-        let changed = changes.iter().map(|change| match change {
+    fn sole_owner(&self, batch: &Batch) -> Result<&Mount, StoreError> {
+        let required = batch.preconditions().iter().map(|(path, _)| path);
+        let limited = batch.quotas().iter().map(|(directory, _)| directory);
+        let changed = batch.changes().iter().map(|change| match change {
             Change::Write { path, .. } | Change::Remove { path } => path,
             Change::Rename { from, .. } => from, // which `to` shares its owner with
         });
-        let mut paths = required.chain(changed);
+        let mut paths = required.chain(limited).chain(changed);
         let Some(first) = paths.next() else { return Ok(&self.root) };
         let owner = self.owner(first);
-        match paths.find(|path| self.owner(path).point() != owner.point()) {
-            None => Ok(owner),
-            Some(other) => {
-                let reason = format!("{first} and {other} are kept in different stores, so no batch can be about both");
-                refused(other, reason)
-            }
+        if let Some(other) = paths.find(|path| self.owner(path).point() != owner.point()) {
+            let reason = format!("{first} and {other} are kept in different stores, so no batch can be about both");
+            return refused(other, reason);
         }
+        if !owner.point().is_root() && has_records(batch) {
+            let reason = format!(
+                "{first} is kept in another store than the records of its policies, so no batch can be about both"
+            );
+            return refused(first, reason);
+        }
+        Ok(owner)
     }
 
-    async fn apply_parts(&self, preconditions: Vec<Precondition>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let owner = self.sole_owner(&preconditions, &changes)?;
-        for change in &changes {
+    async fn apply_to_owner(&self, batch: Batch) -> Result<(), StoreError> {
+        for (path, _) in batch.preconditions() {
+            self.refuse_fixed(path)?;
+        }
+        let owner = self.sole_owner(&batch)?;
+        for change in batch.changes() {
             match change {
                 Change::Write { .. } => {}
                 Change::Remove { path } if path.is_root() => self.refuse_files_beside_root().await?,
@@ -206,7 +217,7 @@ impl MountedStore {
                 Change::Rename { from, to } => self.refuse_hiding(owner, from, to).await?,
             }
         }
-        owner.store.apply(preconditions, changes).await
+        owner.store.apply(batch).await
     }
 
     async fn refuse_files_beside_root(&self) -> Result<(), StoreError> {
@@ -228,75 +239,56 @@ impl MountedStore {
         if owner.point().is_root() || to.as_str().len() <= from.as_str().len() {
             return Ok(());
         }
-        for file in owner.store.list(from).await? {
-            file.path.rebase(from, to)?;
+        // The directory above, because it can be listed also where `from` is a file that cannot be read.
+        let above = from.parent().unwrap_or_else(MemoryPath::root);
+        for file in owner.store.list(&above).await? {
+            if file.path.is_under(from) {
+                file.path.replace_prefix(from, to)?;
+            }
         }
         Ok(())
     }
 }
 
+/// Whether the batch requires something of a record, or changes one.
+fn has_records(batch: &Batch) -> bool {
+    !batch.record_preconditions().is_empty() || !batch.record_changes().is_empty()
+}
+
 fn refused<T>(path: &MemoryPath, reason: String) -> Result<T, StoreError> {
-    Err(StoreError::Refused { path: path.clone(), reason })
+    Err(StoreError::refused(path, "mounts", reason))
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl Store for MountedStore {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        if self.fixed_by(path).is_none() {
-            return self.owner(path).store.read(path).await;
-        }
-        if path.is_root() {
-            return Ok(Node::Directory);
-        }
-        Ok(match self.list_fixed(path).await? {
-            Found::Directory(_) => Node::Directory,
-            Found::Absent | Found::File(_) => Node::Absent,
-        })
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = match self.fixed_by(path) {
+            None => self.owner(path).store.read(path, ReadOptions::new()).await?,
+            Some(_) => self.read_fixed(path).await?,
+        };
+        check_after_read(self, &options).await?;
+        Ok(node)
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let mut files = self.list_shown(self.owner(directory), directory).await?;
-        for mount in self.mounted.iter().filter(|mount| mount.point().is_beneath(directory)) {
-            files.extend(self.list_shown(mount, mount.point()).await?);
-        }
-        Ok(files)
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        match self.fixed_by(path) {
-            None => self.owner(path).store.read_or_list(path).await,
-            Some(_) => self.list_fixed(path).await,
-        }
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        read_then_check(self, path, preconditions).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.root.store.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        batch.validate()?;
         for change in batch.changes() {
             self.refuse_change(change)?;
         }
-        let (mut preconditions, changes) = batch.into_parts();
-        let unmet = cut_at_root(&mut preconditions);
-        for (path, expected) in &preconditions {
-            match expected {
-                Expected::Capacity(_) => self.refuse_capacity_across(path)?,
-                _ => self.refuse_fixed(path)?,
-            }
+        for (directory, _) in batch.quotas() {
+            self.refuse_quota_across(directory)?;
         }
-        match unmet {
-            None => self.apply_parts(preconditions, changes).await,
-            Some(unmet) => {
-                self.apply_parts(preconditions, Vec::new()).await?;
+        match cut_at_root(&batch) {
+            None => self.apply_to_owner(batch).await,
+            Some((before, unmet)) => {
+                self.apply_to_owner(before).await?;
                 Err(unmet)
             }
         }
-    }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        None
     }
 }
 
@@ -336,12 +328,12 @@ impl MountedStoreBuilder {
     }
 }
 
-/// A capacity of a directory that is kept in several stores.
+/// A quota of a directory that is kept in several stores.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{directory} is kept in several stores, {point} in one of its own: limit each store by itself, before it is mounted"
 )]
-struct CapacityAcrossMounts {
+struct QuotaAcrossMounts {
     directory: MemoryPath,
     point: MemoryPath,
 }

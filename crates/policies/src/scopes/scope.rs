@@ -149,7 +149,7 @@ mod tests {
         for character in ["a", "A", "é", "語", "𝄞"] {
             let name = character.repeat(MAX_SCOPE_NAME_BYTES / character.len());
             let scope = Scope::from_trusted_name(&name).unwrap();
-            assert!(scope.directory().name().unwrap().len() <= MAX_SEGMENT_BYTES);
+            assert!(scope.directory().file_name().unwrap().len() <= MAX_SEGMENT_BYTES);
         }
         let refused = Scope::from_trusted_name(&"a".repeat(MAX_SCOPE_NAME_BYTES + 1));
         assert_eq!(refused, Err(ScopeError::TooLong { length: MAX_SCOPE_NAME_BYTES + 1 }));

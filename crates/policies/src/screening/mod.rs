@@ -2,6 +2,7 @@
 
 mod check_digits;
 mod detector;
+mod finding;
 mod passwords;
 mod redaction;
 mod rules;
@@ -10,6 +11,7 @@ mod sensitive_data;
 mod store;
 
 pub use detector::Detector;
+pub use finding::Finding;
 pub use screen::{Refusal, Screen, Verdict};
-pub use sensitive_data::{Finding, SensitiveData, SensitiveDataBuilder};
+pub use sensitive_data::{SensitiveData, SensitiveDataBuilder};
 pub use store::ScreenedStore;

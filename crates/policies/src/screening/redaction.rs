@@ -1,6 +1,6 @@
 //! Texts with marks in place of what was found in them.
 
-use crate::screening::sensitive_data::Finding;
+use crate::screening::finding::Finding;
 
 /// The text with `[redacted: …]` in place of each finding. They come in order and do not overlap.
 pub(super) fn redact(text: &str, findings: &[Finding]) -> String {

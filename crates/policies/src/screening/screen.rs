@@ -1,6 +1,7 @@
 //! [`Screen`]: decides what may enter a memory.
 
 use std::fmt;
+use std::sync::Arc;
 
 use memory_tool_core::MemoryPath;
 
@@ -72,6 +73,17 @@ pub trait Screen: fmt::Debug + Send + Sync + 'static {
     /// 3. What is accepted where `before` is empty is accepted whatever `before` is. So a store need not read it each time.
     /// 4. A redacted text is accepted when it is judged again with the same `before`.
     fn screen_text(&self, text: &str, before: &str) -> Verdict;
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Screen + ?Sized> Screen for Arc<S> {
+    fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal> {
+        (**self).screen_path(path)
+    }
+
+    fn screen_text(&self, text: &str, before: &str) -> Verdict {
+        (**self).screen_text(text, before)
+    }
 }
 
 /// What a [`Screen`] says of a text.

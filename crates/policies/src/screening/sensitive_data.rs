@@ -8,6 +8,7 @@ use memory_tool_core::MemoryPath;
 use regex::Regex;
 
 use crate::screening::detector::Detector;
+use crate::screening::finding::Finding;
 use crate::screening::redaction::redact;
 use crate::screening::rules::{RULES, Rule};
 use crate::screening::screen::{Refusal, Screen, Verdict};
@@ -58,16 +59,6 @@ struct CompiledRule {
 enum Action {
     Refuse,
     Redact,
-}
-
-/// A piece of sensitive data in a text.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// What it is.
-    pub detector: Detector,
-    /// Where it is, in bytes.
-    pub range: Range<usize>,
 }
 
 impl SensitiveData {
@@ -133,16 +124,6 @@ impl Screen for SensitiveData {
         } else {
             Verdict::Redact { text: redact(text, &findings) }
         }
-    }
-}
-
-impl Finding {
-    fn value<'a>(&self, text: &'a str) -> &'a str {
-        &text[self.range.clone()]
-    }
-
-    fn line(&self, text: &str) -> usize {
-        text[..self.range.start].matches('\n').count() + 1
     }
 }
 

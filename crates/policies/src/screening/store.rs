@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Expected, FileEntry, Found, HookedStore, MemoryPath, Node, Store, StoreError, Version,
+    Batch, Change, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store, StoreError, StoredFile, Version,
 };
 
 use crate::screening::screen::{Refusal, Screen, Verdict};
@@ -32,17 +32,18 @@ use crate::screening::screen::{Refusal, Screen, Verdict};
 ///
 /// # Behavior
 /// 1. A batch in which one text or name is refused is refused whole, and nothing changes. What is accepted is stored byte for byte.
-/// 2. A name is screened where it is new: the path of a write that does not [require](Expected::Version) a file there, and the new
+/// 2. A name is screened where it is new: the path of a write that does not [require](Precondition::Version) a file there, and the new
 ///    path of a rename. Names beneath a directory that is renamed are not new.
 /// 3. A write that requires a file at a version is an edit: what was in that file before does not count against it. Any other write
 ///    is screened as the text of a new file, also where it replaces one.
 /// 4. What is not UTF-8 is screened as text in which each malformed part is a replacement character. It is stored as it is or not at
 ///    all: it is refused where the screen would redact, because its bytes cannot be put together again from that text.
-/// 5. What is read and listed is not screened: a memory that was filled before the policy stays readable.
+/// 5. What is read is not screened: a memory that was filled before the policy stays readable. Nor are records screened, which
+///    other policies keep in the store for themselves.
 /// 6. Screening comes before the preconditions: a batch that also fails one of them may be refused.
 /// 7. The reply to a command whose text was redacted does not say so; the next `view` shows the marks.
 ///
-/// It belongs above [encryption](https://docs.rs/memory-tool-encrypted), which leaves no text to be screened beneath it.
+/// Put it over [encryption](https://docs.rs/memory-tool-encrypted), under which there is no text to screen, and over an `AuditedStore`.
 #[derive(Clone, Debug)]
 pub struct ScreenedStore<S, C> {
     inner: S,
@@ -61,24 +62,18 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
     }
 
     /// The batch as it may be applied: the same, but for texts that are redacted.
-    async fn screen(&self, batch: Batch) -> Result<Batch, StoreError> {
-        let (preconditions, changes) = batch.into_parts();
-        let mut screened = Batch::new();
-        for change in changes {
-            screened = match change {
-                Change::Write { path, content } => {
-                    let version = required_version(&preconditions, &path);
-                    let content = self.screen_write(&path, content, version).await?;
-                    screened.write(path, content)?
-                }
-                Change::Rename { from, to } => {
-                    self.screen_path(&to)?;
-                    screened.rename(from, to)?
-                }
-                Change::Remove { path } => screened.remove(path)?,
-            };
+    async fn screen(&self, mut batch: Batch) -> Result<Batch, StoreError> {
+        for change in batch.changes() {
+            if let Change::Rename { to, .. } = change {
+                self.screen_path(to)?;
+            }
         }
-        Ok(preconditions.into_iter().fold(screened, |batch, (path, expected)| batch.require(path, expected)))
+        let preconditions = batch.preconditions().to_vec();
+        for (path, content) in batch.contents_mut() {
+            let version = required_version(&preconditions, path);
+            *content = self.screen_write(path, std::mem::take(content), version).await?;
+        }
+        Ok(batch)
     }
 
     /// What to write instead of `content`.
@@ -121,7 +116,7 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
 
     /// The content of the version that the batch requires. Another version would make the batch fail; it must not be what decides.
     async fn read_at(&self, path: &MemoryPath, version: &Version) -> Result<Vec<u8>, StoreError> {
-        match self.inner.read(path).await? {
+        match self.inner.read_opts(path, ReadOptions::new()).await? {
             Node::File(file) if file.version == *version => Ok(file.content),
             _ => Err(StoreError::VersionMismatch { path: path.clone() }),
         }
@@ -129,42 +124,29 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl<S: Store, C: Screen> Store for ScreenedStore<S, C> {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
-        self.inner.read(path).await
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        self.inner.list(directory).await
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        self.inner.read_or_list(path).await
-    }
-
-    async fn read_if(&self, path: &MemoryPath, preconditions: &[(MemoryPath, Expected)]) -> Result<Node, StoreError> {
-        self.inner.read_if(path, preconditions).await
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.inner.apply(self.screen(batch).await?).await
     }
-
-    fn hooked(&self) -> Option<&dyn HookedStore> {
-        None
-    }
 }
 
-fn required_version<'a>(preconditions: &'a [(MemoryPath, Expected)], path: &MemoryPath) -> Option<&'a Version> {
-    preconditions.iter().find_map(|(required, expected)| match expected {
-        Expected::Version(version) if required == path => Some(version),
+fn required_version<'a>(preconditions: &'a [(MemoryPath, Precondition)], path: &MemoryPath) -> Option<&'a Version> {
+    preconditions.iter().find_map(|(required, precondition)| match precondition {
+        Precondition::Version(version) if required == path => Some(version),
         _ => None,
     })
 }
 
 fn refused(path: &MemoryPath, Refusal { reason }: Refusal) -> StoreError {
-    StoreError::Refused { path: path.clone(), reason }
+    StoreError::refused(path, "screening", reason)
 }
 
 fn not_text() -> Refusal {

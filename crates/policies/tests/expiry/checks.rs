@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, Expected, FailureKind, InMemoryStore, MemoryPath, Node, Store, StoreError, StoredFile, Version,
+    Batch, FailureKind, InMemoryStore, MemoryPath, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
+    StoreExt as _, StoredFile,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
@@ -13,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::harness::{
-    ACCESS_TIMES, IDLE, RESOLUTION, START, SURELY_EXPIRED, TestClock, call, create, listed, stored_times, time, view,
+    IDLE, RESOLUTION, START, SURELY_EXPIRED, TestClock, access_times, call, create, listed, stored_times, time, view,
 };
 use crate::support::{path, remove, rename, write};
 
@@ -49,7 +50,7 @@ over_each_store!(
     files_from_before_begin_to_count_when_they_are_seen,
     a_renamed_directory_keeps_what_is_in_it_and_no_more,
     a_deleted_path_leaves_nothing_behind,
-    the_reserved_path_is_nobodys,
+    a_read_requires_what_is_there,
     damaged_times_expire_nothing,
     a_file_at_a_time_to_come_does_not_expire,
     a_clock_that_goes_back_keeps_files_for_longer_by_as_much,
@@ -83,8 +84,8 @@ async fn sizes_under_encryption_do_not_tell_how_long_paths_are() {
         let store: Inner = Arc::new(EncryptedStore::open(Arc::clone(&beneath), keys).await.unwrap());
         let tool = TestClock::new().open(Arc::clone(&store));
         write(tool.store(), file, "text").await.unwrap();
-        assert!(matches!(store.read(&path(ACCESS_TIMES)).await.unwrap(), Node::File(_)));
-        let stored = beneath.list(&MemoryPath::root()).await.unwrap();
+        assert!(stored_times(&*store).await.is_some());
+        let stored = beneath.list(MemoryPath::root()).await.unwrap();
         let mut sizes: Vec<_> = stored.into_iter().map(|entry| entry.size).collect();
         sizes.sort_unstable();
         seen.push(sizes);
@@ -103,7 +104,7 @@ async fn a_file_is_there_for_the_idle_time_and_gone_soon_after(inner: Inner) {
     let other = clock.open(inner);
     for tool in [&tool, &other] {
         assert_eq!(listed(tool.store()).await, [""; 0]);
-        assert_eq!(tool.store().read(&path("/memories/d/a.txt")).await.unwrap(), Node::Absent);
+        assert_eq!(tool.store().read(path("/memories/d/a.txt")).await.unwrap(), Node::Absent);
         let nothing = "The path /memories/d/a.txt does not exist. Please provide a valid path.";
         assert_eq!(call(tool, view("/memories/d/a.txt")).await, nothing);
         let delete = json!({"command": "delete", "path": "/memories/d/a.txt"});
@@ -169,16 +170,17 @@ async fn a_directory_of_expired_files_is_gone(inner: Inner) {
     create(&tool, "/memories/f/new.txt").await;
     let store = tool.store();
     for gone in ["/memories/d", "/memories/d/e"] {
-        assert_eq!(store.read(&path(gone)).await.unwrap(), Node::Absent);
-        let free = Batch::new().require(path(gone), Expected::Absent);
+        assert_eq!(store.read(path(gone)).await.unwrap(), Node::Absent);
+        let free = Batch::new().require(path(gone), Precondition::Absent);
         store.apply(free).await.unwrap();
         assert!(matches!(remove(store, gone).await, Err(StoreError::NotFound { .. })));
     }
-    assert_eq!(store.read(&path("/memories/f")).await.unwrap(), Node::Directory);
-    assert_eq!(store.read(&MemoryPath::root()).await.unwrap(), Node::Directory);
+    assert!(matches!(store.read("/memories/f").await.unwrap(), Node::Directory(_)));
+    assert!(matches!(store.read("/memories").await.unwrap(), Node::Directory(_)));
     remove(store, "/memories").await.unwrap();
-    assert_eq!(store.read(&MemoryPath::root()).await.unwrap(), Node::Directory);
+    assert_eq!(store.read("/memories").await.unwrap(), Node::Directory(Vec::new()));
     assert_eq!(listed(store.inner()).await, [""; 0]);
+    assert_eq!(stored_times(store.inner()).await, None, "an empty memory has no times");
 }
 
 async fn a_version_that_is_required_is_that_of_a_file_that_is_there(inner: Inner) {
@@ -188,12 +190,10 @@ async fn a_version_that_is_required_is_that_of_a_file_that_is_there(inner: Inner
     let mut edits = Vec::new();
     for file in ["/memories/edited", "/memories/expired"] {
         create(&tool, file).await;
-        let Node::File(StoredFile { version, .. }) = store.read(&path(file)).await.unwrap() else {
+        let Node::File(StoredFile { version, .. }) = store.read(path(file)).await.unwrap() else {
             panic!("{file} is there")
         };
-        edits.push(
-            Batch::new().require(path(file), Expected::Version(version)).write(path(file), b"edited".to_vec()).unwrap(),
-        );
+        edits.push(Batch::new().require(path(file), Precondition::Version(version)).write(path(file), "edited"));
     }
     let [edit, edit_of_expired] = edits.try_into().unwrap();
     clock.advance(IDLE);
@@ -210,7 +210,7 @@ async fn a_sweep_removes_what_is_expired_and_nothing_else(inner: Inner) {
     // More than are removed at once.
     let mut batch = Batch::new();
     for number in 0..250 {
-        batch = batch.write(path(&format!("/memories/old/{number:03}")), b"old".to_vec()).unwrap();
+        batch = batch.write(path(&format!("/memories/old/{number:03}")), "old");
     }
     tool.store().apply(batch).await.unwrap();
     clock.advance(IDLE);
@@ -222,17 +222,18 @@ async fn a_sweep_removes_what_is_expired_and_nothing_else(inner: Inner) {
         (&expired[7].path, expired[7].last_access, expired[7].size),
         (&path("/memories/old/007"), time(START), 3)
     );
-    assert_eq!(listed(&*inner).await.len(), 252, "a dry run removes nothing");
+    assert_eq!(listed(&*inner).await.len(), 251, "a dry run removes nothing");
 
     let swept = tool.store().sweep().await.unwrap();
     let paths: Vec<_> = expired.into_iter().map(|file| file.path).collect();
     assert_eq!((swept.removed, swept.kept), (paths, 1));
-    assert_eq!(listed(&*inner).await, [ACCESS_TIMES, "/memories/new"]);
+    assert_eq!(listed(&*inner).await, ["/memories/new"]);
     assert_eq!(stored_times(&*inner).await.unwrap().matches("/memories").count(), 1);
 
     clock.advance(SURELY_EXPIRED);
     assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/new")]);
-    assert_eq!(listed(&*inner).await, [""; 0], "an empty memory has no times");
+    assert_eq!(listed(&*inner).await, [""; 0]);
+    assert_eq!(stored_times(&*inner).await, None, "an empty memory has no times");
     assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
 }
 
@@ -316,34 +317,23 @@ async fn a_deleted_path_leaves_nothing_behind(inner: Inner) {
     assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/d/e"]);
 }
 
-async fn the_reserved_path_is_nobodys(inner: Inner) {
+async fn a_read_requires_what_is_there(inner: Inner) {
     let clock = TestClock::new();
-    let tool = clock.open(Arc::clone(&inner));
+    let tool = clock.open(inner);
+    create(&tool, "/memories/expired").await;
+    clock.advance(SURELY_EXPIRED);
     create(&tool, "/memories/a").await;
-    let store = tool.store();
-    let times = stored_times(&*inner).await;
-    assert!(times.is_some());
-    for reserved in [ACCESS_TIMES, "/memories/.access-times/x", "/memories/.Access-Times"] {
-        assert_eq!(store.read(&path(reserved)).await.unwrap(), Node::Absent);
-        assert_eq!(store.list(&path(reserved)).await.unwrap(), []);
-        let refused = [
-            write(store, reserved, "x").await,
-            remove(store, reserved).await,
-            rename(store, reserved, "/memories/b").await,
-            rename(store, "/memories/a", reserved).await,
-            store.apply(Batch::new().require(path(reserved), Expected::Absent)).await,
-            store.apply(Batch::new().require(path(reserved), Expected::Version(Version::new(*b"x")))).await,
-        ];
-        for outcome in refused {
-            assert!(matches!(outcome, Err(StoreError::Refused { path: named, .. }) if named == path(reserved)));
-        }
+    let read = async |required: &str| {
+        let options = ReadOptions::new().require(path(required), Precondition::Absent);
+        tool.store().read_opts(&path("/memories/a"), options).await
+    };
+    assert!(matches!(read("/memories/expired").await, Ok(Node::File(_))), "it is gone, although it is stored");
+    for taken in ["/memories/a", "/memories"] {
+        assert!(
+            matches!(read(taken).await, Err(StoreError::AlreadyExists { path: at }) if at == path(taken)),
+            "{taken}"
+        );
     }
-    let rename = json!({"command": "rename", "old_path": "/memories/a", "new_path": ACCESS_TIMES});
-    let reserved = "Error: The name /memories/.access-times is reserved: this memory keeps there when its files were last \
-                    used. Choose another name";
-    assert_eq!(call(&tool, rename).await, reserved);
-    assert_eq!(listed(store).await, ["/memories/a"]);
-    assert_eq!(stored_times(&*inner).await, times);
 }
 
 async fn damaged_times_expire_nothing(inner: Inner) {
@@ -353,7 +343,7 @@ async fn damaged_times_expire_nothing(inner: Inner) {
     create(&tool, "/memories/b").await;
     clock.advance(SURELY_EXPIRED);
     for unreadable in ["", "{\"version\":1,", "{\"version\":2,\"files\":{\"/memories/a\":1800000000}}"] {
-        write(&*inner, ACCESS_TIMES, unreadable).await.unwrap();
+        inner.apply(Batch::new().write_record(access_times(), unreadable)).await.unwrap();
         for tool in [&tool, &clock.open(Arc::clone(&inner))] {
             assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"]);
             assert!(call(tool, view("/memories/a")).await.ends_with("text of /memories/a"));
@@ -364,14 +354,14 @@ async fn damaged_times_expire_nothing(inner: Inner) {
         }
         assert_eq!(stored_times(&*inner).await.unwrap(), unreadable, "it is left as it is");
     }
-    remove(&*inner, ACCESS_TIMES).await.unwrap();
-    write(&*inner, "/memories/.access-times/beneath", "x").await.unwrap();
-    assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"]);
-    assert!(tool.store().sweep().await.is_err());
-    remove(&*inner, ACCESS_TIMES).await.unwrap();
+    clock.open(Arc::clone(&inner)).store().reset_access_times().await.unwrap();
+    assert_eq!(stored_times(&*inner).await, None);
     assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"], "the times begin anew");
     clock.advance(SURELY_EXPIRED);
     assert_eq!(tool.store().sweep().await.unwrap().removed.len(), 2);
+    inner.apply(Batch::new().write_record(access_times(), "{\"version\":1,")).await.unwrap();
+    remove(clock.open(Arc::clone(&inner)).store(), "/memories").await.unwrap();
+    assert_eq!(stored_times(&*inner).await, None, "what is cleared leaves no paths behind");
 }
 
 async fn a_file_at_a_time_to_come_does_not_expire(inner: Inner) {
@@ -463,10 +453,10 @@ async fn files_that_are_too_large_to_be_read_are_in_the_way_of_nothing() {
     let clock = TestClock::new();
     let large = path("/memories/large");
     let tool = clock.open(LocalStore::open(directory.path()).await.unwrap());
-    tool.store().apply(Batch::new().write(large.clone(), vec![b'a'; 9_000]).unwrap()).await.unwrap();
+    write(tool.store(), large.as_str(), &"a".repeat(9_000)).await.unwrap();
     clock.advance(SURELY_EXPIRED);
 
-    let limited = || LocalStore::builder(directory.path()).max_file_bytes(4_000).open();
+    let limited = || LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(4_000)).open();
     let tool = clock.open(limited().await.unwrap());
     assert_eq!(listed(tool.store()).await, [""; 0]);
     assert_eq!(tool.store().sweep().await.unwrap().removed, [], "it is kept");
@@ -474,7 +464,8 @@ async fn files_that_are_too_large_to_be_read_are_in_the_way_of_nothing() {
     assert_eq!(listed(tool.store()).await, [large.as_str()]);
 
     write(tool.store().inner(), "/memories/b", "text").await.unwrap();
-    std::fs::write(directory.path().join("memories/.access-times"), [b' '; 5_000]).unwrap();
+    let unlimited = LocalStore::open(directory.path()).await.unwrap();
+    unlimited.apply(Batch::new().write_record(access_times(), [b' '; 5_000])).await.unwrap();
     let tool = clock.open(limited().await.unwrap());
     clock.advance(SURELY_EXPIRED);
     assert_eq!(listed(tool.store()).await, ["/memories/b", large.as_str()], "nothing expires");

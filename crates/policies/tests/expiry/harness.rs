@@ -7,12 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, FileEntry, Found, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store,
+    StoreError, StoreExt as _, StoredFile,
 };
 use memory_tool_policies::{ExpiringStore, ExpiringStoreBuilder};
 use serde_json::{Value, json};
-
-use crate::support::path;
 
 /// The idle time of the tests, in seconds.
 pub(crate) const IDLE: u64 = 1_000;
@@ -22,7 +21,11 @@ pub(crate) const RESOLUTION: u64 = 100;
 pub(crate) const SURELY_EXPIRED: u64 = IDLE + RESOLUTION + 1;
 
 pub(crate) const START: u64 = 1_800_000_000;
-pub(crate) const ACCESS_TIMES: &str = "/memories/.access-times";
+
+/// The record that the times are kept in.
+pub(crate) fn access_times() -> RecordName {
+    "expiry/access-times".parse().unwrap()
+}
 
 /// A clock that all stores of a test share.
 #[derive(Clone, Debug)]
@@ -92,17 +95,13 @@ pub(crate) fn view(at: &str) -> Value {
 
 /// The paths of the files that are listed, in their order.
 pub(crate) async fn listed(store: &dyn Store) -> Vec<String> {
-    let mut files: Vec<_> = store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect();
-    files.sort();
-    files.iter().map(ToString::to_string).collect()
+    store.list(MemoryPath::root()).await.unwrap().iter().map(|file| file.path.to_string()).collect()
 }
 
-/// The file that the times are kept in.
+/// The times as they are stored.
 pub(crate) async fn stored_times(inner: &dyn Store) -> Option<String> {
-    match inner.read(&path(ACCESS_TIMES)).await.unwrap() {
-        Node::File(file) => Some(String::from_utf8(file.content).unwrap()),
-        _ => None,
-    }
+    let stored = inner.read_record(&access_times()).await.unwrap();
+    stored.map(|record| String::from_utf8(record.content).unwrap())
 }
 
 /// What happens to an operation.
@@ -191,21 +190,15 @@ async fn stop_once() {
 
 #[async_trait]
 impl Store for Probe {
-    async fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.expect_whole(path)?;
-        self.meet(self.inner.read(path)).await
+        self.meet(self.inner.read_opts(path, options)).await
     }
 
-    async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.meet(self.inner.list(directory)).await
-    }
-
-    async fn read_or_list(&self, path: &MemoryPath) -> Result<Found, StoreError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.expect_whole(path)?;
-        self.meet(self.inner.read_or_list(path)).await
+        self.meet(self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

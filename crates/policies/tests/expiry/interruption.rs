@@ -5,11 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use memory_tool_core::{Engine, InMemoryStore, MemoryTool, Store, ToolResult};
+use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryTool, Store, StoreExt as _, ToolResult};
 use memory_tool_policies::ExpiringStore;
 use serde_json::{Value, json};
 
-use crate::harness::{IDLE, Mishap, Probe, RESOLUTION, TestClock, create, view};
+use crate::harness::{IDLE, Mishap, Probe, RESOLUTION, TestClock, access_times, create, stored_times, view};
 use crate::support::{block_on, contents};
 
 pub(crate) type Tool = Engine<ExpiringStore<Arc<Probe>>>;
@@ -29,7 +29,7 @@ impl Action {
             Self::Command(input) => {
                 serde_json::to_string(&ToolResult::new(None, &tool.call(input.clone()).await)).unwrap()
             }
-            Self::List => format!("{:?}", tool.store().list(&memory_tool_core::MemoryPath::root()).await.map(sorted)),
+            Self::List => format!("{:?}", tool.store().list("/memories").await.map(paths_and_sizes)),
             // What a sweep removed nobody saw, so it may be less than alone.
             Self::Sweep => tool.store().sweep().await.map_or_else(|error| format!("{error:?}"), |_| "swept".to_owned()),
             Self::Clear => format!("{:?}", tool.clear_all_memory().await),
@@ -37,9 +37,9 @@ impl Action {
     }
 }
 
-fn sorted(mut files: Vec<memory_tool_core::FileEntry>) -> Vec<memory_tool_core::FileEntry> {
-    files.sort_by(|left, right| left.path.cmp(&right.path));
-    files
+/// The times of the files differ each time.
+fn paths_and_sizes(files: Vec<FileEntry>) -> Vec<(String, u64)> {
+    files.into_iter().map(|file| (file.path.to_string(), file.size)).collect()
 }
 
 /// Everything that may meet with the policy: on paths that are expired, nearly so, used lately, and free.
@@ -90,7 +90,10 @@ pub(crate) fn seen(clock: &TestClock, inner: &Arc<InMemoryStore>) -> [Contents; 
         let copy = Arc::new(InMemoryStore::new());
         block_on(async {
             for (path, _, content) in contents(&**inner).await {
-                copy.apply(memory_tool_core::Batch::new().write(path, content).unwrap()).await.unwrap();
+                copy.write(path, content).await.unwrap();
+            }
+            if let Some(times) = stored_times(&**inner).await {
+                copy.apply(Batch::new().write_record(access_times(), times)).await.unwrap();
             }
             let tool = clock.open(copy);
             let contents = contents(tool.store()).await.into_iter();

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Command, Engine, InMemoryStore, MemoryPath, Node, Store};
+use memory_tool_core::{Batch, Command, Engine, InMemoryStore, MemoryPath, Node, Store, StoreExt as _};
 use memory_tool_policies::ExpiringStore;
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-use crate::harness::{ACCESS_TIMES, IDLE, RESOLUTION, TestClock, view};
+use crate::harness::{IDLE, RESOLUTION, TestClock, view};
 use crate::support::{self, Part, Step, block_on, contents, legal_parts, path, steps};
 
 const NAMES: &[&str] = &["a", "b", "pinned"];
@@ -104,7 +104,7 @@ impl Model {
             if !is_shown {
                 self.used.remove(&path);
                 let content = self.content(&path).await.unwrap();
-                self.apply(Batch::new().remove(path.clone()).unwrap()).await;
+                self.apply(Batch::new().remove(path.clone())).await;
                 self.expired.insert(path, (used, content));
             }
         }
@@ -115,7 +115,7 @@ impl Model {
             let is_shown = shown.contains(&path);
             judge(&path, used, is_shown, now)?;
             if is_shown {
-                self.apply(Batch::new().write(path.clone(), content).unwrap()).await;
+                self.apply(Batch::new().write(path.clone(), content)).await;
                 self.used.insert(path, used);
             } else {
                 self.expired.insert(path, (used, content));
@@ -161,8 +161,8 @@ impl Model {
         }
         for (from, to) in moved {
             for (path, used) in self.used.clone() {
-                if path == from || path.is_beneath(&from) {
-                    let moved = path.rebase(&from, &to).unwrap();
+                if path == from || path.is_under(&from) {
+                    let moved = path.replace_prefix(&from, &to).unwrap();
                     // Of a pinned file nothing is recorded that it could keep.
                     let used = if is_pinned(&path) { now } else { now.max(used) };
                     self.used.insert(moved.clone(), used);
@@ -179,15 +179,7 @@ impl Model {
 }
 
 async fn paths(store: &dyn Store) -> Vec<MemoryPath> {
-    let mut paths: Vec<_> = store.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect();
-    paths.sort();
-    paths
-}
-
-async fn stored_paths(inner: &dyn Store) -> Vec<MemoryPath> {
-    let mut paths = paths(inner).await;
-    paths.retain(|file| *file != path(ACCESS_TIMES));
-    paths
+    store.list(MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect()
 }
 
 async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
@@ -206,18 +198,18 @@ async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
             Event::Restart => sessions[*session] = open(),
             Event::Sweep => {
                 let shown = paths(sessions[*session].store()).await;
-                model.expire(&shown, &stored_paths(&inner).await, now).await?;
+                model.expire(&shown, &paths(&inner).await, now).await?;
                 let expired = sessions[*session].store().expired().await.unwrap();
                 let swept = sessions[1 - *session].store().sweep().await.unwrap();
                 prop_assert_eq!(swept.kept, shown.len());
                 prop_assert_eq!(swept.removed, expired.into_iter().map(|file| file.path).collect::<Vec<_>>());
-                prop_assert_eq!(stored_paths(&inner).await, shown, "what is left is what is shown");
+                prop_assert_eq!(paths(&inner).await, shown, "what is left is what is shown");
             }
             Event::Step(step) => {
                 let tool = &sessions[*session];
                 let shown = paths(tool.store()).await;
                 prop_assert_eq!(&paths(sessions[1 - *session].store()).await, &shown);
-                model.expire(&shown, &stored_paths(&inner).await, now).await?;
+                model.expire(&shown, &paths(&inner).await, now).await?;
                 let answer = support::run(tool, step).await;
                 prop_assert_eq!(&answer, &support::run(&model.tool, step).await, "{:?}", step);
                 model.note(step, &answer, &shown, now).await;
@@ -225,7 +217,7 @@ async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
         }
     }
     let shown = paths(sessions[0].store()).await;
-    model.expire(&shown, &stored_paths(&inner).await, clock.seconds()).await?;
+    model.expire(&shown, &paths(&inner).await, clock.seconds()).await?;
     prop_assert_eq!(contents(sessions[0].store()).await, contents(model.tool.store()).await);
     Ok(())
 }

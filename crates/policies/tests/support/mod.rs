@@ -3,7 +3,10 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use memory_tool_core::{Batch, Engine, Expected, MemoryPath, MemoryTool, Node, Store, StoreError, ToolResult, Version};
+use memory_tool_core::{
+    Batch, Engine, MemoryPath, MemoryTool, Node, PathMap, Precondition, Store, StoreError, StoreExt as _, ToolResult,
+    Version,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -128,18 +131,23 @@ async fn version(store: &dyn Store, part: &Part) -> Version {
 
 fn with_part(batch: Batch, part: &Part, version: &Version) -> Option<Batch> {
     match part.clone() {
-        Part::RequireAbsent(path) => Some(batch.require(path, Expected::Absent)),
-        Part::RequireVersion(path, _) => Some(batch.require(path, Expected::Version(version.clone()))),
-        Part::Write(path, content) => batch.write(path, content).ok(),
-        Part::Remove(path) => batch.remove(path).ok(),
-        Part::Rename(from, to) => batch.rename(from, to).ok(),
+        Part::RequireAbsent(path) => Some(batch.require(path, Precondition::Absent)),
+        Part::RequireVersion(path, _) => Some(batch.require(path, Precondition::Version(version.clone()))),
+        Part::Write(path, content) => legal(batch.write(path, content)),
+        Part::Remove(path) => legal(batch.remove(path)),
+        Part::Rename(from, to) => legal(batch.rename(from, to)),
     }
+}
+
+/// The batch, unless its changes overlap.
+pub(crate) fn legal(batch: Batch) -> Option<Batch> {
+    let checked = batch.check(&PathMap::<Vec<u8>>::new());
+    if let Err(StoreError::InvalidBatch(_)) = checked { None } else { Some(batch) }
 }
 
 /// Every file of the store with its contents.
 pub(crate) async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
-    let mut files = store.list(&MemoryPath::root()).await.unwrap();
-    files.sort_by(|left, right| left.path.cmp(&right.path));
+    let files = store.list(MemoryPath::root()).await.unwrap();
     let mut contents = Vec::new();
     for file in files {
         let content = match store.read(&file.path).await.unwrap() {
@@ -152,15 +160,15 @@ pub(crate) async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>
 }
 
 pub(crate) async fn write(store: &dyn Store, at: &str, content: &str) -> Result<(), StoreError> {
-    store.apply(Batch::new().write(path(at), content.into())?).await
+    store.write(at, content).await
 }
 
 pub(crate) async fn remove(store: &dyn Store, at: &str) -> Result<(), StoreError> {
-    store.apply(Batch::new().remove(path(at))?).await
+    store.remove(at).await
 }
 
 pub(crate) async fn rename(store: &dyn Store, from: &str, to: &str) -> Result<(), StoreError> {
-    store.apply(Batch::new().rename(path(from), path(to))?).await
+    store.rename(from, to).await
 }
 
 /// The reason of a refusal.

@@ -2,10 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, Store, StoreError};
-use memory_tool_sqlite::{SqliteStore, StoreName};
+use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt};
+use memory_tool_sqlite::{MemoryName, OpenFailure, SqliteStore};
 use memory_tool_test_fixtures::directory_in_ram;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -15,7 +16,7 @@ pub(crate) fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-pub(crate) fn name(text: &str) -> StoreName {
+pub(crate) fn name(text: &str) -> MemoryName {
     text.parse().unwrap()
 }
 
@@ -51,8 +52,13 @@ impl Place {
     }
 }
 
+/// Why a database was not opened.
+pub(crate) fn cause(error: &OpenError) -> &OpenFailure {
+    error.source().and_then(|source| source.downcast_ref()).unwrap()
+}
+
 pub(crate) async fn write(store: &SqliteStore, at: &str, content: &str) -> Result<(), StoreError> {
-    store.apply(Batch::new().write(path(at), content.into()).unwrap()).await
+    store.apply(Batch::new().write(path(at), content)).await
 }
 
 pub(crate) async fn read(store: &SqliteStore, at: &str) -> Option<String> {

@@ -1,0 +1,205 @@
+//! The types of arguments and their values. They do not depend on the command line as a whole, so every module may use them.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use memory_tool::DEFAULT_MAX_VIEW_CHARACTERS;
+use memory_tool::conformance::{DEFAULT_ANSWER_TIMEOUT, Need};
+use memory_tool::encrypted::Padding;
+use memory_tool_object_store::DEFAULT_GRACE;
+use serde_json::Value;
+
+/// The cap on what one `view` shows, in characters (`[V8]`); `None` is no cap, written `none`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewCap(pub(crate) Option<usize>);
+
+impl Default for ViewCap {
+    fn default() -> Self {
+        Self(Some(DEFAULT_MAX_VIEW_CHARACTERS))
+    }
+}
+
+impl fmt::Display for ViewCap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(characters) => characters.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl FromStr for ViewCap {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given {
+            "none" => Ok(Self(None)),
+            number => match number.parse::<NonZeroUsize>() {
+                Ok(number) => Ok(Self(Some(number.get()))),
+                Err(_) => Err("a number from 1 up, or `none`"),
+            },
+        }
+    }
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people: a line for each clause, then each failure, then what was ignored.
+    #[default]
+    Table,
+    /// One JSON value with every case.
+    Json,
+    /// XML as continuous integration reads it.
+    Junit,
+}
+
+/// How long a program may take for an answer, written in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerTimeout(pub(crate) Duration);
+
+impl Default for AnswerTimeout {
+    fn default() -> Self {
+        Self(DEFAULT_ANSWER_TIMEOUT)
+    }
+}
+
+impl fmt::Display for AnswerTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_secs_f64().fmt(f)
+    }
+}
+
+impl FromStr for AnswerTimeout {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let seconds = given.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds.filter(|duration| !duration.is_zero()).map(Self).ok_or("a number of seconds above 0, such as 2.5")
+    }
+}
+
+/// How old something is: a whole number with a unit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Age(pub(crate) Duration);
+
+impl Age {
+    /// The units with their lengths in seconds, the longest first.
+    const UNITS: [(char, u64); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
+}
+
+impl Default for Age {
+    fn default() -> Self {
+        Self(DEFAULT_GRACE)
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        // Several of a unit: a day is better known as 24h.
+        let is_whole = |length: u64| seconds > length && seconds.is_multiple_of(length);
+        let mut whole = Self::UNITS.into_iter().filter(|(_, length)| is_whole(*length));
+        let (unit, length) = whole.next().unwrap_or(('s', 1));
+        write!(f, "{}{unit}", seconds / length)
+    }
+}
+
+impl FromStr for Age {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let mut units = Self::UNITS.into_iter();
+        let (number, length) = units
+            .find_map(|(unit, length)| given.strip_suffix(unit).map(|number| (number, length)))
+            .filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or("a whole number with a unit, such as 90s, 15m, 24h or 7d")?;
+        let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(length));
+        seconds.map(Duration::from_secs).map(Self).ok_or("a whole number before the unit, and not too great a one")
+    }
+}
+
+/// What a backend is said to lack, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct DeclaredLack {
+    pub(crate) need: Need,
+    pub(crate) reason: String,
+}
+
+impl FromStr for DeclaredLack {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let (need, reason) =
+            given.split_once('=').filter(|(_, reason)| !reason.is_empty()).ok_or("it has no reason")?;
+        // A need is read as in JSON, whose error lists them all.
+        let need = serde_json::from_value(Value::from(need)).map_err(|error| error.to_string())?;
+        Ok(Self { need, reason: reason.to_owned() })
+    }
+}
+
+/// How files are padded before encryption.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PaddingArgument(pub(crate) Padding);
+
+impl FromStr for PaddingArgument {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given {
+            "padme" => Ok(Self(Padding::Padme)),
+            number => {
+                let size: NonZeroUsize = number.parse().map_err(|_| "`padme`, or a number of bytes from 1 up")?;
+                Ok(Self(Padding::Multiple(size)))
+            }
+        }
+    }
+}
+
+/// How files are put into a store.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct WritingArgument {
+    /// Overwrite existing files whose contents differ
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Report what would be done, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// A directory that is not the case's own would be shared by all cases.
+pub(crate) fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
+    if given.contains("{dir}") { Ok(given.to_owned()) } else { Err("it lacks {dir}, the directory of a case") }
+}
+
+/// The name as those in an archive begin with it.
+pub(crate) fn directory_of_an_origin(given: &str) -> Result<String, &'static str> {
+    let name = given.strip_prefix("./").unwrap_or(given).trim_end_matches('/');
+    if name.is_empty() || name == "." { Err("it names no directory of SOURCE") } else { Ok(name.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_a_whole_number_with_a_unit() {
+        for (given, seconds) in [("0s", 0), ("90s", 90), ("15m", 900), ("24h", 86_400), ("7d", 604_800)] {
+            assert_eq!(given.parse(), Ok(Age(Duration::from_secs(seconds))), "{given}");
+        }
+        for given in ["", "24", "h", "1.5h", "+1h", "-1h", " 1h", "1 h", "1H", "1w", "1h30m", "999999999999999999d"] {
+            assert!(given.parse::<Age>().is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn an_age_is_shown_as_it_is_read() {
+        for age in ["0s", "1s", "60s", "90s", "15m", "24h", "25h", "7d"] {
+            assert_eq!(age.parse::<Age>().unwrap().to_string(), age);
+        }
+    }
+}

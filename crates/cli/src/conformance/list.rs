@@ -1,0 +1,48 @@
+//! The cases without a run.
+
+use memory_tool::conformance::{Case, Suite};
+
+use crate::arguments::ConformanceArguments;
+use crate::arguments::values::ReportFormat;
+use crate::conformance::report::{to_json, write};
+use crate::failure::Failure;
+
+/// Prints the cases that the filters mean.
+pub(crate) fn print(arguments: &ConformanceArguments) -> Result<(), Failure> {
+    let cases = cases(&arguments.filters);
+    match arguments.format {
+        ReportFormat::Table => write(to_table(&cases).into_bytes()),
+        ReportFormat::Json => write(to_json(&cases)?),
+        ReportFormat::Junit => Err(Failure::ListAsJunit),
+    }
+}
+
+/// The cases that one of the filters means, or all where there is none.
+pub(crate) fn cases(filters: &[String]) -> Vec<Case> {
+    let is_meant = |case: &Case| filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
+    Suite::all_cases().into_iter().filter(is_meant).collect()
+}
+
+/// A line for each case, with columns as wide as what is in them.
+fn to_table(cases: &[Case]) -> String {
+    let rows: Vec<_> = cases.iter().map(columns).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2), width(3)];
+    let line = |[id, clauses, basis, needs, reason]: &[String; 5]| {
+        let [of_id, of_clauses, of_basis, of_needs] = widths;
+        format!("{id:of_id$}  {clauses:of_clauses$}  {basis:of_basis$}  {needs:of_needs$}  {reason}")
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn columns(case: &Case) -> [String; 5] {
+    let needs = match case.needs.as_slice() {
+        [] => "-".to_owned(),
+        needs => joined(needs),
+    };
+    [case.id.clone(), joined(&case.clauses), case.basis.to_string(), needs, case.reason.clone()]
+}
+
+fn joined(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,36 @@
+//! Printing what a run found.
+
+use std::io;
+
+use memory_tool::conformance::Report;
+use serde::Serialize;
+
+use crate::arguments::values::ReportFormat;
+use crate::conformance::junit;
+use crate::failure::{self, Failure};
+use crate::output::write_line;
+
+/// Prints a report.
+pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure> {
+    let text = match format {
+        // A failure shows what the program wrote, which must not be able to command the terminal.
+        ReportFormat::Table => {
+            let is_meant = |character: char| failure::commands_terminal(character) && character != '\n';
+            failure::escape(&report.to_string(), is_meant).into_bytes()
+        }
+        ReportFormat::Json => to_json(report)?,
+        ReportFormat::Junit => junit::to_xml(report)?,
+    };
+    write(text)
+}
+
+/// JSON on lines that a person can read.
+pub(super) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec_pretty(value).map_err(|error| Failure::Output(io::Error::from(error)))
+}
+
+/// Writes to the standard output.
+pub(super) fn write(text: Vec<u8>) -> Result<(), Failure> {
+    // Whether anybody still read it changes nothing: the verdict stands.
+    write_line(&mut io::stdout().lock(), text).map(|_| ())
+}

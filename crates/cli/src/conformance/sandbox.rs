@@ -1,0 +1,348 @@
+//! [`Sandbox`]: where a run keeps the stores of its cases, and [`CaseStores`], which makes them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use memory_tool::conformance::{FixtureError, StoreFixture};
+use memory_tool::encrypted::{KeyRing, RawKey};
+use memory_tool::sqlite::MemoryName;
+use memory_tool::{ErrorKind, MemoryBuilder, OpenError, OpenMode, OpenOptions, Store, StoreUrl};
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::conformance::bucket::BucketSandbox;
+use crate::conformance::names::{PREFIX, beneath};
+use crate::encryption::Encryption;
+use crate::failure::Failure;
+use crate::memory::{self, Access};
+
+/// What the database of a case is called.
+const DATABASE: &str = "memory.sqlite";
+
+/// What the second memory of a case is called.
+const ANOTHER: &str = "another";
+
+/// Holds the stores of the cases of a run and nothing else. Dropping it removes all that was made, and nothing that was there
+/// before.
+pub(crate) struct Sandbox {
+    kind: SandboxKind,
+    encryption: Encryption,
+}
+
+enum SandboxKind {
+    /// A directory on this machine.
+    Disk(DiskSandbox),
+    /// A prefix in a bucket.
+    Bucket(BucketSandbox),
+}
+
+impl Sandbox {
+    /// Makes the sandbox at the URL. What is there must not be touched: so a directory must be empty, a database must not exist, and
+    /// a bucket gets a random prefix.
+    pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
+        runtime.block_on(encryption.key_ring())?; // reports a mistake once, instead of for each case
+        let kind = match url {
+            StoreUrl::Local(path) => SandboxKind::Disk(DiskSandbox::make_for_directories(path)?),
+            StoreUrl::Sqlite { path, memory } => {
+                SandboxKind::Disk(DiskSandbox::make_for_databases(path, memory_name(memory)?)?)
+            }
+            StoreUrl::Bucket { url } => SandboxKind::Bucket(BucketSandbox::make(url, runtime)?),
+            _ => return Err(Failure::TemporaryStore),
+        };
+        Ok(Self { kind, encryption: encryption.clone() })
+    }
+
+    /// What makes the stores in this sandbox.
+    pub(crate) fn fixture(&self) -> CaseStores {
+        let slots = match &self.kind {
+            SandboxKind::Disk(sandbox) => {
+                CaseSlots::Disk { database: sandbox.database.clone(), run: sandbox.run.path().to_owned() }
+            }
+            SandboxKind::Bucket(sandbox) => CaseSlots::Bucket {
+                run: sandbox.url().to_owned(),
+                name: sandbox.name().to_owned(),
+                cases: AtomicU64::default(),
+            },
+        };
+        CaseStores { slots, encryption: self.encryption.clone() }
+    }
+}
+
+/// A directory for those of the cases.
+pub(crate) struct DiskSandbox {
+    /// Which of the memories in its database a case has; `None` where cases have directories alone.
+    database: Option<MemoryName>,
+    // The fields are dropped in this order, from the inside out.
+    run: TempDir,
+    _made: MadeDirectories,
+}
+
+impl DiskSandbox {
+    fn make_for_directories(path: &Path) -> Result<Self, Failure> {
+        let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
+        let directory = std::path::absolute(path).map_err(failure)?;
+        let made = MadeDirectories::make(&directory).map_err(failure)?;
+        refuse_taken_directory(path)?;
+        Ok(Self { database: None, run: new_directory(&directory).map_err(failure)?, _made: made })
+    }
+
+    fn make_for_databases(path: &Path, memory: MemoryName) -> Result<Self, Failure> {
+        let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
+        let file = std::path::absolute(path).map_err(failure)?;
+        let directory = file.parent().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
+        let made = MadeDirectories::make(directory).map_err(failure)?;
+        refuse_taken_database(path)?;
+        Ok(Self { database: Some(memory), run: new_directory(directory).map_err(failure)?, _made: made })
+    }
+}
+
+fn refuse_taken_directory(path: &Path) -> Result<(), Failure> {
+    let mut entries = fs::read_dir(path).map_err(|source| Failure::Sandbox { path: path.to_owned(), source })?;
+    if entries.next().is_some() { Err(Failure::SandboxTaken { path: path.to_owned() }) } else { Ok(()) }
+}
+
+fn refuse_taken_database(path: &Path) -> Result<(), Failure> {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match fs::symlink_metadata(&file) {
+            Ok(_) => return Err(Failure::DatabaseTaken { path: path.to_owned(), taken: file.into() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Failure::Sandbox { path: path.to_owned(), source }),
+        }
+    }
+    Ok(())
+}
+
+/// A directory with those above it that did not exist. Dropped, they are removed unless something is in them.
+struct MadeDirectories(Vec<PathBuf>);
+
+impl MadeDirectories {
+    fn make(directory: &Path) -> io::Result<Self> {
+        let missing = directory.ancestors().take_while(|ancestor| !ancestor.exists());
+        let made = Self(missing.map(Path::to_owned).collect());
+        fs::create_dir_all(directory)?; // those made before it failed are removed with the value
+        Ok(made)
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        for directory in &self.0 {
+            let _ = fs::remove_dir(directory); // fails where somebody else has put something into it
+        }
+    }
+}
+
+fn new_directory(parent: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
+}
+
+/// Makes the stores of the cases, each with nothing in common with the others. A backend adds to the methods what is its
+/// own.
+pub(crate) struct CaseStores {
+    slots: CaseSlots,
+    encryption: Encryption,
+}
+
+/// Where the stores of the cases are.
+enum CaseSlots {
+    /// Each in a directory of its own.
+    Disk {
+        /// Which of the memories in a database is the case's; `None` where its directory is the store.
+        database: Option<MemoryName>,
+        /// The directory of the run.
+        run: PathBuf,
+    },
+    /// Each beneath a prefix of its own.
+    Bucket {
+        /// The URL of the run's prefix.
+        run: String,
+        /// What is random in it.
+        name: String,
+        /// How many cases have a store.
+        cases: AtomicU64,
+    },
+}
+
+/// The store of a case. Dropped, it is removed, unless it goes with those of the whole run.
+pub(crate) struct CaseStore {
+    url: StoreUrl,
+    /// The directory that was made for it.
+    directory: Option<TempDir>,
+}
+
+impl CaseSlots {
+    fn make(&self) -> io::Result<CaseStore> {
+        match self {
+            Self::Disk { database, run } => {
+                let directory = new_directory(run)?;
+                let path = directory.path();
+                let url = match database {
+                    None => StoreUrl::Local(path.to_owned()),
+                    Some(memory) => StoreUrl::Sqlite { path: path.join(DATABASE), memory: memory.to_string() },
+                };
+                Ok(CaseStore { url, directory: Some(directory) })
+            }
+            Self::Bucket { run, cases, .. } => {
+                let number = cases.fetch_add(1, Ordering::Relaxed).to_string();
+                Ok(CaseStore { url: StoreUrl::Bucket { url: beneath(run, &number) }, directory: None })
+            }
+        }
+    }
+}
+
+impl CaseStore {
+    /// The URL of another memory, which is removed with this one.
+    fn another(&self) -> Result<StoreUrl, FixtureError> {
+        Ok(match &self.url {
+            StoreUrl::Local(directory) => StoreUrl::Local(directory.join(ANOTHER)),
+            StoreUrl::Sqlite { path, memory } => {
+                StoreUrl::Sqlite { path: path.with_file_name(ANOTHER), memory: memory.clone() }
+            }
+            StoreUrl::Bucket { url } => StoreUrl::Bucket { url: beneath(url, ANOTHER) },
+            _ => return Err(no_slot()),
+        })
+    }
+}
+
+impl CaseStores {
+    async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
+        let builder = memory::builder(url, &self.encryption, Access::Mode(OpenMode::Create)).await;
+        open(builder.map_err(FixtureError::failed)?).await
+    }
+
+    /// The keys of the stores.
+    async fn key_ring(&self) -> Result<KeyRing, FixtureError> {
+        let keys = self.encryption.key_ring().await.map_err(FixtureError::failed)?;
+        keys.ok_or_else(|| FixtureError::lacks("the backend does not encrypt"))
+    }
+}
+
+fn memory_name(name: &str) -> Result<MemoryName, Failure> {
+    MemoryName::parse(name).map_err(|error| Failure::Store(OpenError::new("in a database", ErrorKind::Invalid, error)))
+}
+
+async fn open_as_stored(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
+    let backend = url.open(OpenOptions::new()).await.map_err(FixtureError::failed)?;
+    Ok(backend.store())
+}
+
+async fn open(builder: MemoryBuilder) -> Result<Arc<dyn Store>, FixtureError> {
+    Ok(memory::open(builder).await.map_err(FixtureError::failed)?.store())
+}
+
+/// The URL of a memory of that name, next to others.
+fn scope_in_bucket(url: &str, name: &str) -> Result<StoreUrl, FixtureError> {
+    if name.is_empty() {
+        return Err(FixtureError::failed("a memory needs a name"));
+    }
+    // Escaped, but not as in a URL, which would be undone: `a/` must not become a directory, nor `..` the one above.
+    let name = percent_encode(name.as_bytes(), NON_ALPHANUMERIC).to_string().replace('%', "=");
+    Ok(StoreUrl::Bucket { url: beneath(url, &format!("scopes/{name}")) })
+}
+
+#[async_trait]
+impl StoreFixture for CaseStores {
+    type Guard = CaseStore;
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, CaseStore), FixtureError> {
+        let case = self.slots.make()?;
+        Ok((self.open(&case.url).await?, case))
+    }
+
+    async fn reopen(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
+        self.open(&case.url).await
+    }
+
+    fn program(&self, case: &CaseStore) -> Result<Command, FixtureError> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["run", "--store"]).arg(case.url.to_string());
+        command.args(self.encryption.to_arguments());
+        Ok(command)
+    }
+
+    fn plain_files(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
+        match &case.url {
+            _ if self.encryption.is_on() => Err(FixtureError::lacks("the backend encrypts its files")),
+            StoreUrl::Local(directory) => Ok(directory.join("memories")),
+            StoreUrl::Sqlite { .. } => Err(FixtureError::lacks("the backend keeps its files in a database")),
+            StoreUrl::Bucket { .. } => Err(no_files_on_disk()),
+            _ => Err(no_slot()),
+        }
+    }
+
+    fn directory(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
+        case.directory.as_ref().map(|directory| directory.path().to_owned()).ok_or_else(no_files_on_disk)
+    }
+
+    async fn scope(&self, case: &CaseStore, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
+        match &case.url {
+            StoreUrl::Local(_) => Err(FixtureError::lacks("the backend keeps one memory in a place")),
+            StoreUrl::Sqlite { path, .. } => {
+                self.open(&StoreUrl::Sqlite { path: path.clone(), memory: name.to_owned() }).await
+            }
+            StoreUrl::Bucket { url } => self.open(&scope_in_bucket(url, name)?).await,
+            _ => Err(no_slot()),
+        }
+    }
+
+    async fn beneath(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
+        self.key_ring().await?;
+        open_as_stored(&case.url).await
+    }
+
+    async fn reopen_with_wrong_key(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
+        let keys = self.key_ring().await?;
+        let mut wrong = RawKey::generate().map_err(FixtureError::failed)?;
+        if let Some(id) = keys.key_ids().next() {
+            wrong = wrong.with_id(id.clone()); // so that it is told by what it does, not by its name
+        }
+        open(self.encryption.put_over_with(KeyRing::new(wrong), MemoryBuilder::from(case.url.clone()))).await
+    }
+
+    async fn another_of_the_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
+        self.key_ring().await?;
+        let another = case.another()?;
+        Ok((self.open(&another).await?, open_as_stored(&another).await?))
+    }
+
+    fn secrets(&self, case: &CaseStore) -> Vec<String> {
+        match &self.slots {
+            CaseSlots::Disk { .. } => secrets_of_disk(case),
+            CaseSlots::Bucket { run, name, .. } => secrets_of_bucket(run, name),
+        }
+    }
+}
+
+fn no_files_on_disk() -> FixtureError {
+    FixtureError::lacks("the backend keeps its files in a bucket")
+}
+
+fn no_slot() -> FixtureError {
+    FixtureError::lacks("the backend keeps its files in no place that a case could have")
+}
+
+/// The names of the directory and of the file in it.
+fn secrets_of_disk(case: &CaseStore) -> Vec<String> {
+    let directory = case.directory.as_ref().map(TempDir::path);
+    let file = match &case.url {
+        StoreUrl::Sqlite { path, .. } => Some(path.as_path()),
+        _ => None,
+    };
+    let names = [directory, file].into_iter().flatten().filter_map(Path::file_name);
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+/// The prefix, and the bucket with what stands around it: its name alone may be a word that files hold, such as `test`.
+fn secrets_of_bucket(run: &str, name: &str) -> Vec<String> {
+    let location = run.split_once(':').map_or(run, |(_, location)| location);
+    let bucket = location.trim_start_matches('/').split('/').next().unwrap_or_default();
+    vec![name.to_owned(), format!("//{bucket}"), format!("{bucket}/{PREFIX}")]
+}

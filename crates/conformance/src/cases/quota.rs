@@ -1,0 +1,328 @@
+//! Quotas: how much may lie under a directory after a batch.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use memory_tool_core::{Batch, MemoryPath, Precondition, Quota, QuotaKind, Store, StoreError, StoreExt};
+use tokio::task::yield_now;
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::cases::bytes::{expect_content, path, write};
+use crate::failure::{Failure, Stop};
+use crate::subject::check;
+
+/// Those that write at once.
+const WRITERS: usize = 8;
+
+/// How often each of them writes at most: more than there is room for, even if it were alone.
+const MOST_TURNS: usize = 60;
+
+/// The directory that is limited in most cases.
+const DIRECTORY: &str = "/memories/d";
+
+macro_rules! quota_case {
+    ($id:literal, $reason:literal, $run:ident) => {
+        CodeCase {
+            id: $id,
+            clauses: &["X4"],
+            basis: Basis::Project,
+            needs: &[Need::Store],
+            reason: $reason,
+            run: |subject| Box::pin(async move { $run(subject.store()?).await }),
+        }
+    };
+}
+
+pub(crate) const CASES: &[CodeCase] = &[
+    quota_case!(
+        "store.quota-files",
+        "a batch that requires room for so many files is applied where there are more, or refused where it brings none",
+        files
+    ),
+    quota_case!(
+        "store.quota-bytes",
+        "bytes are counted as characters, or what a write replaces is not taken off",
+        bytes
+    ),
+    quota_case!(
+        "store.quota-file-bytes",
+        "a file gets longer than the batch allows, or one that is too long cannot be shortened",
+        file_bytes
+    ),
+    quota_case!(
+        "store.quota-depth",
+        "a file is made or moved deeper than the batch allows, be it in a directory that moves",
+        depth
+    ),
+    quota_case!(
+        "store.quota-shrinks",
+        "what is over its limits cannot be edited, shortened, moved or removed",
+        shrinks
+    ),
+    quota_case!(
+        "store.quota-of-a-directory",
+        "what lies elsewhere counts, or what a rename brings into the directory or takes out of it does not",
+        of_a_directory
+    ),
+    quota_case!(
+        "store.quota-of-the-root",
+        "the root is no directory like others: what it holds is not counted, or cannot be limited",
+        of_the_root
+    ),
+    quota_case!(
+        "store.quota-comes-last",
+        "of a quota and a precondition that do not hold, the precondition is the error; of two quotas, the first",
+        comes_last
+    ),
+    quota_case!(
+        "store.race-for-files",
+        "those who make files at once under a limit pass it together, or leave room that they were refused",
+        race_for_files
+    ),
+    quota_case!(
+        "store.race-for-bytes",
+        "those who add to different files at once under a limit pass it together, or leave room that they were refused",
+        race_for_bytes
+    ),
+];
+
+/// The numbers of a refusal: the limit, what was asked for and what is left.
+type Numbers = (u64, u64, u64);
+
+fn within(directory: &str, quota: Quota, batch: Batch) -> Result<Batch, Stop> {
+    Ok(batch.limit(path(directory)?, quota))
+}
+
+async fn put(store: &dyn Store, files: &[(&str, &str)]) -> Result<(), Stop> {
+    let mut batch = Batch::new();
+    for (file, content) in files {
+        batch = batch.write(path(file)?, *content);
+    }
+    Ok(store.apply(batch).await?)
+}
+
+fn rename(from: &str, to: &str) -> Result<Batch, Stop> {
+    Ok(Batch::new().rename(path(from)?, path(to)?))
+}
+
+fn remove(file: &str) -> Result<Batch, Stop> {
+    Ok(Batch::new().remove(path(file)?))
+}
+
+/// A store and a quota of a directory in it.
+struct Limited<'a> {
+    store: &'a dyn Store,
+    directory: &'a str,
+    quota: Quota,
+}
+
+impl<'a> Limited<'a> {
+    fn new(store: &'a dyn Store, quota: Quota) -> Self {
+        Self { store, directory: DIRECTORY, quota }
+    }
+
+    async fn allows(&self, batch: Batch) -> Result<(), Stop> {
+        let shown = format!("{:?}", batch.changes());
+        let applied = self.store.apply(within(self.directory, self.quota, batch)?).await;
+        applied.map_err(|error| Failure::new(format!("{shown} has room, and was refused: {error}")).into())
+    }
+
+    /// Checks that the batch is refused with these numbers, and that nothing changed.
+    async fn refuses(&self, batch: Batch, kind: QuotaKind, numbers: Numbers) -> Result<(), Stop> {
+        let before = totals(self.store, "/memories").await?;
+        let shown = format!("{:?}", batch.changes());
+        match self.store.apply(within(self.directory, self.quota, batch)?).await {
+            Err(StoreError::OverQuota { path: at, kind: of, limit, asked, left }) => {
+                let (got, expected) = ((at, of, (limit, asked, left)), (path(self.directory)?, kind, numbers));
+                check(got == expected, || format!("{shown} was refused by {got:?} instead of {expected:?}"))?;
+            }
+            other => return Err(Failure::new(format!("{shown} has no room, and came to {other:?}")).into()),
+        }
+        let after = totals(self.store, "/memories").await?;
+        check(before == after, || format!("{shown} was refused, and left {after:?} files and bytes, not {before:?}"))
+    }
+}
+
+/// The number of files beneath a directory, and of their bytes.
+async fn totals(store: &dyn Store, directory: &str) -> Result<(u64, u64), Stop> {
+    let files = store.list(&path(directory)?).await?;
+    Ok((files.len() as u64, files.iter().map(|file| file.size).sum()))
+}
+
+async fn files(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let limited = Limited::new(&*store, Quota::new().with_files(3));
+    limited.allows(write("/memories/d/a", "a")?).await?;
+    let two_more = write("/memories/d/b", "b")?.write(path("/memories/d/e/c")?, "c");
+    let fourth = two_more.clone().write(path("/memories/d/f")?, "");
+    limited.refuses(fourth, QuotaKind::Files, (3, 4, 2)).await?;
+    limited.allows(two_more).await?;
+    limited.refuses(write("/memories/d/f", "")?, QuotaKind::Files, (3, 4, 0)).await?;
+    limited.allows(write("/memories/d/a", "longer")?).await?;
+    limited.allows(rename("/memories/d/a", "/memories/d/f/g")?).await?;
+    limited.allows(remove("/memories/d/e")?.write(path("/memories/d/h")?, "")).await?;
+    limited.refuses(write("/memories/d/i", "")?, QuotaKind::Files, (3, 4, 0)).await?;
+    limited.allows(Batch::new()).await
+}
+
+async fn bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let limited = Limited::new(&*store, Quota::new().with_bytes(10));
+    limited.allows(write("/memories/d/a", "ééé")?).await?;
+    limited.refuses(write("/memories/d/b", "12345")?, QuotaKind::Bytes, (10, 11, 4)).await?;
+    limited.allows(write("/memories/d/b", "1234")?).await?;
+    limited.allows(write("/memories/d/c", "")?).await?;
+    limited.refuses(write("/memories/d/c", "1")?, QuotaKind::Bytes, (10, 11, 0)).await?;
+    limited.allows(write("/memories/d/a", "666666")?).await?;
+    limited.refuses(write("/memories/d/a", "7777777")?, QuotaKind::Bytes, (10, 11, 0)).await?;
+    let exchange = write("/memories/d/a", "88888888")?.write(path("/memories/d/b")?, "22");
+    limited.allows(exchange).await?;
+    expect_content(&*store, "/memories/d/a", b"88888888").await
+}
+
+async fn file_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let limited = Limited::new(&*store, Quota::new().with_file_bytes(5));
+    limited.allows(write("/memories/d/a", "12345")?).await?;
+    limited.refuses(write("/memories/d/a", "123456")?, QuotaKind::FileBytes, (5, 6, 0)).await?;
+    limited.refuses(write("/memories/d/b", "123456")?, QuotaKind::FileBytes, (5, 6, 5)).await?;
+    put(&*store, &[("/memories/d/long", "1234567890")]).await?;
+    limited.refuses(write("/memories/d/long", "12345678901")?, QuotaKind::FileBytes, (5, 11, 0)).await?;
+    for shorter in ["0987654321", "123456789", "123"] {
+        limited.allows(write("/memories/d/long", shorter)?).await?;
+    }
+    limited.refuses(write("/memories/d/long", "123456")?, QuotaKind::FileBytes, (5, 6, 2)).await
+}
+
+async fn depth(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let limited = Limited::new(&*store, Quota::new().with_depth(3));
+    limited.allows(write("/memories/d/1/2/3", "")?).await?;
+    limited.refuses(write("/memories/d/1/2/x/4", "")?, QuotaKind::Depth, (3, 4, 3)).await?;
+    limited.refuses(rename("/memories/d/1", "/memories/d/a/1")?, QuotaKind::Depth, (3, 4, 0)).await?;
+    limited.allows(rename("/memories/d/1", "/memories/d/a")?).await?;
+    put(&*store, &[("/memories/elsewhere/1/2/3/4", ""), ("/memories/d/5/4/3/2/1", "")]).await?;
+    let arriving = rename("/memories/elsewhere", "/memories/d/b")?;
+    limited.refuses(arriving, QuotaKind::Depth, (3, 5, 3)).await?;
+    limited.allows(write("/memories/d/5/4/3/2/1", "edited")?).await?;
+    limited.allows(rename("/memories/d/5/4", "/memories/d/4")?).await?;
+    limited.allows(rename("/memories/d/4/3/2", "/memories/d/2")?).await?;
+    limited.allows(rename("/memories/elsewhere/1/2/3", "/memories/d/2/3")?).await
+}
+
+async fn shrinks(store: Arc<dyn Store>) -> Result<(), Stop> {
+    put(&*store, &[("/memories/d/a", "12345"), ("/memories/d/b", "12345"), ("/memories/d/e/c", "12345")]).await?;
+    let limited = Limited::new(&*store, Quota::new().with_files(1).with_bytes(4).with_file_bytes(2).with_depth(1));
+    limited.allows(write("/memories/d/a", "54321")?).await?;
+    limited.allows(write("/memories/d/a", "4321")?).await?;
+    limited.refuses(write("/memories/d/f", "1")?, QuotaKind::Files, (1, 4, 0)).await?;
+    limited.allows(rename("/memories/d/e", "/memories/d/g")?).await?;
+    limited.allows(rename("/memories/d/g/c", "/memories/d/c")?).await?;
+    limited.allows(remove("/memories/d/b")?).await?;
+    limited.allows(remove("/memories/d/c")?.write(path("/memories/d/f")?, "12")).await?;
+    limited.allows(remove("/memories/d")?).await?;
+    limited.allows(write("/memories/d/a", "12")?).await
+}
+
+async fn of_a_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let neighbours =
+        [("/memories/d.txt", "1"), ("/memories/d-e/a", "12"), ("/memories/d0", "1"), ("/memories/other/d/a", "123")];
+    put(&*store, &neighbours).await?;
+    put(&*store, &[("/memories/two/a", "12"), ("/memories/two/b", "34")]).await?;
+    let limited = Limited::new(&*store, Quota::new().with_files(2).with_bytes(6));
+    limited.allows(write("/memories/d/a", "12")?).await?;
+    limited.allows(write("/memories/e", "elsewhere")?).await?;
+    limited.refuses(rename("/memories/two", "/memories/d/two")?, QuotaKind::Files, (2, 3, 1)).await?;
+    limited.allows(rename("/memories/two/a", "/memories/d/b")?).await?;
+    limited.refuses(rename("/memories/two", "/memories/d/two")?, QuotaKind::Files, (2, 3, 0)).await?;
+    let exchange = rename("/memories/two", "/memories/d/two")?.rename(path("/memories/d/a")?, path("/memories/a")?);
+    limited.allows(exchange).await?;
+    let removed = remove("/memories/d/two")?.write(path("/memories/d/c")?, "1234");
+    limited.allows(removed).await?;
+    limited.allows(rename("/memories/d", "/memories/all")?).await?;
+    put(&*store, &[("/memories/three/d/a", "1"), ("/memories/three/d/b", "2"), ("/memories/three/d/e/c", "3")]).await?;
+    let inner = Limited { directory: "/memories/x/d", ..limited };
+    inner.refuses(rename("/memories/three", "/memories/x")?, QuotaKind::Files, (2, 3, 2)).await?;
+    inner.allows(rename("/memories/three", "/memories/y")?).await
+}
+
+async fn of_the_root(store: Arc<dyn Store>) -> Result<(), Stop> {
+    let limited = Limited { directory: "/memories", ..Limited::new(&*store, Quota::new().with_files(2).with_bytes(9)) };
+    limited.allows(write("/memories/a", "12345")?).await?;
+    limited.refuses(write("/memories/b", "12345")?, QuotaKind::Bytes, (9, 10, 4)).await?;
+    limited.allows(write("/memories/d/e/b", "1234")?).await?;
+    limited.refuses(write("/memories/c", "")?, QuotaKind::Files, (2, 3, 0)).await?;
+    limited.allows(rename("/memories/d/e/b", "/memories/b")?).await?;
+    limited.allows(remove("/memories")?).await?;
+    let deep = Limited { quota: Quota::new().with_depth(2), ..limited };
+    deep.refuses(write("/memories/a/b/c", "")?, QuotaKind::Depth, (2, 3, 2)).await?;
+    deep.allows(write("/memories/a/b", "")?).await
+}
+
+async fn comes_last(store: Arc<dyn Store>) -> Result<(), Stop> {
+    put(&*store, &[("/memories/d/a", "")]).await?;
+    let taken = path("/memories/d/a")?;
+    let limited = Limited::new(&*store, Quota::new().with_files(1));
+    let second = || write("/memories/d/b", "");
+    for batch in [
+        within(DIRECTORY, limited.quota, second()?)?.require(taken.clone(), Precondition::Absent),
+        within(DIRECTORY, limited.quota, second()?.require(taken.clone(), Precondition::Absent))?,
+    ] {
+        match store.apply(batch).await {
+            Err(StoreError::AlreadyExists { path }) if path == taken => {}
+            other => {
+                return Err(Failure::new(format!("{taken} was to be free, and the batch came to {other:?}")).into());
+            }
+        }
+    }
+    // Each of two quotas would be passed.
+    let (files, bytes) = (limited.quota, Quota::new().with_bytes(0));
+    for (first, last, expected) in [(files, bytes, QuotaKind::Files), (bytes, files, QuotaKind::Bytes)] {
+        let batch = within(DIRECTORY, first, write("/memories/d/b", "x")?)?;
+        match store.apply(within(DIRECTORY, last, batch)?).await {
+            Err(StoreError::OverQuota { kind, .. }) if kind == expected => {}
+            other => {
+                return Err(Failure::new(format!("the quota of {expected} is first, and it came to {other:?}")).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lets all writers write until they are refused, and says how often they were not.
+async fn write_until_refused(
+    store: &dyn Store,
+    quota: Quota,
+    batch: impl Fn(usize, usize) -> Result<Batch, Stop>,
+) -> Result<u64, Stop> {
+    let batch = &batch;
+    let writing = (0..WRITERS).map(|writer| async move {
+        for turn in 0..MOST_TURNS {
+            match store.apply(within(DIRECTORY, quota, batch(writer, turn)?)?).await {
+                Ok(()) => yield_now().await,
+                Err(StoreError::OverQuota { .. }) => return Ok(turn as u64),
+                Err(error) => return Err(Stop::from(error)),
+            }
+        }
+        Ok(MOST_TURNS as u64)
+    });
+    Ok(try_join_all(writing).await?.into_iter().sum())
+}
+
+async fn race_for_files(store: Arc<dyn Store>) -> Result<(), Stop> {
+    const FILES: u64 = 29; // so that the writers do not come out even
+    let make = |writer, turn| write(&format!("{DIRECTORY}/{writer}/{turn}"), "x");
+    let made = write_until_refused(&*store, Quota::new().with_files(FILES), make).await?;
+    let (files, _) = totals(&*store, DIRECTORY).await?;
+    check((made, files) == (FILES, FILES), || format!("{made} files were made, {files} are there, and {FILES} may be"))
+}
+
+async fn race_for_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+    const BYTES: u64 = 59;
+    let file = |writer| format!("{DIRECTORY}/{writer}");
+    let first =
+        (0..WRITERS).try_fold(Batch::new(), |batch, writer| Ok::<_, Stop>(batch.write(path(&file(writer))?, "x")));
+    store.apply(first?).await?;
+    let lengthen = |writer: usize, turn: usize| write(&file(writer), "x".repeat(turn + 2));
+    let added = write_until_refused(&*store, Quota::new().with_bytes(BYTES), lengthen).await?;
+    let (_, bytes) = totals(&*store, MemoryPath::root().as_str()).await?;
+    let got = (added + WRITERS as u64, bytes);
+    check(got == (BYTES, BYTES), || format!("{} bytes were written, {} are there, and {BYTES} may be", got.0, got.1))
+}

@@ -1,0 +1,331 @@
+//! Records: what a store over a store keeps in it outside of `/memories`.
+
+use futures::future::join_all;
+use memory_tool_core::{
+    Batch, MemoryPath, Node, Precondition, Quota, RecordName, Store, StoreError, StoreExt, Version,
+};
+
+use crate::case::{Basis, Need};
+use crate::cases::CodeCase;
+use crate::cases::bytes::{expect_content, expect_refused, path, shown, write};
+use crate::failure::{Failure, Stop};
+use crate::subject::{Subject, check};
+
+/// The tasks of a race.
+const RACERS: usize = 8;
+/// How often a race is run, and a record is made again.
+const ROUNDS: usize = 30;
+
+/// The record of most cases.
+const RECORD: &str = "suite/state";
+
+macro_rules! records_case {
+    ($id:literal, $clauses:expr, $reason:literal, $run:ident) => {
+        CodeCase {
+            id: $id,
+            clauses: &$clauses,
+            basis: Basis::Project,
+            needs: &[Need::Store],
+            reason: $reason,
+            run: |subject| Box::pin(async move { $run(&*subject.store()?).await }),
+        }
+    };
+}
+
+pub(crate) const CASES: &[CodeCase] = &[
+    records_case!("records.any-bytes", ["C1"], "a record is bytes: none is changed, none ends it", any_bytes),
+    records_case!(
+        "records.names",
+        ["X3"],
+        "each name is a record of its own, however names resemble each other",
+        names
+    ),
+    records_case!("records.in-no-listing", ["V1"], "a record is in no listing, and makes no directory", in_no_listing),
+    records_case!("records.in-no-quota", ["X4"], "a record takes nothing of a quota", in_no_quota),
+    records_case!(
+        "records.at-no-path",
+        ["P1"],
+        "no path reads, changes or removes a record, and no record stands in the way of a file",
+        at_no_path
+    ),
+    records_case!(
+        "records.survive-the-root",
+        ["D1"],
+        "removing all files leaves records as they are",
+        survive_the_root
+    ),
+    records_case!("records.removed", ["D1", "D2"], "a removed record is gone, and may be removed again", removed),
+    records_case!(
+        "records.preconditions",
+        ["X3"],
+        "a batch that requires a record absent or at a version is refused where that does not hold",
+        preconditions
+    ),
+    records_case!(
+        "records.version-of-what-was-made-again",
+        ["X3"],
+        "a record that is removed and made again has no version that it had before",
+        version_of_what_was_made_again
+    ),
+    records_case!(
+        "records.in-one-batch",
+        ["X1"],
+        "files and records of a batch change together, or none of them does",
+        in_one_batch
+    ),
+    records_case!(
+        "records.race-for-a-version",
+        ["X3"],
+        "of those who replace one version of a record at once, one wins",
+        race_for_a_version
+    ),
+    CodeCase {
+        id: "records.reopened",
+        clauses: &["X2"],
+        basis: Basis::Project,
+        needs: &[Need::Store, Need::Sessions],
+        reason: "the records that one session wrote and removed are so for the next",
+        run: |subject| Box::pin(async move { reopened(&*subject).await }),
+    },
+];
+
+fn record(name: &str) -> Result<RecordName, Stop> {
+    Ok(name.parse()?)
+}
+
+fn write_record(name: &str, content: impl Into<Vec<u8>>) -> Result<Batch, Stop> {
+    Ok(Batch::new().write_record(record(name)?, content))
+}
+
+fn remove_record(name: &str) -> Result<Batch, Stop> {
+    Ok(Batch::new().remove_record(record(name)?))
+}
+
+/// The version of a record that must be there.
+async fn version(store: &dyn Store, name: &str) -> Result<Version, Stop> {
+    let record = store.read_record(&record(name)?).await?;
+    record.map(|record| record.version).ok_or_else(|| Failure::new(format!("the record {name} is not there")).into())
+}
+
+async fn expect_record(store: &dyn Store, name: &str, expected: Option<&[u8]>) -> Result<(), Stop> {
+    let got = store.read_record(&record(name)?).await?.map(|record| record.content);
+    check(got.as_deref() == expected, || {
+        let [got, expected] = [got.as_deref(), expected].map(|content| content.map(shown));
+        format!("the record {name} holds {got:?} instead of {expected:?}")
+    })
+}
+
+async fn expect_mismatch(store: &dyn Store, batch: Batch, name: &str) -> Result<(), Stop> {
+    expect_refused(store.apply(batch).await, &StoreError::RecordMismatch { name: record(name)? })
+}
+
+async fn any_bytes(store: &dyn Store) -> Result<(), Stop> {
+    expect_record(store, RECORD, None).await?;
+    let all: Vec<u8> = (0..=u8::MAX).cycle().take(200_003).collect();
+    for content in [&b"one"[..], b"", b"a\0b", b"\xff\xfe", b"\r\n", b" \t", &all, b"short"] {
+        store.apply(write_record(RECORD, content)?).await?;
+        expect_record(store, RECORD, Some(content)).await?;
+    }
+    Ok(())
+}
+
+async fn names(store: &dyn Store) -> Result<(), Stop> {
+    let names = ["a", "a/b", "a/b/c", "b/a", "a-b", "a_b", "a.b", "a/b-c", "ab", "a/bb", "expiry/access-times"];
+    for name in names {
+        expect_record(store, name, None).await?;
+        store.apply(write_record(name, name)?).await?;
+    }
+    for (number, name) in names.iter().enumerate() {
+        for other in &names[number..] {
+            expect_record(store, other, Some(other.as_bytes())).await?;
+        }
+        store.apply(remove_record(name)?).await?;
+        expect_record(store, name, None).await?;
+    }
+    Ok(())
+}
+
+async fn in_no_listing(store: &dyn Store) -> Result<(), Stop> {
+    store.apply(write_record(RECORD, "kept")?).await?;
+    expect_listed(store, &[]).await?;
+    store.apply(write("/memories/file", "text")?.write_record(record("suite/other")?, "kept")).await?;
+    expect_listed(store, &["/memories/file"]).await
+}
+
+async fn expect_listed(store: &dyn Store, expected: &[&str]) -> Result<(), Stop> {
+    let listed = store.list(MemoryPath::root()).await?;
+    let paths: Vec<_> = listed.iter().map(|file| file.path.as_str()).collect();
+    check(paths == expected, || format!("the store lists {paths:?} instead of {expected:?}"))
+}
+
+async fn in_no_quota(store: &dyn Store) -> Result<(), Stop> {
+    const NAME: &str = "d/state"; // as that of a file in the limited directory
+    store.apply(write_record(NAME, vec![b'x'; 1_000])?).await?;
+    let quota = Quota::new().with_files(1).with_bytes(4).with_file_bytes(4).with_depth(1);
+    let directory = path("/memories/d")?;
+    let limited = |batch: Batch| batch.limit(directory.clone(), quota);
+    let file_and_record = write("/memories/d/file", "text")?.write_record(record(NAME)?, vec![b'x'; 2_000]);
+    store.apply(limited(file_and_record)).await?;
+    store.apply(limited(write_record("d/other", vec![b'x'; 1_000])?)).await?;
+    let over = store.apply(limited(write("/memories/d/file", "texts")?)).await;
+    check(matches!(over, Err(StoreError::OverQuota { asked: 5, .. })), || {
+        format!("a file of 5 bytes passes a quota of 4, and came to {over:?}")
+    })
+}
+
+async fn at_no_path(store: &dyn Store) -> Result<(), Stop> {
+    let file = format!("/memories/{RECORD}");
+    store.apply(write_record(RECORD, "record")?).await?;
+    for place in [file.as_str(), "/memories/suite"] {
+        let found = store.read(place).await?;
+        check(found == Node::Absent, || format!("the record {RECORD} makes {place} read as {found:?}"))?;
+        expect_refused(store.remove(place).await, &StoreError::NotFound { path: path(place)? })?;
+    }
+    store.apply(write(&file, "file")?.require(path(&file)?, Precondition::Absent)).await?;
+    expect_record(store, RECORD, Some(b"record")).await?;
+    store.apply(remove_record(RECORD)?).await?;
+    expect_content(store, &file, b"file").await?;
+    store.rename("/memories/suite", "/memories/moved").await?;
+    expect_record(store, RECORD, None).await
+}
+
+async fn survive_the_root(store: &dyn Store) -> Result<(), Stop> {
+    store.apply(write("/memories/file", "text")?.write_record(record(RECORD)?, "kept")).await?;
+    let before = version(store, RECORD).await?;
+    store.remove(MemoryPath::root()).await?;
+    expect_listed(store, &[]).await?;
+    expect_record(store, RECORD, Some(b"kept")).await?;
+    let unchanged = Batch::new().require_record(record(RECORD)?, Precondition::Version(before));
+    Ok(store.apply(unchanged).await?)
+}
+
+async fn removed(store: &dyn Store) -> Result<(), Stop> {
+    store.apply(remove_record(RECORD)?).await?;
+    store.apply(write_record(RECORD, "one")?.write_record(record("suite/other")?, "other")).await?;
+    for _ in 0..2 {
+        store.apply(remove_record(RECORD)?).await?;
+        expect_record(store, RECORD, None).await?;
+    }
+    expect_record(store, "suite/other", Some(b"other")).await?;
+    store.apply(write_record(RECORD, "two")?).await?;
+    expect_record(store, RECORD, Some(b"two")).await
+}
+
+async fn preconditions(store: &dyn Store) -> Result<(), Stop> {
+    let name = record(RECORD)?;
+    let absent = |batch: Batch| batch.require_record(name.clone(), Precondition::Absent);
+    let at =
+        |batch: Batch, version: &Version| batch.require_record(name.clone(), Precondition::Version(version.clone()));
+    store.apply(absent(write_record(RECORD, "one")?)).await?;
+    let first = version(store, RECORD).await?;
+    expect_mismatch(store, absent(write_record(RECORD, "two")?), RECORD).await?;
+    store.apply(at(write_record(RECORD, "two")?, &first)).await?;
+    let second = version(store, RECORD).await?;
+    for stale in [write_record(RECORD, "six")?, remove_record(RECORD)?, write("/memories/file", "")?, Batch::new()] {
+        expect_mismatch(store, at(stale, &first), RECORD).await?;
+    }
+    // The version of another record does not do, and what a batch requires of a record comes before what it requires of a file.
+    store.apply(write_record("suite/other", "other")?).await?;
+    expect_mismatch(store, at(Batch::new(), &version(store, "suite/other").await?), RECORD).await?;
+    let both = Batch::new().require(path("/memories")?, Precondition::Absent);
+    expect_mismatch(store, absent(both), RECORD).await?;
+    store.apply(at(write("/memories/file", "text")?, &second)).await?;
+    expect_record(store, RECORD, Some(b"two")).await?;
+    store.apply(at(remove_record(RECORD)?, &second)).await?;
+    expect_mismatch(store, at(write_record(RECORD, "new")?, &second), RECORD).await?;
+    store.apply(absent(Batch::new())).await?;
+    expect_listed(store, &["/memories/file"]).await
+}
+
+async fn version_of_what_was_made_again(store: &dyn Store) -> Result<(), Stop> {
+    let mut versions = Vec::new();
+    for round in 0..ROUNDS {
+        store.apply(write_record(RECORD, format!("{round:04}"))?).await?;
+        let version = version(store, RECORD).await?;
+        check(!versions.contains(&version), || format!("the version after write {round} was that of another content"))?;
+        for old in &versions {
+            let stale =
+                remove_record(RECORD)?.require_record(record(RECORD)?, Precondition::Version(Version::clone(old)));
+            expect_mismatch(store, stale, RECORD).await?;
+        }
+        versions.push(version);
+        store.apply(remove_record(RECORD)?).await?;
+    }
+    Ok(())
+}
+
+async fn in_one_batch(store: &dyn Store) -> Result<(), Stop> {
+    let (gone, kept) = (record("suite/gone")?, record("suite/kept")?);
+    let before = write("/memories/file", "old")?.write_record(gone.clone(), "old").write_record(kept.clone(), "old");
+    store.apply(before).await?;
+    let batch = || {
+        let files = write("/memories/file", "new")?.write(path("/memories/d/new")?, "new");
+        let records = files.remove_record(gone.clone()).write_record(kept.clone(), "new");
+        Ok::<_, Stop>(records.write_record(record(RECORD)?, "new"))
+    };
+    let [file, nothing] = [path("/memories/file")?, path("/memories/nothing")?];
+    let failing = [
+        (batch()?.remove(nothing.clone()), StoreError::NotFound { path: nothing }),
+        (batch()?.require(file.clone(), Precondition::Absent), StoreError::AlreadyExists { path: file }),
+        (
+            batch()?.require_record(gone.clone(), Precondition::Absent),
+            StoreError::RecordMismatch { name: gone.clone() },
+        ),
+    ];
+    for (batch, error) in failing {
+        expect_refused(store.apply(batch).await, &error)?;
+        expect_content(store, "/memories/file", b"old").await?;
+        expect_listed(store, &["/memories/file"]).await?;
+        expect_record(store, "suite/gone", Some(b"old")).await?;
+        expect_record(store, "suite/kept", Some(b"old")).await?;
+        expect_record(store, RECORD, None).await?;
+    }
+    store.apply(batch()?).await?;
+    expect_content(store, "/memories/file", b"new").await?;
+    expect_content(store, "/memories/d/new", b"new").await?;
+    expect_record(store, "suite/gone", None).await?;
+    expect_record(store, "suite/kept", Some(b"new")).await?;
+    expect_record(store, RECORD, Some(b"new")).await
+}
+
+async fn race_for_a_version(store: &dyn Store) -> Result<(), Stop> {
+    store.apply(write_record(RECORD, "start")?).await?;
+    for round in 0..ROUNDS {
+        let required = Precondition::Version(version(store, RECORD).await?);
+        let content = |racer: usize| format!("{round} {racer}");
+        let edits = (0..RACERS)
+            .map(|racer| Ok(write_record(RECORD, content(racer))?.require_record(record(RECORD)?, required.clone())))
+            .collect::<Result<Vec<_>, Stop>>()?;
+        let outcomes = join_all(edits.into_iter().map(|edit| store.apply(edit))).await;
+        let mut winners = Vec::new();
+        for (racer, outcome) in outcomes.into_iter().enumerate() {
+            match outcome {
+                Ok(()) => winners.push(racer),
+                Err(StoreError::RecordMismatch { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let [winner] = winners.as_slice() else {
+            return Err(Failure::new(format!("{} of {RACERS} won", winners.len())).into());
+        };
+        expect_record(store, RECORD, Some(content(*winner).as_bytes())).await?;
+    }
+    Ok(())
+}
+
+async fn reopened(subject: &dyn Subject) -> Result<(), Stop> {
+    let (here, there) = (subject.store()?, subject.another_store().await?);
+    here.apply(write_record(RECORD, "one")?.write_record(record("suite/gone")?, "gone")).await?;
+    let read_here = version(&*here, RECORD).await?;
+    expect_record(&*there, RECORD, Some(b"one")).await?;
+    let edit = remove_record("suite/gone")?.write_record(record(RECORD)?, "two");
+    there.apply(edit.require_record(record(RECORD)?, Precondition::Version(read_here.clone()))).await?;
+    let again = subject.another_store().await?;
+    for store in [&here, &there, &again] {
+        expect_record(&**store, RECORD, Some(b"two")).await?;
+        expect_record(&**store, "suite/gone", None).await?;
+        let stale = remove_record(RECORD)?.require_record(record(RECORD)?, Precondition::Version(read_here.clone()));
+        expect_mismatch(&**store, stale, RECORD).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! A whole backend: files in a map, and a lock that makes each method one step.
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Engine, MemoryPath, MemoryTool, Node, PathMap, ReadOptions, RecordName, Store, StoreError, StoredFile,
+};
+use tokio::sync::Mutex;
+
+/// The contents serve as the versions here: equal versions mean equal contents.
+#[derive(Debug, Default)]
+pub(crate) struct MapStore(Mutex<PathMap<Vec<u8>>>);
+
+#[async_trait]
+impl Store for MapStore {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let files = self.0.lock().await;
+        options.check(&*files)?;
+        Ok(files.node(path, Vec::clone))
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        Ok(self.0.lock().await.stored_record(name, Vec::clone))
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.lock().await.apply(&batch, |content, _| content.to_vec()) // all of it, or nothing
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let tool = Engine::new(MapStore::default());
+    let input = serde_json::json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
+    assert_eq!(tool.call(input).await?.to_string(), "File created successfully at: /memories/a.txt");
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! [`ViewRange`] and [`InsertLine`]: lines of a file, as the model gave them.
+
+use std::fmt;
+use std::ops::{RangeFrom, RangeInclusive};
+
+use serde::Serialize;
+use serde_json::{Number, Value};
+
+use crate::quote::{MAX_QUOTED_BYTES, quote};
+
+/// The `view_range` of `view`, as it was given. Whether it fits depends on the lines of the file or listing (`[V4]`).
+///
+/// ```
+/// use memory_tool_core::ViewRange;
+///
+/// assert_eq!(ViewRange::from(1..=10).to_string(), "[1, 10]");
+/// assert_eq!(ViewRange::from(11..).to_string(), "[11, -1]"); // to the end
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct ViewRange(Value);
+
+impl ViewRange {
+    pub(crate) fn from_value(given: Value) -> Self {
+        Self(given)
+    }
+
+    /// The lines from `first` to `last`, 1-based and inclusive; a `last` of -1 means to the end.
+    pub fn new(first: i64, last: i64) -> Self {
+        Self(Value::from(vec![first, last]))
+    }
+
+    /// The first and last line, 1-based and inclusive, that the range means among `total_lines`; `None` if it does not fit
+    /// (`[V4]`).
+    pub fn resolve(&self, total_lines: usize) -> Option<(usize, usize)> {
+        let [first, last] = self.0.as_array()?.as_slice() else { return None };
+        let first = usize::try_from(integer(first)?).ok().filter(|first| (1..=total_lines).contains(first))?;
+        let last = match integer(last)? {
+            -1 => total_lines,
+            last => total_lines.min(usize::try_from(last.max(0)).unwrap_or(usize::MAX)),
+        };
+        (first <= last).then_some((first, last))
+    }
+}
+
+impl From<RangeInclusive<usize>> for ViewRange {
+    /// The lines from the first to the last, 1-based.
+    fn from(lines: RangeInclusive<usize>) -> Self {
+        Self(Value::from(vec![*lines.start(), *lines.end()]))
+    }
+}
+
+impl From<RangeFrom<usize>> for ViewRange {
+    /// The lines from this one to the end, 1-based.
+    fn from(lines: RangeFrom<usize>) -> Self {
+        Self(Value::from(vec![Value::from(lines.start), Value::from(-1)]))
+    }
+}
+
+impl fmt::Display for ViewRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Value::Array(values) = &self.0 else { return f.write_str(&quote(&self.0.to_string())) };
+        let mut given = String::from("[");
+        for (index, value) in values.iter().enumerate() {
+            if given.len() > MAX_QUOTED_BYTES {
+                break; // no more of it is quoted
+            }
+            given.push_str(if index == 0 { "" } else { ", " });
+            given.push_str(&value.to_string());
+        }
+        given.push(']');
+        f.write_str(&quote(&given))
+    }
+}
+
+/// The `insert_line` of `insert`, as it was given: an integer, which may lie outside of the file (`[I2]`).
+///
+/// ```
+/// use memory_tool_core::InsertLine;
+///
+/// assert_eq!(InsertLine::from(3).resolve(3), Some(3));
+/// assert_eq!(InsertLine::from(4).resolve(3), None);
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct InsertLine(Number);
+
+impl InsertLine {
+    /// The value, if it is an integer. One that a double holds exactly is kept without a fraction, however it is spelled.
+    pub(crate) fn from_value(given: &Value) -> Option<Self> {
+        const EXACT_IN_A_DOUBLE: u128 = 1 << 53;
+        let Value::Number(number) = given else { return None };
+        match integer(given)? {
+            exact if exact.unsigned_abs() <= EXACT_IN_A_DOUBLE => Number::from_i128(exact).map(Self),
+            _ => Some(Self(number.clone())),
+        }
+    }
+
+    /// The number of lines before the inserted text, if a file of `total_lines` has as many.
+    pub fn resolve(&self, total_lines: usize) -> Option<usize> {
+        let lines = usize::try_from(self.0.as_i128()?).ok()?;
+        (lines <= total_lines).then_some(lines)
+    }
+}
+
+impl From<usize> for InsertLine {
+    fn from(lines: usize) -> Self {
+        Self(Number::from(lines))
+    }
+}
+
+impl fmt::Display for InsertLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The value as an integer. A number without a fraction is one, however it is spelled: JSON knows no other difference.
+fn integer(value: &Value) -> Option<i128> {
+    let Value::Number(number) = value else { return None };
+    if let Some(integer) = number.as_i128() {
+        return Some(integer);
+    }
+    // The cast saturates, and beyond 2^64 every number is past the end of any file anyway.
+    number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_number_beyond_64_bits_is_echoed_as_json_spells_it() {
+        for (given, echoed) in [
+            ("18446744073709551615", "18446744073709551615"),
+            ("18446744073709551616", "1.8446744073709552e+19"),
+            ("-9223372036854775809", "-9.223372036854776e+18"),
+            ("1e300", "1e+300"),
+            ("2.0", "2"),
+        ] {
+            let value: Value = serde_json::from_str(given).unwrap();
+            assert_eq!(InsertLine::from_value(&value).unwrap().to_string(), echoed);
+        }
+        assert_eq!(InsertLine::from_value(&json!(1.5)), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! [`PathMap`]: files in a sorted map, and what the rules of [`Store`](crate::Store) make of one.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::batch::Batch;
+use crate::change::{Change, RecordChange};
+use crate::node::{FileEntry, Node, Stat, StoredFile, Version};
+use crate::path::MemoryPath;
+use crate::quota::Usage;
+use crate::record::RecordName;
+use crate::state::StoreState;
+use crate::store_error::StoreError;
+
+/// What a [`PathMap`] holds for each file: the file itself, or what a backend notes of one that is stored elsewhere.
+pub trait PathMapEntry {
+    /// The version of the file.
+    fn version(&self) -> Version;
+
+    /// The entry of a listing for the file, which is at `path`.
+    fn to_entry(&self, path: &MemoryPath) -> FileEntry;
+}
+
+/// Contents that serve as their own versions.
+impl PathMapEntry for Vec<u8> {
+    fn version(&self) -> Version {
+        Version::new(self.clone())
+    }
+
+    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+        FileEntry::new(path.clone(), self.len() as u64)
+    }
+}
+
+/// Files by their paths, and records by their names: the tree logic of a backend that keeps its files, or an index of them, in a map.
+///
+/// A directory sorts right before all that is under it, so what is under one is a range.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PathMap<T> {
+    files: BTreeMap<MemoryPath, T>,
+    records: BTreeMap<RecordName, T>,
+}
+
+impl<T> Default for PathMap<T> {
+    fn default() -> Self {
+        Self { files: BTreeMap::new(), records: BTreeMap::new() }
+    }
+}
+
+impl<T> PathMap<T> {
+    /// A map without files and records.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A map of these files and records, such as those of an index that was read.
+    pub fn from_parts(files: BTreeMap<MemoryPath, T>, records: BTreeMap<RecordName, T>) -> Self {
+        Self { files, records }
+    }
+
+    /// The files by their paths.
+    pub fn files(&self) -> &BTreeMap<MemoryPath, T> {
+        &self.files
+    }
+
+    /// The records by their names.
+    pub fn records(&self) -> &BTreeMap<RecordName, T> {
+        &self.records
+    }
+
+    /// The entries of all files, then those of all records.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.files.values().chain(self.records.values())
+    }
+
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.files.values_mut().chain(self.records.values_mut())
+    }
+
+    /// The files under a directory, at any depth, in the order of their paths.
+    pub fn under(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &T)> {
+        let after = (Bound::Excluded(directory), Bound::Unbounded);
+        self.files.range::<MemoryPath, _>(after).take_while(move |(path, _)| path.is_under(directory))
+    }
+
+    /// The file at `path`, or all that lie under it.
+    pub fn at_or_under(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &T)> {
+        self.files.range(path..).take_while(move |(other, _)| *other == path || other.is_under(path))
+    }
+
+    /// Whether `path` is a directory.
+    pub fn is_directory(&self, path: &MemoryPath) -> bool {
+        path.is_root() || self.under(path).next().is_some()
+    }
+
+    /// The edits that a removal or a rename comes down to. A write is left to the caller, who has the contents.
+    fn plan_move(&self, change: &Change) -> Result<Vec<Edit<MemoryPath, T>>, StoreError>
+    where
+        T: Clone,
+    {
+        Ok(match change {
+            Change::Write { .. } => Vec::new(),
+            Change::Remove { path } => self.at_or_under(path).map(|(path, _)| (path.clone(), None)).collect(),
+            Change::Rename { from, to } => {
+                let mut edits = Vec::new();
+                for (path, file) in self.at_or_under(from) {
+                    edits.push((path.clone(), None));
+                    edits.push((path.replace_prefix(from, to)?, Some(file.clone())));
+                }
+                edits
+            }
+        })
+    }
+
+    /// Makes edits that were planned on this map.
+    pub fn edit(&mut self, edits: PathMapEdits<T>) {
+        edit(&mut self.files, edits.files);
+        edit(&mut self.records, edits.records);
+    }
+}
+
+/// What a path or a record shall hold; `None` is nothing.
+type Edit<K, T> = (K, Option<T>);
+
+fn edit<K: Ord, T>(entries: &mut BTreeMap<K, T>, edits: Vec<Edit<K, T>>) {
+    for (key, entry) in edits {
+        match entry {
+            Some(entry) => entries.insert(key, entry),
+            None => entries.remove(&key),
+        };
+    }
+}
+
+/// What a batch comes down to in a [`PathMap`]: see [`PathMap::plan`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PathMapEdits<T> {
+    /// What paths hold after it, in the order in which to make the edits; `None` is nothing.
+    pub files: Vec<(MemoryPath, Option<T>)>,
+    /// What records hold after it; `None` is nothing.
+    pub records: Vec<(RecordName, Option<T>)>,
+}
+
+impl<T: PathMapEntry> PathMap<T> {
+    /// What is at `path`, as [`Store::read_opts`](crate::Store::read_opts) returns it. `content` gives the bytes of a file.
+    pub fn node(&self, path: &MemoryPath, content: impl FnOnce(&T) -> Vec<u8>) -> Node {
+        match self.files.get(path) {
+            Some(file) => Node::File(StoredFile::new(content(file), file.version())),
+            None if self.is_directory(path) => Node::Directory(self.entries(path)),
+            None => Node::Absent,
+        }
+    }
+
+    /// The record, as [`Store::read_record`](crate::Store::read_record) returns it. `content` gives its bytes.
+    pub fn stored_record(&self, name: &RecordName, content: impl FnOnce(&T) -> Vec<u8>) -> Option<StoredFile> {
+        self.records.get(name).map(|record| StoredFile::new(content(record), record.version()))
+    }
+
+    /// The listing of a directory; empty if it is not one.
+    pub fn entries(&self, directory: &MemoryPath) -> Vec<FileEntry> {
+        self.under(directory).map(|(path, file)| file.to_entry(path)).collect()
+    }
+
+    /// Applies all changes of the batch, or none. `file` makes an entry of the contents of a file or record, and of the entry that it
+    /// replaces.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`](crate::Store::apply) that do not depend on the storage.
+    pub fn apply(&mut self, batch: &Batch, mut file: impl FnMut(&[u8], Option<&T>) -> T) -> Result<(), StoreError>
+    where
+        T: Clone,
+    {
+        batch.check(self)?;
+        let edits = self.plan(batch, |_, content, replaced| Ok::<T, StoreError>(file(content, replaced)))?;
+        self.edit(edits);
+        Ok(())
+    }
+
+    /// The edits that a batch comes down to, for a backend that keeps the contents elsewhere. [Check](Batch::check) the batch first.
+    ///
+    /// `file` makes an entry for a change that writes a file or record: of its [number](Batch::content), its contents, and the entry
+    /// that it replaces.
+    ///
+    /// # Errors
+    /// Those of [`Change::check`](crate::Change::check); [`StoreError::Path`] for a rename; those of `file`.
+    pub fn plan<E: From<StoreError>>(
+        &self,
+        batch: &Batch,
+        mut file: impl FnMut(usize, &[u8], Option<&T>) -> Result<T, E>,
+    ) -> Result<PathMapEdits<T>, E>
+    where
+        T: Clone,
+    {
+        let mut edits = PathMapEdits { files: Vec::new(), records: Vec::new() };
+        for (number, change) in batch.changes().iter().enumerate() {
+            change.check(self)?;
+            edits.files.extend(self.plan_move(change)?);
+            if let Change::Write { path, content } = change {
+                edits.files.push((path.clone(), Some(file(number, content, self.files.get(path))?)));
+            }
+        }
+        for (number, change) in (batch.changes().len()..).zip(batch.record_changes()) {
+            let record = match change {
+                RecordChange::Write { name, content } => Some(file(number, content, self.records.get(name))?),
+                RecordChange::Remove { .. } => None,
+            };
+            edits.records.push((change.name().clone(), record));
+        }
+        Ok(edits)
+    }
+}
+
+impl<T: PathMapEntry> StoreState for PathMap<T> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        Ok(match self.files.get(path) {
+            Some(file) => Stat::File(file.version()),
+            None if self.is_directory(path) => Stat::Directory,
+            None => Stat::Absent,
+        })
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        Ok(self.at_or_under(path).map(|(path, file)| file.to_entry(path)).collect())
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        Ok(self.records.get(name).map(T::version))
+    }
+}

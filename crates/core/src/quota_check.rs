@@ -1,0 +1,190 @@
+//! Whether a batch keeps to a quota.
+
+use crate::change::Change;
+use crate::path::MemoryPath;
+use crate::quota::{Quota, QuotaKind, Usage};
+use crate::state::StoreState;
+use crate::store_error::StoreError;
+
+/// Checks that the changes keep to the quota of a directory.
+pub(crate) fn check(
+    quota: &Quota,
+    directory: &MemoryPath,
+    changes: &[Change],
+    state: &impl StoreState,
+) -> Result<(), StoreError> {
+    let mut sums = Sums { quota, directory, state, added: Usage::default(), freed: Usage::default() };
+    let mut removed = Vec::new();
+    for change in changes {
+        match change {
+            Change::Write { path, content } => sums.write(path, content.len() as u64)?,
+            Change::Rename { from, to } => sums.rename(from, to)?,
+            Change::Remove { path } => removed.push(path),
+        }
+    }
+    if sums.grows() {
+        removed.into_iter().try_for_each(|path| sums.remove(path))?;
+    }
+    sums.check_totals()
+}
+
+/// What the changes seen so far add and free.
+struct Sums<'a, S> {
+    quota: &'a Quota,
+    directory: &'a MemoryPath,
+    state: &'a S,
+    added: Usage,
+    freed: Usage,
+}
+
+impl<S: StoreState> Sums<'_, S> {
+    fn write(&mut self, path: &MemoryPath, length: u64) -> Result<(), StoreError> {
+        if !is_within(path, self.directory) {
+            return Ok(());
+        }
+        let replaced = self.state.usage(path)?;
+        self.expect(QuotaKind::FileBytes, self.quota.file_bytes, replaced.bytes, length)?;
+        let depth_before = if replaced.files == 0 { 0 } else { self.depth_within(path.depth()) };
+        self.expect(QuotaKind::Depth, self.quota.depth, depth_before, self.depth_within(path.depth()))?;
+        self.added.add(Usage::new(1, length, 0));
+        self.freed.add(replaced);
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+        let leaving = part_within(from, self.directory);
+        let arriving = self.arriving(from, to);
+        let stays_within = leaving.is_some() && leaving == arriving.as_ref();
+        if stays_within && (self.quota.depth.is_none() || to.depth() <= from.depth()) {
+            return Ok(());
+        }
+        if let Some(arriving) = arriving {
+            let moved = self.state.usage(&arriving)?;
+            let depth_before = if stays_within { self.depth_within(moved.depth) } else { 0 };
+            let depth_after = self.depth_within((moved.depth + to.depth()).saturating_sub(from.depth()));
+            if moved.files > 0 {
+                self.expect(QuotaKind::Depth, self.quota.depth, depth_before, depth_after)?;
+            }
+            self.added.add(moved);
+            if stays_within {
+                self.freed.add(moved);
+                return Ok(());
+            }
+        }
+        leaving.map_or(Ok(()), |leaving| self.free(leaving))
+    }
+
+    /// What a rename brings to the directory: all of it, or the part that takes the place of the directory.
+    fn arriving(&self, from: &MemoryPath, to: &MemoryPath) -> Option<MemoryPath> {
+        if is_within(to, self.directory) {
+            return Some(from.clone());
+        }
+        // Where the rebased path would be too long, nothing is there.
+        if self.directory.is_under(to) { self.directory.replace_prefix(to, from).ok() } else { None }
+    }
+
+    fn remove(&mut self, path: &MemoryPath) -> Result<(), StoreError> {
+        part_within(path, self.directory).map_or(Ok(()), |path| self.free(path))
+    }
+
+    fn free(&mut self, path: &MemoryPath) -> Result<(), StoreError> {
+        self.freed.add(self.state.usage(path)?);
+        Ok(())
+    }
+
+    fn grows(&self) -> bool {
+        self.quota.files.is_some() && self.added.files > self.freed.files
+            || self.quota.bytes.is_some() && self.added.bytes > self.freed.bytes
+    }
+
+    fn check_totals(self) -> Result<(), StoreError> {
+        if !self.grows() {
+            return Ok(());
+        }
+        let before = self.state.usage(self.directory)?;
+        let after = |before: u64, added: u64, freed: u64| before.saturating_add(added).saturating_sub(freed);
+        let files = after(before.files, self.added.files, self.freed.files);
+        self.expect(QuotaKind::Files, self.quota.files, before.files, files)?;
+        let bytes = after(before.bytes, self.added.bytes, self.freed.bytes);
+        self.expect(QuotaKind::Bytes, self.quota.bytes, before.bytes, bytes)
+    }
+
+    fn depth_within(&self, depth_of_file: u64) -> u64 {
+        depth_of_file.saturating_sub(self.directory.depth())
+    }
+
+    fn expect(&self, kind: QuotaKind, limit: Option<u64>, before: u64, asked: u64) -> Result<(), StoreError> {
+        match limit {
+            Some(limit) if asked > limit && asked > before => {
+                let left = limit.saturating_sub(before);
+                Err(StoreError::OverQuota { path: self.directory.clone(), kind, limit, asked, left })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The part of `path` that lies in the directory: all of it, or the whole directory, which lies in it.
+fn part_within<'a>(path: &'a MemoryPath, directory: &'a MemoryPath) -> Option<&'a MemoryPath> {
+    if is_within(path, directory) {
+        return Some(path);
+    }
+    directory.is_under(path).then_some(directory)
+}
+
+fn is_within(path: &MemoryPath, directory: &MemoryPath) -> bool {
+    path == directory || path.is_under(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::batch::Batch;
+    use crate::node::{Stat, Version};
+    use crate::record::RecordName;
+
+    /// A state in which everything is one file of 5 bytes, and which notes for what its usage is asked.
+    #[derive(Default)]
+    struct Asked(RefCell<Vec<String>>);
+
+    impl StoreState for Asked {
+        fn stat(&self, _: &MemoryPath) -> Result<Stat, StoreError> {
+            unreachable!("a quota does not depend on it")
+        }
+
+        fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+            self.0.borrow_mut().push(path.to_string());
+            Ok(Usage::new(1, 5, 3))
+        }
+
+        fn record(&self, _: &RecordName) -> Result<Option<Version>, StoreError> {
+            unreachable!("a quota does not depend on it")
+        }
+    }
+
+    fn path(text: &str) -> MemoryPath {
+        MemoryPath::parse(text).unwrap()
+    }
+
+    fn asked(quota: Quota, batch: Batch) -> Vec<String> {
+        let state = Asked::default();
+        batch.limit(MemoryPath::root(), quota).check(&state).unwrap();
+        state.0.into_inner()
+    }
+
+    #[test]
+    fn the_directory_is_counted_only_where_a_batch_adds_to_it() {
+        let all = Quota::new().with_files(9).with_bytes(90).with_file_bytes(9).with_depth(9);
+        let write = |bytes| Batch::new().write(path("/memories/a"), vec![b'x'; bytes]);
+        assert_eq!(asked(all, write(5)), ["/memories/a"]);
+        assert_eq!(asked(all, write(6)), ["/memories/a", "/memories"]);
+        assert_eq!(asked(Quota::new().with_files(9), write(6)), ["/memories/a"]);
+        assert_eq!(asked(all, Batch::new().remove(path("/memories/a"))), [""; 0]);
+        let rename = |to| Batch::new().rename(path("/memories/a"), path(to));
+        assert_eq!(asked(all, rename("/memories/b")), [""; 0]);
+        assert_eq!(asked(all, rename("/memories/b/c")), ["/memories/a"]);
+        assert_eq!(asked(Quota::new().with_files(9).with_bytes(9), rename("/memories/b/c")), [""; 0]);
+    }
+}

@@ -1,0 +1,70 @@
+//! [`ReadOnlyStore`]: a store over a store that refuses every change.
+
+use async_trait::async_trait;
+
+use crate::batch::Batch;
+use crate::change::Change;
+use crate::node::{Node, StoredFile};
+use crate::path::MemoryPath;
+use crate::record::RecordName;
+use crate::store::{ReadOptions, Store};
+use crate::store_error::StoreError;
+
+/// A store that can be read, while every change of files and records is [refused](StoreError::Refused) with a reason that the model reads. Who holds the
+/// inner store itself can still change it.
+///
+/// ```
+/// use memory_tool_core::{Engine, InMemoryStore, MemoryTool, ReadOnlyStore};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let tool = Engine::new(ReadOnlyStore::new(InMemoryStore::new()));
+/// let input = serde_json::json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
+/// assert_eq!(
+///     tool.call(input).await.unwrap_err().to_string(),
+///     "Error: /memories is read-only: what is in it can be viewed, but not changed",
+/// );
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadOnlyStore<S> {
+    inner: S,
+}
+
+impl<S: Store> ReadOnlyStore<S> {
+    /// The files of `inner`, to be read.
+    pub fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for ReadOnlyStore<S> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        if batch.changes_nothing() {
+            return self.inner.apply(batch).await; // preconditions alone
+        }
+        let root = MemoryPath::root();
+        let changed = batch.changes().first().map_or(&root, |change| match change {
+            Change::Write { path, .. } | Change::Remove { path } | Change::Rename { from: path, .. } => path,
+        });
+        Err(StoreError::read_only(changed, &root))
+    }
+}
+
+impl StoreError {
+    /// The refusal to change `path`, which lies in the read-only `directory`.
+    pub fn read_only(path: &MemoryPath, directory: &MemoryPath) -> Self {
+        let reason = format!("{directory} is read-only: what is in it can be viewed, but not changed");
+        Self::refused(path, "read-only", reason)
+    }
+}

@@ -1,0 +1,130 @@
+//! [`StoreExt`]: what a program does with a store, in terms of its three methods.
+
+use crate::batch::Batch;
+use crate::node::{FileEntry, Node};
+use crate::path::MemoryPath;
+use crate::quota::Usage;
+use crate::store::{ReadOptions, Store};
+use crate::store_error::StoreError;
+
+/// Plain methods over any [`Store`], for a program that reads and changes a memory itself. Every store has them; none can
+/// implement them differently.
+///
+/// Paths may be text: one that breaks a rule is [`StoreError::Path`].
+///
+/// ```
+/// use memory_tool_core::{InMemoryStore, StoreExt};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let store = InMemoryStore::new();
+/// store.write("/memories/profile.md", "Prefers tea.").await?;
+/// assert_eq!(store.read_to_string("/memories/profile.md").await?, "Prefers tea.");
+/// for file in store.list("/memories").await? {
+///     println!("{} {} {:?}", file.path, file.size, file.modified);
+/// }
+/// assert_eq!(store.usage().await?.bytes, 12);
+/// store.remove("/memories/profile.md").await?;
+/// # Ok::<(), memory_tool_core::StoreError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait StoreExt: Store {
+    /// Reads what is at `path`: a file, a listing or nothing.
+    ///
+    /// # Errors
+    /// Those of [`Store::read_opts`]; [`StoreError::Path`].
+    fn read<P>(&self, path: P) -> impl Future<Output = Result<Node, StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let path = path.try_into().map_err(Into::into);
+        async move { self.read_opts(&path?, ReadOptions::new()).await }
+    }
+
+    /// Reads the file at `path` as text.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read); [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, [`StoreError::NotText`].
+    fn read_to_string<P>(&self, path: P) -> impl Future<Output = Result<String, StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let path = path.try_into().map_err(Into::into);
+        async move {
+            let path = path?;
+            match self.read_opts(&path, ReadOptions::new()).await? {
+                Node::File(file) => String::from_utf8(file.content).map_err(|_| StoreError::NotText { path }),
+                Node::Directory(_) => Err(StoreError::NotAFile { path }),
+                Node::Absent => Err(StoreError::NotFound { path }),
+            }
+        }
+    }
+
+    /// Creates the file at `path`, or replaces its contents, whatever they are.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`]; [`StoreError::Path`].
+    fn write<P>(&self, path: P, content: impl Into<Vec<u8>>) -> impl Future<Output = Result<(), StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let batch = path.try_into().map(|path| Batch::new().write(path, content)).map_err(Into::into);
+        async move { self.apply(batch?).await }
+    }
+
+    /// Lists every file under `directory`, at any depth, in the order of the paths. Where nothing is there, or a file, the list is
+    /// empty.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    fn list<P>(&self, directory: P) -> impl Future<Output = Result<Vec<FileEntry>, StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let path = directory.try_into().map_err(Into::into);
+        async move {
+            let mut entries = self.read_opts(&path?, ReadOptions::new()).await?.into_entries();
+            entries.sort_unstable_by(|left, right| left.path.cmp(&right.path));
+            Ok(entries)
+        }
+    }
+
+    /// Removes the file at `path`, or the directory with all files under it. `/memories` itself stays, empty.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`], such as [`StoreError::NotFound`]; [`StoreError::Path`].
+    fn remove<P>(&self, path: P) -> impl Future<Output = Result<(), StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let batch = path.try_into().map(|path| Batch::new().remove(path)).map_err(Into::into);
+        async move { self.apply(batch?).await }
+    }
+
+    /// Moves the file or the directory at `from` to the free path `to`.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`], such as [`StoreError::AlreadyExists`]; [`StoreError::Path`].
+    fn rename<P, Q>(&self, from: P, to: Q) -> impl Future<Output = Result<(), StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+        Q: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let from = from.try_into().map_err(Into::into);
+        let to = to.try_into().map_err(Into::into);
+        async move { self.apply(Batch::new().rename(from?, to?)).await }
+    }
+
+    /// How much the whole store holds.
+    ///
+    /// # Errors
+    /// Those of [`Store::read_opts`].
+    fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
+        async move {
+            Ok(self.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_entries().into_iter().collect())
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

@@ -1,0 +1,27 @@
+//! [`State`]: what checks ask of the store while its lock is held.
+
+use memory_tool_core::{MemoryPath, RecordName, Stat, StoreError, StoreState, Usage, Version};
+
+use crate::layout::Layout;
+use crate::records;
+use crate::tree::Tree;
+
+/// The files and records of a store whose lock is held.
+pub(crate) struct State<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) tree: &'a Tree,
+}
+
+impl StoreState for State<'_> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        self.tree.stat(path)
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        self.tree.usage(path)
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        Ok(records::read(self.layout, name)?.map(|record| record.version))
+    }
+}

@@ -1,0 +1,141 @@
+//! [`Backend`]: the storage that a URL names, opened by the crate that its feature compiled in.
+
+use std::sync::Arc;
+
+use memory_tool_core::{
+    ErrorKind, InMemoryStore, OpenError, OpenOptions, Store, StoreError, VerifyProgress, VerifyReport,
+};
+
+use crate::store_url::{StoreUrl, scheme_of};
+
+/// The storage under a [`Memory`](crate::Memory), for what one kind of storage alone can do, such as the garbage collection of a bucket.
+/// Cloning is cheap.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Backend {
+    /// A directory on this machine.
+    #[cfg(feature = "local")]
+    Local(memory_tool_local::LocalStore),
+    /// One of the memories in a SQLite database.
+    #[cfg(feature = "sqlite")]
+    Sqlite(memory_tool_sqlite::SqliteStore),
+    /// A memory under a prefix in a bucket.
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+    Bucket(memory_tool_object_store::BucketStore),
+    /// A memory in this process.
+    InProcess(Arc<InMemoryStore>),
+    /// A store of the program's own.
+    Custom(Arc<dyn Store>),
+}
+
+impl Backend {
+    /// The storage as a store, without policies and encryption.
+    pub fn store(&self) -> Arc<dyn Store> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(store) => Arc::new(store.clone()),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(store) => Arc::new(store.clone()),
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+            Self::Bucket(store) => Arc::new(store.clone()),
+            Self::InProcess(store) => Arc::clone(store) as Arc<dyn Store>,
+            Self::Custom(store) => Arc::clone(store),
+        }
+    }
+
+    /// Reads everything, and reports what is damaged. `progress` is called after each file.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] where the storage cannot be checked.
+    pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(store) => store.verify(progress).await,
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(store) => store.verify(progress).await,
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+            Self::Bucket(store) => store.verify(progress).await,
+            Self::InProcess(store) => VerifyReport::default().read_files(store, progress).await,
+            Self::Custom(store) => VerifyReport::default().read_files(store, progress).await,
+        }
+    }
+
+    /// Reports what is damaged in the storage itself, for a caller that reads every file by other means. A database is the only
+    /// storage with a structure of its own.
+    #[cfg(feature = "encrypted")]
+    pub(crate) async fn verify_structure(&self) -> Result<VerifyReport, StoreError> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(store) => store.verify(|_| {}).await,
+            _ => Ok(VerifyReport::default()),
+        }
+    }
+}
+
+impl StoreUrl {
+    /// Opens the storage.
+    ///
+    /// # Behavior
+    /// 1. In the mode [`Create`](memory_tool_core::OpenMode::Create), a directory or a database that does not exist is created. A bucket
+    ///    must exist, and is tested.
+    /// 2. In the other modes, a store that does not exist is [`ErrorKind::NotFound`], and nothing is created. A memory in a bucket exists
+    ///    from its first write, one with a name in a database while it holds a file.
+    /// 3. [`StoreUrl::InProcess`] exists in every mode: it is a new and empty one.
+    ///
+    /// # Errors
+    /// [`OpenError`], for the operator. [`ErrorKind::Unsupported`] where the feature of the backend is off.
+    #[allow(unused_variables, reason = "without a backend there is nothing that the options matter to")]
+    pub async fn open(&self, options: OpenOptions) -> Result<Backend, OpenError> {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(path) => {
+                memory_tool_local::LocalStore::builder(path).options(options).open().await.map(Backend::Local)
+            }
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite { path, memory } => {
+                let memory = memory.parse().map_err(|error| self.invalid(error))?;
+                let builder = memory_tool_sqlite::SqliteStore::builder(path).memory(memory).options(options);
+                builder.open().await.map(Backend::Sqlite)
+            }
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+            Self::Bucket { url } => {
+                use memory_tool_object_store::{BucketStoreBuilder, UrlError};
+
+                Self::parse(url).map_err(|error| self.invalid(error))?; // it may never have been parsed
+                let builder = BucketStoreBuilder::from_url(url).map_err(|error| match error {
+                    UrlError::NoFeature { feature, .. } => self.missing_feature(feature),
+                    error => self.invalid(error),
+                })?;
+                builder.options(options).open().await.map(Backend::Bucket)
+            }
+            Self::InProcess => Ok(Backend::InProcess(Arc::default())),
+            #[allow(unreachable_patterns, reason = "nothing is missing where each feature is on")]
+            _ => Err(self.missing_feature(self.feature())),
+        }
+    }
+
+    /// The feature that opening it needs; empty if it needs none.
+    fn feature(&self) -> &'static str {
+        match self {
+            Self::Local(_) => "local",
+            Self::Sqlite { .. } => "sqlite",
+            Self::Bucket { url } => match scheme_of(url).as_str() {
+                "az" => "azure",
+                "gs" => "gcs",
+                _ => "s3",
+            },
+            Self::InProcess => "",
+        }
+    }
+
+    fn missing_feature(&self, feature: &'static str) -> OpenError {
+        let scheme = scheme_of(&self.to_string());
+        let cause = format!("this program was built without the feature `{feature}`, which {scheme}: needs");
+        OpenError::new(format!("at {self}"), ErrorKind::Unsupported, cause)
+    }
+
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3", feature = "sqlite"))]
+    fn invalid(&self, cause: impl Into<memory_tool_core::BoxError>) -> OpenError {
+        OpenError::new(format!("at {self}"), ErrorKind::Invalid, cause)
+    }
+}

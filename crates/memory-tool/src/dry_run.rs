@@ -1,0 +1,243 @@
+//! [`DryRunStore`]: a store that answers what a change would do, and does not make it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Change, FileEntry, MemoryPath, Node, PathMap, PathMapEntry, Precondition, ReadOptions, RecordChange,
+    RecordName, Stat, Store, StoreError, StoreExt as _, StoreState, StoredFile, Usage, Version,
+};
+
+/// A store over a store that reads files from it and keeps the changes to itself. It lies under the policies, so that they judge the
+/// changes as they would.
+///
+/// The contents of a file that was written can be read until the next batch, and are dropped then: a large import must not fill this
+/// process.
+#[derive(Debug)]
+pub(crate) struct DryRunStore {
+    inner: Arc<dyn Store>,
+    pretended: Mutex<Pretended>,
+}
+
+/// What the store would hold.
+#[derive(Debug, Default)]
+struct Pretended {
+    files: PathMap<Entry>,
+    /// The contents that the last batch wrote.
+    written: BTreeMap<MemoryPath, Vec<u8>>,
+    /// The records that would differ from those of the inner store; `None` for one that would be gone.
+    records: BTreeMap<RecordName, Option<StoredFile>>,
+    writes: u64,
+}
+
+/// A file as it would be.
+#[derive(Clone, Debug)]
+struct Entry {
+    size: u64,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// The file of the inner store at this path.
+    Stored(MemoryPath),
+    /// The write of this number.
+    Written(u64),
+}
+
+impl PathMapEntry for Entry {
+    /// The version of a file that was written. That of a stored file is the inner store's to say: see [`Checked`].
+    fn version(&self) -> Version {
+        match self.source {
+            Source::Stored(_) => Version::new(*b"stored"),
+            Source::Written(number) => written_version(number),
+        }
+    }
+
+    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+        FileEntry::new(path.clone(), self.size)
+    }
+}
+
+fn written_version(number: u64) -> Version {
+    Version::new([b"dry run".as_slice(), &number.to_be_bytes()].concat())
+}
+
+impl DryRunStore {
+    pub(crate) async fn over(inner: Arc<dyn Store>) -> Result<Self, StoreError> {
+        let stored = |entry: FileEntry| {
+            let source = Source::Stored(entry.path.clone());
+            (entry.path, Entry { size: entry.size, source })
+        };
+        let files = inner.list(MemoryPath::root()).await?.into_iter().map(stored).collect();
+        let pretended = Pretended { files: PathMap::from_parts(files, BTreeMap::new()), ..Pretended::default() };
+        Ok(Self { inner, pretended: Mutex::new(pretended) })
+    }
+
+    fn pretended(&self) -> MutexGuard<'_, Pretended> {
+        // A batch is planned first and performed by steps that cannot fail.
+        self.pretended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file at `path`, if it is one of the inner store.
+    async fn read_stored(&self, path: &MemoryPath) -> Result<Option<StoredFile>, StoreError> {
+        let stored = match self.pretended().files.files().get(path) {
+            Some(Entry { source: Source::Stored(stored), .. }) => stored.clone(),
+            _ => return Ok(None),
+        };
+        Ok(self.inner.read_opts(&stored, ReadOptions::new()).await?.into_file())
+    }
+
+    /// The versions that the preconditions depend on and only the inner store knows.
+    async fn versions(
+        &self,
+        preconditions: &[(MemoryPath, Precondition)],
+        records: &[(RecordName, Precondition)],
+    ) -> Result<Versions, StoreError> {
+        let mut versions = Versions::default();
+        for (path, _) in preconditions {
+            if let Some(file) = self.read_stored(path).await? {
+                versions.files.insert(path.clone(), file.version);
+            }
+        }
+        for (name, _) in records {
+            if let Some(record) = self.read_record(name).await? {
+                versions.records.insert(name.clone(), record.version);
+            }
+        }
+        Ok(versions)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Versions {
+    files: BTreeMap<MemoryPath, Version>,
+    records: BTreeMap<RecordName, Version>,
+}
+
+/// The files as they would be, with the versions of the inner store.
+struct Checked<'a> {
+    files: &'a PathMap<Entry>,
+    versions: &'a Versions,
+}
+
+impl StoreState for Checked<'_> {
+    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+        match self.versions.files.get(path) {
+            Some(version) => Ok(Stat::File(version.clone())),
+            None => self.files.stat(path),
+        }
+    }
+
+    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        self.files.usage(path)
+    }
+
+    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
+        Ok(self.versions.records.get(name).cloned())
+    }
+}
+
+#[async_trait]
+impl Store for DryRunStore {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let versions = self.versions(options.preconditions(), &[]).await?;
+        let stored = self.read_stored(path).await?;
+        let Pretended { files, written, .. } = &*self.pretended();
+        options.check(&Checked { files, versions: &versions })?;
+        Ok(match stored {
+            Some(file) => Node::File(file),
+            None => files.node(path, |_| written.get(path).cloned().unwrap_or_default()),
+        })
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        let pretended = self.pretended().records.get(name).cloned();
+        match pretended {
+            Some(record) => Ok(record),
+            None => self.inner.read_record(name).await,
+        }
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let versions = self.versions(batch.preconditions(), batch.record_preconditions()).await?;
+        let pretended = &mut *self.pretended();
+        batch.check(&Checked { files: &pretended.files, versions: &versions })?;
+        let written = batch.changes().iter().filter_map(|change| match change {
+            Change::Write { path, content } => Some((path.clone(), content.clone())),
+            Change::Remove { .. } | Change::Rename { .. } => None,
+        });
+        let Pretended { files, writes, .. } = pretended;
+        let edits = files.plan(&batch, |_, content, _| {
+            *writes += 1;
+            Ok::<_, StoreError>(Entry { size: content.len() as u64, source: Source::Written(*writes) })
+        })?;
+        files.edit(edits);
+        pretended.written = written.collect();
+        for change in batch.record_changes() {
+            let record = match change {
+                RecordChange::Write { content, .. } => {
+                    Some(StoredFile::new(content.clone(), written_version(pretended.writes)))
+                }
+                RecordChange::Remove { .. } => None,
+            };
+            pretended.records.insert(change.name().clone(), record);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_tool_core::InMemoryStore;
+
+    use super::*;
+
+    async fn dry_run_over(files: &[(&str, &str)]) -> (Arc<InMemoryStore>, DryRunStore) {
+        let inner = Arc::new(InMemoryStore::new());
+        for (path, text) in files {
+            inner.write(*path, *text).await.unwrap();
+        }
+        let store = DryRunStore::over(Arc::clone(&inner) as Arc<dyn Store>).await.unwrap();
+        (inner, store)
+    }
+
+    #[tokio::test]
+    async fn changes_are_seen_and_not_made() {
+        let (inner, store) = dry_run_over(&[("/memories/a/b", "old"), ("/memories/c", "kept")]).await;
+        store.rename("/memories/c", "/memories/d").await.unwrap();
+        assert_eq!(store.read_to_string("/memories/d").await.unwrap(), "kept");
+        store.remove("/memories/a").await.unwrap();
+        assert_eq!(store.read("/memories/a").await.unwrap(), Node::Absent);
+        store.write("/memories/a", "new").await.unwrap();
+        assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "new");
+        assert_eq!(store.usage().await.unwrap(), Usage::new(2, 7, 1));
+        assert_eq!(inner.read_to_string("/memories/a/b").await.unwrap(), "old");
+        assert_eq!(inner.read("/memories/d").await.unwrap(), Node::Absent);
+    }
+
+    #[tokio::test]
+    async fn contents_are_dropped_by_the_next_batch_and_records_stay() {
+        let (inner, store) = dry_run_over(&[]).await;
+        let name: RecordName = "expiry/access-times".parse().unwrap();
+        store.apply(Batch::new().write_record(name.clone(), "times")).await.unwrap();
+        store.write("/memories/a", "one").await.unwrap();
+        store.write("/memories/b", "two").await.unwrap();
+        assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "");
+        assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"times");
+        assert_eq!(inner.read_record(&name).await.unwrap(), None);
+        store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
+        assert_eq!(store.read_record(&name).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_precondition_on_a_stored_file_is_checked_by_its_version() {
+        let (_, store) = dry_run_over(&[("/memories/a", "old")]).await;
+        let path: MemoryPath = "/memories/a".parse().unwrap();
+        let version = store.read(&path).await.unwrap().into_file().unwrap().version;
+        let edit = Batch::new().require(path.clone(), Precondition::Version(version)).write(path, "new");
+        store.apply(edit.clone()).await.unwrap();
+        assert!(matches!(store.apply(edit).await, Err(StoreError::VersionMismatch { .. })));
+    }
+}

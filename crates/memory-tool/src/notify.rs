@@ -1,0 +1,82 @@
+//! [`NotifyingStore`]: calls the program after each change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Change, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
+};
+
+/// A change of a memory, without the contents.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum MemoryChange {
+    /// A file was created, or its contents were replaced.
+    Written {
+        /// The file.
+        path: MemoryPath,
+    },
+    /// A file or a directory was removed; the root stands for all files.
+    Removed {
+        /// The file or the directory.
+        path: MemoryPath,
+    },
+    /// A file or a directory was moved.
+    Renamed {
+        /// Its path before.
+        from: MemoryPath,
+        /// Its path now.
+        to: MemoryPath,
+    },
+}
+
+impl From<&Change> for MemoryChange {
+    fn from(change: &Change) -> Self {
+        match change {
+            Change::Write { path, .. } => Self::Written { path: path.clone() },
+            Change::Remove { path } => Self::Removed { path: path.clone() },
+            Change::Rename { from, to } => Self::Renamed { from: from.clone(), to: to.clone() },
+        }
+    }
+}
+
+pub(crate) type OnChange = Box<dyn Fn(&MemoryChange) + Send + Sync>;
+
+/// A store over a store that calls a function after each change that was made, or may have been.
+pub(crate) struct NotifyingStore {
+    inner: Arc<dyn Store>,
+    on_change: OnChange,
+}
+
+impl NotifyingStore {
+    pub(crate) fn new(inner: Arc<dyn Store>, on_change: OnChange) -> Self {
+        Self { inner, on_change }
+    }
+}
+
+impl fmt::Debug for NotifyingStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotifyingStore").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for NotifyingStore {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let changes: Vec<MemoryChange> = batch.changes().iter().map(MemoryChange::from).collect();
+        let applied = self.inner.apply(batch).await;
+        if matches!(applied, Ok(()) | Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. })) {
+            changes.iter().for_each(|change| (self.on_change)(change));
+        }
+        applied
+    }
+}

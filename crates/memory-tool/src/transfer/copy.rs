@@ -1,0 +1,238 @@
+//! Copying the files of one memory to another.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use memory_tool_core::{MemoryPath, Version};
+
+use crate::transfer::destination::Destination;
+use crate::transfer::error::TransferError;
+use crate::transfer::progress::TransferProgress;
+use crate::transfer::report::{CopyReport, FileProblem};
+use crate::transfer::source::{Listed, Source};
+
+/// How often the source is read while others change it.
+pub(super) const ROUNDS: usize = 5;
+
+/// Options of [`Memory::copy_to`](crate::Memory::copy_to).
+///
+/// ```
+/// let options = memory_tool::CopyOptions::new().overwrite();
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[must_use]
+pub struct CopyOptions {
+    overwrites: bool,
+}
+
+impl CopyOptions {
+    /// Options that overwrite nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Overwrites files of the destination that have other contents.
+    pub fn overwrite(mut self) -> Self {
+        self.overwrites = true;
+        self
+    }
+
+    pub(super) fn overwrites(self) -> bool {
+        self.overwrites
+    }
+}
+
+/// A copy under way.
+pub(super) struct Copying<P> {
+    source: Source,
+    destination: Destination,
+    progress: P,
+    /// The state in which each file of the source was seen last; `None` where it could not be read.
+    seen: HashMap<MemoryPath, Option<Version>>,
+    unreadable: BTreeMap<MemoryPath, String>,
+}
+
+impl<P: FnMut(TransferProgress) + Send> Copying<P> {
+    pub(super) fn between(source: Source, destination: Destination, progress: P) -> Self {
+        Self { source, destination, progress, seen: HashMap::new(), unreadable: BTreeMap::new() }
+    }
+
+    /// Reads the source until nothing has changed since the time before.
+    pub(super) async fn run(mut self, rounds: usize) -> Result<CopyReport, TransferError> {
+        let mut listed = Vec::new();
+        let mut goes_on_changing = false;
+        for round in 0..rounds {
+            listed = self.source.list().await?;
+            let is_new = self.copy_files(&listed).await?;
+            goes_on_changing = is_new && round > 0;
+            if !is_new {
+                break;
+            }
+        }
+        let listed: HashSet<_> = listed.into_iter().collect();
+        let gone = self.destination.there().filter(|path| !listed.contains(path)).cloned().collect();
+        let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path));
+        let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason)).collect();
+        let is_source_empty = listed.is_empty() && self.seen.is_empty();
+        let written = self.destination.report(|path| listed.contains(path)).await?;
+        Ok(CopyReport { written, unreadable, gone, goes_on_changing, is_source_empty })
+    }
+
+    /// Copies the files that changed since they were seen; whether there was any.
+    async fn copy_files(&mut self, listed: &[MemoryPath]) -> Result<bool, TransferError> {
+        let of = listed.len() as u64;
+        let mut is_new = false;
+        for (path, files) in listed.iter().zip(1..) {
+            is_new |= self.copy_file(path).await?;
+            (self.progress)(TransferProgress::new(files, of));
+        }
+        Ok(is_new)
+    }
+
+    /// Copies a file if it changed since it was seen; whether it did.
+    async fn copy_file(&mut self, path: &MemoryPath) -> Result<bool, TransferError> {
+        let state = match self.source.read(path).await? {
+            Listed::File(file) => {
+                self.unreadable.remove(path);
+                if self.seen.get(path) != Some(&Some(file.version.clone())) {
+                    self.destination.put(path, file.content).await?;
+                }
+                Some(file.version)
+            }
+            Listed::Gone => return Ok(true),
+            Listed::Unreadable { reason } => {
+                self.unreadable.insert(path.clone(), reason);
+                None
+            }
+        };
+        let is_new = self.seen.get(path) != Some(&state);
+        self.seen.insert(path.clone(), state);
+        Ok(is_new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use async_trait::async_trait;
+    use memory_tool_core::{
+        Batch, InMemoryStore, Node, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+    };
+
+    use super::*;
+    use crate::memory::Memory;
+    use crate::transfer::report::WriteReport;
+
+    /// A store that others change before each listing: by the change of that number, as long as there is one.
+    #[derive(Debug)]
+    struct Changing {
+        inner: InMemoryStore,
+        listings: AtomicUsize,
+        changes: fn(usize) -> Batch,
+    }
+
+    #[async_trait]
+    impl Store for Changing {
+        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            if path.is_root() {
+                let listing = self.listings.fetch_add(1, Ordering::Relaxed);
+                self.inner.apply((self.changes)(listing)).await?;
+            }
+            self.inner.read_opts(path, options).await
+        }
+
+        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            self.inner.read_record(name).await
+        }
+
+        async fn apply(&self, _: Batch) -> Result<(), StoreError> {
+            unreachable!("a source is never changed")
+        }
+    }
+
+    fn write(name: &str, text: &str) -> Batch {
+        Batch::new().write(MemoryPath::root().child(name).unwrap(), text)
+    }
+
+    /// Copies such a source to an empty memory: the report, and what is there.
+    async fn copy(changes: fn(usize) -> Batch) -> (CopyReport, Vec<(String, String)>) {
+        let source = Changing { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
+        let memory = Memory::open("in-process:").await.unwrap();
+        let destination = Destination::new(&memory, false);
+        let report = Copying::between(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
+        let mut files = Vec::new();
+        for entry in memory.list("/memories").await.unwrap() {
+            files.push((entry.path.to_string(), memory.read_to_string(&entry.path).await.unwrap()));
+        }
+        (report, files)
+    }
+
+    fn file(path: &str, text: &str) -> (String, String) {
+        (path.to_owned(), text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn files_that_change_or_come_during_a_copy_are_copied_as_well() {
+        let (report, files) = copy(|listing| match listing {
+            0 => write("a", "one"),
+            1 => write("a", "two"), // of the same size
+            2 => write("b", "new"),
+            _ => Batch::new(),
+        })
+        .await;
+        assert!(report.is_complete(), "{report:?}");
+        let WriteReport { copied, overwritten, bytes, already_there, besides, .. } = report.written;
+        assert_eq!((copied, overwritten, bytes, already_there, besides), (2, 0, 6, 0, 0));
+        assert_eq!(files, [file("/memories/a", "two"), file("/memories/b", "new")]);
+    }
+
+    #[tokio::test]
+    async fn a_source_that_always_changes_is_reported() {
+        let (report, files) = copy(|listing| write("a", &listing.to_string())).await;
+        assert!(report.goes_on_changing && !report.is_complete());
+        assert_eq!(files, [file("/memories/a", &(ROUNDS - 1).to_string())]);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_goes_during_a_copy_is_reported_and_stays() {
+        let (report, files) = copy(|listing| match listing {
+            0 => write("a", "one"),
+            1 => Batch::new().remove("/memories/a".parse().unwrap()),
+            _ => Batch::new(),
+        })
+        .await;
+        assert_eq!((report.gone.as_slice(), report.is_complete()), (&["/memories/a".parse().unwrap()][..], false));
+        assert_eq!(files, [file("/memories/a", "one")]);
+    }
+
+    #[tokio::test]
+    async fn progress_is_reported_after_each_file_and_a_dry_run_writes_nothing() {
+        let source = Memory::open("in-process:").await.unwrap();
+        source.write("/memories/a", "one").await.unwrap();
+        source.write("/memories/b", "two").await.unwrap();
+        let store = Arc::new(InMemoryStore::new());
+        let destination = Memory::over(Arc::clone(&store)).dry_run().build().await.unwrap();
+        let progress = Mutex::new(Vec::new());
+        let note = |done| progress.lock().unwrap().push(done);
+        let report = source.copy_to(&destination, CopyOptions::new(), note).await.unwrap();
+        assert_eq!((report.written.dry_run, report.written.copied), (true, 2));
+        assert_eq!(*progress.lock().unwrap(), [TransferProgress::new(1, 2), TransferProgress::new(2, 2)]);
+        assert_eq!(store.usage().await.unwrap().files, 0);
+    }
+
+    #[cfg(feature = "local")]
+    #[tokio::test]
+    async fn a_memory_is_not_copied_into_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let memory = Memory::open(directory.path()).await.unwrap();
+        let same = Memory::open(directory.path().join("x/..")).await.unwrap();
+        for destination in [&memory, &memory.clone(), &same] {
+            let copied = memory.copy_to(destination, CopyOptions::new(), |_| {}).await;
+            assert!(matches!(copied, Err(TransferError::SameMemory)), "{copied:?}");
+        }
+        let beside = Memory::open(directory.path().join("beside")).await.unwrap();
+        memory.copy_to(&beside, CopyOptions::new(), |_| {}).await.unwrap();
+    }
+}

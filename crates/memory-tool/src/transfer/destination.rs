@@ -1,0 +1,318 @@
+//! [`Destination`]: the memory that files are written to.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memory_tool_core::{
+    Batch, FailureKind, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
+};
+
+use crate::memory::Memory;
+use crate::transfer::error::TransferError;
+use crate::transfer::report::{FileProblem, WriteReport};
+use crate::transfer::source::{is_about_one_file, sorted_paths};
+
+/// How often a file is looked at again that others change at the same time.
+const MAX_ATTEMPTS: usize = 10;
+
+/// The memory that files are written to.
+///
+/// # Behavior
+/// 1. A file is written where the path is free. Where the same bytes are, nothing is written.
+/// 2. Where other bytes are, they stay, unless they are to be overwritten, or this run wrote or found them there. They are replaced only
+///    in the version that was looked at.
+/// 3. Each written file is read back and compared.
+/// 4. A text is written as the screen of the policies would keep it, so that it is recognized the next time.
+pub(super) struct Destination {
+    memory: Memory,
+    overwrites: bool,
+    /// The versions of files that this run wrote, or found to be the same.
+    known: HashMap<MemoryPath, Version>,
+    outcomes: BTreeMap<MemoryPath, Outcome>,
+    redacted: Vec<MemoryPath>,
+}
+
+/// What became of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Outcome {
+    Copied { bytes: u64 },
+    Overwritten { bytes: u64 },
+    AlreadyThere,
+    Conflict { reason: String },
+    Refused { reason: String },
+    Unverified { reason: String },
+}
+
+impl Destination {
+    pub(super) fn new(memory: &Memory, overwrites: bool) -> Self {
+        Self {
+            memory: memory.clone(),
+            overwrites,
+            known: HashMap::new(),
+            outcomes: BTreeMap::new(),
+            redacted: Vec::new(),
+        }
+    }
+
+    /// Writes a file, unless something else is there, and notes what became of it.
+    pub(super) async fn put(&mut self, path: &MemoryPath, content: Vec<u8>) -> Result<(), TransferError> {
+        let redacted = self.redacted(&content);
+        let is_redacted = redacted.is_some();
+        let outcome = self.place(path, &redacted.unwrap_or(content)).await?;
+        if is_redacted && !self.redacted.contains(path) && outcome.is_there() {
+            self.redacted.push(path.clone());
+        }
+        let before = self.outcomes.remove(path);
+        self.outcomes.insert(path.clone(), outcome.after(before));
+        Ok(())
+    }
+
+    /// What the memory keeps of a content that its screen redacts.
+    #[cfg(feature = "screening")]
+    fn redacted(&self, content: &[u8]) -> Option<Vec<u8>> {
+        use memory_tool_policies::Verdict;
+
+        let screen = self.memory.parts.transfer.screen.as_ref()?;
+        match screen.screen_text(std::str::from_utf8(content).ok()?, "") {
+            Verdict::Redact { text } => Some(text.into_bytes()),
+            _ => None, // the store judges it
+        }
+    }
+
+    #[cfg(not(feature = "screening"))]
+    fn redacted(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    async fn place(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Outcome, TransferError> {
+        let bytes = content.len() as u64;
+        let mut attempted = None;
+        let mut doubt = None;
+        for _ in 0..MAX_ATTEMPTS {
+            let (expected, outcome) = match self.memory.parts.store.read(path).await {
+                Ok(Node::Absent) => (Precondition::Absent, Outcome::Copied { bytes }),
+                Ok(Node::File(there)) if there.content == content => {
+                    self.known.insert(path.clone(), there.version);
+                    return Ok(attempted.unwrap_or(Outcome::AlreadyThere));
+                }
+                Ok(Node::File(there)) if self.known.get(path) == Some(&there.version) => {
+                    (Precondition::Version(there.version), Outcome::Copied { bytes })
+                }
+                Ok(Node::File(there)) if self.overwrites => {
+                    (Precondition::Version(there.version), Outcome::Overwritten { bytes })
+                }
+                Ok(Node::File(_)) => return Ok(Outcome::conflict("another file is there")),
+                Ok(Node::Directory(_)) => return Ok(Outcome::conflict("a directory is there")),
+                Err(error) => return refusal(error),
+            };
+            let batch = Batch::new().require(path.clone(), expected).write(path.clone(), content);
+            match self.memory.parts.store.apply(batch).await {
+                Ok(()) => return self.read_back(path, content, outcome).await,
+                // Others changed the file in between.
+                Err(StoreError::AlreadyExists { .. } | StoreError::VersionMismatch { .. }) => {}
+                Err(error @ StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => {
+                    attempted = Some(outcome);
+                    doubt = Some(error);
+                }
+                Err(error) => return refusal(error),
+            }
+        }
+        match doubt {
+            Some(error) => Err(TransferError::Writing(error)),
+            None => Ok(Outcome::conflict("what is there goes on changing")),
+        }
+    }
+
+    async fn read_back(
+        &mut self,
+        path: &MemoryPath,
+        content: &[u8],
+        outcome: Outcome,
+    ) -> Result<Outcome, TransferError> {
+        match self.memory.parts.store.read(path).await {
+            Ok(Node::File(there)) if there.content == content => {
+                self.known.insert(path.clone(), there.version);
+                Ok(outcome)
+            }
+            Ok(_) => Ok(Outcome::Unverified { reason: "what was read back is not what was written".to_owned() }),
+            Err(error) if is_about_one_file(&error) => Ok(Outcome::Unverified { reason: Problem::of(&error).message }),
+            Err(error) => Err(TransferError::Writing(error)),
+        }
+    }
+
+    /// The files that were written, or were there already.
+    pub(super) fn there(&self) -> impl Iterator<Item = &MemoryPath> {
+        self.outcomes.iter().filter(|(_, outcome)| outcome.is_there()).map(|(path, _)| path)
+    }
+
+    /// What became of all files, and how many others the memory holds, apart from those that are expected there.
+    pub(super) async fn report(self, is_expected: impl Fn(&MemoryPath) -> bool) -> Result<WriteReport, TransferError> {
+        let there = sorted_paths(&*self.memory.parts.store).await.map_err(TransferError::Writing)?;
+        let is_besides = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
+        let besides = there.iter().filter(is_besides).count() as u64;
+        let dry_run = self.memory.parts.transfer.is_dry_run;
+        let mut report = WriteReport { dry_run, besides, redacted: self.redacted, ..WriteReport::default() };
+        for (path, outcome) in self.outcomes {
+            outcome.add_to(&mut report, &path);
+        }
+        Ok(report)
+    }
+}
+
+impl Outcome {
+    fn conflict(reason: &str) -> Self {
+        Self::Conflict { reason: reason.to_owned() }
+    }
+
+    fn is_there(&self) -> bool {
+        matches!(self, Self::Copied { .. } | Self::Overwritten { .. } | Self::AlreadyThere)
+    }
+
+    fn add_to(self, report: &mut WriteReport, path: &MemoryPath) {
+        match self {
+            Self::Copied { bytes } => {
+                report.copied += 1;
+                report.bytes += bytes;
+            }
+            Self::Overwritten { bytes } => {
+                report.overwritten += 1;
+                report.bytes += bytes;
+            }
+            Self::AlreadyThere => report.already_there += 1,
+            Self::Conflict { reason } => report.conflicts.push(FileProblem::new(path, reason)),
+            Self::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
+            Self::Unverified { reason } => report.unverified.push(FileProblem::new(path, reason)),
+        }
+    }
+
+    /// The outcome of two attempts, of which this is the last.
+    fn after(self, before: Option<Self>) -> Self {
+        match (before, self) {
+            (Some(before @ (Self::Copied { .. } | Self::Overwritten { .. })), Self::AlreadyThere) => before,
+            (Some(Self::Overwritten { .. }), Self::Copied { bytes }) => Self::Overwritten { bytes },
+            (_, last) => last,
+        }
+    }
+}
+
+/// The refusal of this file; or the failure that the other files would meet as well.
+fn refusal(error: StoreError) -> Result<Outcome, TransferError> {
+    match error {
+        StoreError::Refused { reason, .. } => Ok(Outcome::Refused { reason }),
+        error if is_about_one_file(&error) => Ok(Outcome::Refused { reason: Problem::of(&error).message }),
+        error => Err(TransferError::Writing(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use memory_tool_core::{InMemoryStore, ReadOptions, RecordName, Store, StoredFile};
+
+    use super::*;
+
+    const FILE: &str = "/memories/a";
+
+    /// What goes wrong with the next writes.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fault {
+        /// Other bytes are stored.
+        Torn,
+        /// Others write the same path first, this many times.
+        Race(usize),
+        /// The write is done, and the answer is lost.
+        LostAnswer,
+    }
+
+    #[derive(Clone, Debug)]
+    struct Faulty {
+        inner: Arc<InMemoryStore>,
+        fault: Fault,
+        writes: Arc<AtomicUsize>,
+    }
+
+    #[async_trait]
+    impl Store for Faulty {
+        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            self.inner.read_opts(path, options).await
+        }
+
+        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            self.inner.read_record(name).await
+        }
+
+        async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+            let write = self.writes.fetch_add(1, Ordering::Relaxed);
+            match self.fault {
+                Fault::Torn => self.inner.write(FILE, "tor").await,
+                Fault::Race(times) if write < times => {
+                    self.inner.write(FILE, format!("theirs {write}")).await?;
+                    self.inner.apply(batch).await
+                }
+                Fault::Race(_) => self.inner.apply(batch).await,
+                Fault::LostAnswer => {
+                    self.inner.apply(batch).await?;
+                    Err(StoreError::failure(FailureKind::OutcomeUnknown, "writing", "no answer"))
+                }
+            }
+        }
+    }
+
+    /// What becomes of a file, and what is there in the end.
+    async fn put(fault: Fault, overwrites: bool) -> (WriteReport, String) {
+        let inner = Arc::new(InMemoryStore::new());
+        let store = Faulty { inner: Arc::clone(&inner), fault, writes: Arc::default() };
+        let memory = Memory::over(store).build().await.unwrap();
+        let mut destination = Destination::new(&memory, overwrites);
+        destination.put(&FILE.parse().unwrap(), b"text".to_vec()).await.unwrap();
+        (destination.report(|_| false).await.unwrap(), inner.read_to_string(FILE).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_is_read_back_must_be_what_was_written() {
+        let (written, _) = put(Fault::Torn, false).await;
+        assert_eq!((written.copied, written.is_complete()), (0, false));
+        assert_eq!(written.unverified, [FileProblem::new(FILE, "what was read back is not what was written")]);
+    }
+
+    #[tokio::test]
+    async fn what_others_write_in_between_is_not_overwritten() {
+        let (written, there) = put(Fault::Race(1), false).await;
+        assert_eq!((written.copied, written.conflicts.len(), there.as_str()), (0, 1, "theirs 0"));
+    }
+
+    #[tokio::test]
+    async fn a_race_is_run_again_and_not_for_ever() {
+        let (written, there) = put(Fault::Race(2), true).await;
+        assert_eq!((written.overwritten, written.is_complete(), there.as_str()), (1, true, "text"));
+        let (written, there) = put(Fault::Race(MAX_ATTEMPTS), true).await;
+        assert_eq!((written.overwritten, written.conflicts.len()), (0, 1));
+        assert_eq!(there, format!("theirs {}", MAX_ATTEMPTS - 1));
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_answer_was_lost_counts_as_one() {
+        let (written, _) = put(Fault::LostAnswer, false).await;
+        assert_eq!((written.copied, written.already_there, written.bytes), (1, 0, 4));
+    }
+
+    #[cfg(feature = "screening")]
+    #[tokio::test]
+    async fn a_redacted_text_is_recognized_the_next_time() {
+        use memory_tool_policies::{Detector, SensitiveData};
+
+        let screen = SensitiveData::builder().redact(Detector::CREDENTIALS.iter().copied()).build();
+        let memory = Memory::builder("in-process:").screen(screen).build().await.unwrap();
+        for (copied, already_there) in [(1, 0), (0, 1)] {
+            let mut destination = Destination::new(&memory, false);
+            let secret = b"postgres://app:t7Kq-9vLz2@db.internal/app";
+            destination.put(&FILE.parse().unwrap(), secret.to_vec()).await.unwrap();
+            let written = destination.report(|_| false).await.unwrap();
+            assert_eq!((written.copied, written.already_there), (copied, already_there));
+            assert_eq!(written.redacted, [FILE.parse().unwrap()]);
+        }
+        assert!(!memory.read_to_string(FILE).await.unwrap().contains("t7Kq"));
+    }
+}

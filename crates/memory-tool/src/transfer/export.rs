@@ -1,0 +1,367 @@
+//! Writing the files of a memory to a directory or a tar archive.
+
+mod archive;
+mod directory;
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use memory_tool_core::MemoryPath;
+
+use crate::transfer::blocking::{self, Blocking};
+use crate::transfer::error::TransferError;
+use crate::transfer::export::archive::{Archive, Compression};
+use crate::transfer::export::directory::Directory;
+use crate::transfer::progress::TransferProgress;
+use crate::transfer::report::{ExportReport, FileProblem};
+use crate::transfer::source::{Listed, Source};
+
+/// How the name of a file begins that is not complete yet.
+pub(super) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
+
+/// How the names of archives end that are not written.
+const OTHER_FORMATS: &[&str] = &[
+    ".7z", ".br", ".bz2", ".cpio", ".gz", ".lz", ".lz4", ".lzma", ".rar", ".tar.z", ".taz", ".tbz", ".tbz2", ".tlz",
+    ".txz", ".tzst", ".xz", ".zip", ".zst",
+];
+
+/// The target of [`Memory::export`](crate::Memory::export), and how it is written.
+///
+/// ```
+/// let export = memory_tool::Export::to_path("backup.tar.gz").overwrite();
+/// # let _ = export;
+/// ```
+#[must_use]
+pub struct Export {
+    to: To,
+    overwrites: bool,
+}
+
+enum To {
+    Path(PathBuf),
+    Writer(Box<dyn Write + Send>),
+}
+
+impl Export {
+    /// Exports to a new or empty directory; or, if the name ends in `.tar`, `.tar.gz` or `.tgz`, to such an archive.
+    pub fn to_path(path: impl Into<PathBuf>) -> Self {
+        Self { to: To::Path(path.into()), overwrites: false }
+    }
+
+    /// Exports a tar archive, not compressed, to a writer, such as the standard output. If the export fails, the archive lacks its
+    /// end.
+    pub fn to_writer(writer: impl Write + Send + 'static) -> Self {
+        Self { to: To::Writer(Box::new(writer)), overwrites: false }
+    }
+
+    /// Replaces an archive that is there, and files of a directory that have the same names.
+    pub fn overwrite(mut self) -> Self {
+        self.overwrites = true;
+        self
+    }
+}
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut export = f.debug_struct("Export");
+        if let To::Path(path) = &self.to {
+            export.field("path", path);
+        }
+        export.field("overwrites", &self.overwrites).finish_non_exhaustive()
+    }
+}
+
+pub(super) async fn run(
+    source: Source,
+    Export { to, overwrites }: Export,
+    mut progress: impl FnMut(TransferProgress) + Send,
+) -> Result<ExportReport, TransferError> {
+    let form = Form::of(to)?;
+    let paths = source.list().await?;
+    let of = paths.len() as u64;
+    let mut target = OpenTarget::open(form, overwrites).await?;
+    let mut report = ExportReport::default();
+    for (path, files) in paths.into_iter().zip(1..) {
+        match source.read(&path).await? {
+            Listed::File(file) => {
+                let bytes = file.content.len() as u64;
+                match target.add(path.clone(), file.content).await? {
+                    Added::Written => {
+                        report.exported += 1;
+                        report.bytes += bytes;
+                    }
+                    Added::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
+                }
+            }
+            Listed::Gone => report.gone.push(path),
+            Listed::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
+        }
+        progress(TransferProgress::new(files, of));
+    }
+    let objection = why_not_replace(&report);
+    if target.finish(objection.is_none()).await? == Finished::Kept {
+        report = ExportReport { exported: 0, bytes: 0, kept: objection, ..report };
+    }
+    Ok(report)
+}
+
+/// Why an archive of these files should not replace another.
+fn why_not_replace(report: &ExportReport) -> Option<String> {
+    let reason = match () {
+        () if !report.unreadable.is_empty() => "not all files can be read",
+        () if report.exported == 0 => "there is no file to export",
+        () => return None,
+    };
+    Some(format!("the archive that is there stays as it is: {reason}"))
+}
+
+/// What a target is, as its name says.
+enum Form {
+    Directory(PathBuf),
+    Archive(PathBuf, Compression),
+    Writer(Box<dyn Write + Send>),
+}
+
+impl Form {
+    /// # Errors
+    /// The name is that of an archive in a format that is not written. A directory of that name would be a surprise.
+    fn of(to: To) -> Result<Self, TransferError> {
+        let path = match to {
+            To::Path(path) => path,
+            To::Writer(writer) => return Ok(Self::Writer(writer)),
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        match () {
+            () if ends_in(&[".tar"]) => Ok(Self::Archive(path, Compression::None)),
+            () if ends_in(&[".tar.gz", ".tgz"]) => Ok(Self::Archive(path, Compression::Gzip)),
+            () if ends_in(OTHER_FORMATS) => Err(TransferError::TargetFormat { path }),
+            () => Ok(Self::Directory(path)),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::Archive(path, _) => path,
+            Self::Writer(_) => Path::new("the archive"),
+        }
+    }
+}
+
+/// The target of an export under way, for asynchronous code.
+struct OpenTarget {
+    target: Blocking<Target>,
+    path: PathBuf,
+}
+
+impl OpenTarget {
+    async fn open(form: Form, overwrites: bool) -> Result<Self, TransferError> {
+        let path = form.path().to_owned();
+        let opened = blocking::run(move || Target::open(form, overwrites).map(Blocking::new)).await;
+        match opened {
+            Ok(opened) => Ok(Self { target: opened?, path }),
+            Err(source) => Err(TransferError::Target { path, source }),
+        }
+    }
+
+    async fn add(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<Added, TransferError> {
+        let added = self.target.run(move |target| target.add(&path, &content)).await;
+        added.unwrap_or_else(|source| Err(TransferError::Target { path: self.path.clone(), source }))
+    }
+
+    async fn finish(self, may_replace: bool) -> Result<Finished, TransferError> {
+        let finished = self.target.finish(move |target| target.finish(may_replace)).await;
+        finished.unwrap_or_else(|source| Err(TransferError::Target { path: self.path, source }))
+    }
+}
+
+/// Where files are exported to.
+enum Target {
+    Directory(Directory),
+    Archive(Archive),
+}
+
+/// What became of a file.
+enum Added {
+    Written,
+    /// The target cannot hold it.
+    Refused {
+        reason: String,
+    },
+}
+
+/// How an export ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Finished {
+    Written,
+    /// An archive that was there before stays.
+    Kept,
+}
+
+impl Target {
+    fn open(form: Form, overwrites: bool) -> Result<Self, TransferError> {
+        match form {
+            Form::Directory(path) => Directory::open(&path, overwrites).map(Self::Directory),
+            Form::Archive(path, compression) => Archive::to_file(&path, compression, overwrites).map(Self::Archive),
+            Form::Writer(writer) => Ok(Self::Archive(Archive::to_writer(writer))),
+        }
+    }
+
+    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, TransferError> {
+        match self {
+            Self::Directory(directory) => directory.add(path, content),
+            Self::Archive(archive) => archive.add(path, content).map(|()| Added::Written),
+        }
+    }
+
+    fn finish(self, may_replace: bool) -> Result<Finished, TransferError> {
+        match self {
+            Self::Directory(_) => Ok(Finished::Written),
+            Self::Archive(archive) => archive.finish(may_replace),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+    use std::{fs, io};
+
+    use async_trait::async_trait;
+    use memory_tool_core::{
+        Batch, InMemoryStore, Node, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+    };
+
+    use super::*;
+    use crate::memory::Memory;
+
+    async fn memory_of(files: &[(&str, &str)]) -> Memory {
+        let memory = Memory::open("in-process:").await.unwrap();
+        for (path, text) in files {
+            memory.write(*path, *text).await.unwrap();
+        }
+        memory
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn an_export_to_a_directory_holds_plain_files() {
+        let outside = tempfile::tempdir().unwrap();
+        let memory = memory_of(&[("/memories/a/b.md", "one"), ("/memories/c", "four")]).await;
+        let progress = Mutex::new(Vec::new());
+        let target = outside.path().join("plain");
+        let export = Export::to_path(&target);
+        let report = memory.export(export, |done| progress.lock().unwrap().push(done)).await.unwrap();
+        assert_eq!((report.exported, report.bytes, report.is_complete()), (2, 7, true));
+        assert_eq!(*progress.lock().unwrap(), [TransferProgress::new(1, 2), TransferProgress::new(2, 2)]);
+        assert_eq!(fs::read_to_string(target.join("a/b.md")).unwrap(), "one");
+        let again = memory.export(Export::to_path(&target), |_| {}).await;
+        assert!(matches!(again, Err(TransferError::TargetTaken { .. })), "{again:?}");
+        memory.export(Export::to_path(&target).overwrite(), |_| {}).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_archive_without_files_does_not_replace_another() {
+        let outside = tempfile::tempdir().unwrap();
+        let archive = outside.path().join("backup.tar");
+        fs::write(&archive, "before").unwrap();
+        let report = memory_of(&[]).await.export(Export::to_path(&archive).overwrite(), |_| {}).await.unwrap();
+        assert!(report.kept.is_some() && !report.is_complete());
+        assert_eq!(fs::read_to_string(&archive).unwrap(), "before");
+        assert_eq!(names(outside.path()), ["backup.tar"]);
+    }
+
+    #[tokio::test]
+    async fn a_format_that_is_not_written_is_refused() {
+        let exported = memory_of(&[]).await.export(Export::to_path("backup.zip"), |_| {}).await;
+        assert!(matches!(exported, Err(TransferError::TargetFormat { .. })), "{exported:?}");
+    }
+
+    /// A store that never answers a read of its second file.
+    #[derive(Debug)]
+    struct Hanging(InMemoryStore);
+
+    #[async_trait]
+    impl Store for Hanging {
+        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            if path.as_str() == "/memories/b" { pending().await } else { self.0.read_opts(path, options).await }
+        }
+
+        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            self.0.read_record(name).await
+        }
+
+        async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+            self.0.apply(batch).await
+        }
+    }
+
+    #[tokio::test]
+    async fn an_export_that_is_dropped_while_it_writes_leaves_the_archive_that_was_there() {
+        drop_after_the_first_file(&memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await).await;
+    }
+
+    #[tokio::test]
+    async fn an_export_that_is_dropped_while_it_reads_leaves_the_archive_that_was_there() {
+        let store = InMemoryStore::new();
+        store.write("/memories/a", "one").await.unwrap();
+        store.write("/memories/b", "two").await.unwrap();
+        drop_after_the_first_file(&Memory::over(Hanging(store)).build().await.unwrap()).await;
+    }
+
+    async fn drop_after_the_first_file(memory: &Memory) {
+        let outside = tempfile::tempdir().unwrap();
+        let archive = outside.path().join("backup.tar.gz");
+        fs::write(&archive, "before").unwrap();
+        {
+            let (ended, mut first) = tokio::sync::mpsc::channel(1);
+            let progress = move |_| ended.try_send(()).unwrap_or_default();
+            let mut export = Box::pin(memory.export(Export::to_path(&archive).overwrite(), progress));
+            tokio::select! {
+                biased;
+                _ = first.recv() => {}
+                _ = &mut export => panic!("it is dropped before it ends"),
+            }
+            assert_eq!(names(outside.path()).len(), 2, "it has begun");
+        }
+        for _ in 0..1_000 {
+            if names(outside.path()).len() == 1 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(names(outside.path()), ["backup.tar.gz"]);
+        assert_eq!(fs::read_to_string(&archive).unwrap(), "before");
+    }
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_writer_gets_the_bytes_of_the_archive() {
+        let outside = tempfile::tempdir().unwrap();
+        let archive = outside.path().join("backup.tar");
+        let memory = memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await;
+        memory.export(Export::to_path(&archive), |_| {}).await.unwrap();
+        let written = Shared::default();
+        memory.export(Export::to_writer(written.clone()), |_| {}).await.unwrap();
+        assert_eq!(*written.0.lock().unwrap(), fs::read(&archive).unwrap());
+    }
+}

@@ -1,0 +1,226 @@
+//! [`Archive`]: a tar archive that is written, compressed or not.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::write::GzEncoder;
+use memory_tool_core::MemoryPath;
+use tar::{Builder, EntryType, Header};
+use tempfile::NamedTempFile;
+
+use crate::transfer::error::TransferError;
+use crate::transfer::export::{Finished, PARTIAL_PREFIX};
+
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// The beginning of 1980, in seconds since that of 1970: a store keeps no times, GNU tar takes 1970 for a mistake, and this is the
+/// first instant that every format of archives can hold.
+const TIME: u64 = 315_532_800;
+
+/// How an archive is compressed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+}
+
+/// A tar archive under way. The same files make the same bytes.
+///
+/// # Behavior
+/// 1. The directories of a file come before it. Files are added in the order of their paths.
+/// 2. A file has the name of the archive only once it is whole. An archive in a writer that is not finished lacks the two blocks that
+///    end it.
+pub(super) struct Archive {
+    /// `None` once it is finished.
+    builder: Option<Builder<Output>>,
+    directories: BTreeSet<MemoryPath>,
+}
+
+impl Archive {
+    pub(super) fn to_writer(writer: Box<dyn Write + Send>) -> Self {
+        Self::to(Output::Writer(BufWriter::new(writer)))
+    }
+
+    /// Writes beside the file, which is replaced in the end, or must not exist.
+    pub(super) fn to_file(path: &Path, compression: Compression, overwrites: bool) -> Result<Self, TransferError> {
+        if !overwrites && path.symlink_metadata().is_ok() {
+            return Err(TransferError::TargetTaken { path: path.to_owned() });
+        }
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // It is made for its owner alone.
+        let partial = NamedTempFile::with_prefix_in(PARTIAL_PREFIX, directory);
+        let partial = partial.map_err(|source| TransferError::Target { path: path.to_owned(), source })?;
+        let partial = match compression {
+            Compression::None => Partial::Plain(BufWriter::new(partial)),
+            // Without a name or a time of its own.
+            Compression::Gzip => Partial::Gzip(GzEncoder::new(partial, flate2::Compression::default())),
+        };
+        Ok(Self::to(Output::File { partial, path: path.to_owned(), overwrites }))
+    }
+
+    fn to(output: Output) -> Self {
+        Self { builder: Some(Builder::new(output)), directories: BTreeSet::new() }
+    }
+
+    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<(), TransferError> {
+        let mut directories: Vec<_> = path.parents().filter(|parent| !parent.is_root()).collect();
+        directories.reverse();
+        for directory in directories {
+            if self.directories.insert(directory.clone()) {
+                self.append(&directory, EntryType::Directory, DIRECTORY_MODE, &[])?;
+            }
+        }
+        self.append(path, EntryType::Regular, FILE_MODE, content)
+    }
+
+    fn append(&mut self, path: &MemoryPath, kind: EntryType, mode: u32, content: &[u8]) -> Result<(), TransferError> {
+        let Some(builder) = &mut self.builder else { return Ok(()) };
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_mtime(TIME);
+        header.set_size(content.len() as u64);
+        header.set_uid(0);
+        header.set_gid(0);
+        let mut name = path.segments().collect::<Vec<_>>().join("/");
+        if kind == EntryType::Directory {
+            name.push('/');
+        }
+        let appended = builder.append_data(&mut header, name, content);
+        appended.map_err(|source| builder.get_ref().failure(source))
+    }
+
+    /// Ends the archive, and gives the file its name. One that is not to replace another is dropped where there is one.
+    pub(super) fn finish(mut self, may_replace: bool) -> Result<Finished, TransferError> {
+        let Some(mut builder) = self.builder.take() else { return Ok(Finished::Written) };
+        let finished = builder.finish();
+        finished.map_err(|source| builder.get_ref().failure(source))?;
+        match builder.into_inner().map_err(TransferError::Writer)? {
+            Output::Writer(mut output) => output.flush().map_err(TransferError::Writer)?,
+            Output::File { partial, path, overwrites } => match give_name(partial, &path, overwrites && may_replace) {
+                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(Finished::Kept),
+                named => named.map_err(|source| TransferError::Target { path, source })?,
+            },
+            Output::Abandoned => {}
+        }
+        Ok(Finished::Written)
+    }
+}
+
+impl Drop for Archive {
+    fn drop(&mut self) {
+        // Dropped, the builder would end the archive as if it were whole.
+        if let Some(builder) = &mut self.builder {
+            *builder.get_mut() = Output::Abandoned;
+        }
+    }
+}
+
+fn give_name(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> {
+    let partial = partial.finish()?;
+    partial.as_file().sync_all()?;
+    let named = if overwrites { partial.persist(path) } else { partial.persist_noclobber(path) };
+    named.map(drop).map_err(|error| error.error)
+}
+
+/// Where an archive is written to.
+enum Output {
+    Writer(BufWriter<Box<dyn Write + Send>>),
+    File {
+        partial: Partial,
+        path: PathBuf,
+        overwrites: bool,
+    },
+    /// Nowhere any more.
+    Abandoned,
+}
+
+/// A file that is not whole yet.
+enum Partial {
+    Plain(BufWriter<NamedTempFile>),
+    Gzip(GzEncoder<NamedTempFile>),
+}
+
+impl Partial {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(file) => file,
+            Self::Gzip(file) => file,
+        }
+    }
+
+    fn finish(self) -> io::Result<NamedTempFile> {
+        match self {
+            Self::Plain(file) => file.into_inner().map_err(io::IntoInnerError::into_error),
+            Self::Gzip(file) => file.finish(),
+        }
+    }
+}
+
+impl Output {
+    fn failure(&self, source: io::Error) -> TransferError {
+        match self {
+            Self::File { path, .. } => TransferError::Target { path: path.clone(), source },
+            Self::Writer(_) | Self::Abandoned => TransferError::Writer(source),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Writer(output) => output.write(bytes),
+            Self::File { partial, .. } => partial.writer().write(bytes),
+            Self::Abandoned => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Writer(output) => output.flush(),
+            Self::File { partial, .. } => partial.writer().flush(),
+            Self::Abandoned => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn archive(is_finished: bool) -> Vec<u8> {
+        let written = Written::default();
+        let mut archive = Archive::to(Output::Writer(BufWriter::new(Box::new(written.clone()))));
+        archive.add(&"/memories/d/a".parse().unwrap(), b"text").unwrap();
+        if is_finished {
+            archive.finish(true).unwrap();
+        } else {
+            drop(archive);
+        }
+        std::mem::take(&mut *written.0.lock().unwrap())
+    }
+
+    #[test]
+    fn an_archive_that_is_not_finished_lacks_its_end() {
+        let begun = archive(false);
+        assert_eq!(begun.len(), 3 * 512, "a directory, a file and its content");
+        assert_eq!(archive(true), [begun.as_slice(), &[0; 1024]].concat());
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading a directory that anybody may have filled.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, FileType, OpenOptions};
+
+use crate::transfer::import::intake::{Abandoned, Intake, read_up_to};
+
+/// Opens the directory.
+pub(super) fn open(path: &Path) -> io::Result<Dir> {
+    Dir::open_ambient_dir(path, ambient_authority())
+}
+
+/// Whether the directory is that of a local store, which keeps the files of its memory in `memories` and what it needs beside it.
+pub(super) fn is_store(directory: &Dir) -> bool {
+    directory.is_dir(".memory-tool") && directory.is_dir("memories")
+}
+
+/// Takes the files beneath a directory, each directory's in the order of their names. No link is followed.
+pub(super) fn take_files(root: Dir, intake: &mut Intake) -> Result<(), Abandoned> {
+    let mut pending = Vec::new();
+    look_into(Rc::new(root), b"", &mut pending, intake);
+    while let Some(Child { directory, file_name, name, file_type }) = pending.pop() {
+        if file_type.is_dir() {
+            if intake.may_enter(&name) {
+                match directory.open_dir_nofollow(&file_name) {
+                    Ok(opened) => look_into(Rc::new(opened), &name, &mut pending, intake),
+                    Err(error) => intake.leave_out(&name, &error.to_string()),
+                }
+            }
+        } else if file_type.is_symlink() {
+            intake.leave_out(&name, "it is a link");
+        } else if !file_type.is_file() {
+            intake.leave_out(&name, "it is no file");
+        } else {
+            take_file(&directory, &file_name, &name, intake)?;
+        }
+    }
+    Ok(())
+}
+
+/// Something in a directory.
+struct Child {
+    directory: Rc<Dir>,
+    file_name: OsString,
+    /// Its names from the root on, with slashes between them.
+    name: Vec<u8>,
+    file_type: FileType,
+}
+
+/// Adds what is in a directory to what is to be looked at, so that the first name comes last.
+fn look_into(directory: Rc<Dir>, name: &[u8], pending: &mut Vec<Child>, intake: &mut Intake) {
+    let mut children = match children(&directory, name) {
+        Ok(children) => children,
+        Err(error) => return intake.leave_out(name, &error.to_string()),
+    };
+    children.sort_unstable_by(|one, other| other.name.cmp(&one.name));
+    pending.append(&mut children);
+}
+
+fn children(directory: &Rc<Dir>, above: &[u8]) -> io::Result<Vec<Child>> {
+    let mut children = Vec::new();
+    for entry in directory.entries()? {
+        let entry = entry?;
+        let file_name = entry.file_name();
+        let name = if above.is_empty() {
+            file_name.as_encoded_bytes().to_vec()
+        } else {
+            [above, file_name.as_encoded_bytes()].join(&b'/')
+        };
+        children.push(Child { directory: Rc::clone(directory), file_name, name, file_type: entry.file_type()? });
+    }
+    Ok(children)
+}
+
+fn take_file(directory: &Dir, file_name: &OsString, name: &[u8], intake: &mut Intake) -> Result<(), Abandoned> {
+    let opened = open_regular(directory, file_name).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (size, file) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            intake.leave_out(name, &error.to_string());
+            return Ok(());
+        }
+    };
+    let Some(path) = intake.place(name, size) else { return Ok(()) };
+    match read_up_to(intake.skip_above(), file) {
+        Ok(Some(content)) => intake.put(path, content),
+        Ok(None) => {
+            intake.leave_out(name, &intake.too_large());
+            Ok(())
+        }
+        Err(error) => {
+            intake.leave_out(name, &error.to_string());
+            Ok(())
+        }
+    }
+}
+
+/// Opens a regular file, and nothing else: what was put in its place since it was listed is refused.
+fn open_regular(directory: &Dir, name: &OsString) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    // Without waiting for whoever writes to a pipe.
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let file = directory.open_with(name, &options)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+}

@@ -1,0 +1,125 @@
+//! [`Site`]: where the files of a memory are, and whether those of another can be among them.
+
+use std::fs;
+use std::path::{self, Component, Path, PathBuf};
+
+use memory_tool_core::MemoryPath;
+
+use crate::store_url::StoreUrl;
+use crate::transfer::blocking;
+
+/// Where the files of a memory are, as its URL and its scope name it.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub(crate) url: StoreUrl,
+    /// The directory of the scope.
+    pub(crate) directory: MemoryPath,
+}
+
+impl Site {
+    /// Whether files that are written to one can be among those of the other.
+    pub(super) async fn overlap(one: &Option<Self>, other: &Option<Self>) -> bool {
+        let (Some(one), Some(other)) = (one.clone(), other.clone()) else { return false };
+        // Finding out what links lead to blocks.
+        let overlap = blocking::run(move || {
+            one.location().zip(other.location()).is_some_and(|(one, other)| one.overlaps(&other))
+        });
+        overlap.await.unwrap_or(false)
+    }
+
+    /// The location; `None` where nothing is kept.
+    fn location(&self) -> Option<Location> {
+        let directory = self.directory.clone();
+        match &self.url {
+            StoreUrl::Local(base) => {
+                let below = directory.as_str().trim_start_matches('/');
+                Some(Location::Directory(resolved(&base.join(below))))
+            }
+            StoreUrl::Sqlite { path, memory } => {
+                Some(Location::Database { file: resolved(path), memory: memory.clone(), directory })
+            }
+            StoreUrl::Bucket { url } => Some(Location::Bucket { url: normalized(url), directory }),
+            StoreUrl::InProcess => None,
+        }
+    }
+}
+
+/// Where the files of a memory are, however it was named.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Location {
+    Directory(PathBuf),
+    Database { file: PathBuf, memory: String, directory: MemoryPath },
+    Bucket { url: String, directory: MemoryPath },
+}
+
+impl Location {
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Database { file, memory, directory },
+                Self::Database { file: other_file, memory: other_memory, directory: other_directory },
+            ) => file == other_file && memory == other_memory && directory.overlaps(other_directory),
+            (Self::Bucket { url, directory }, Self::Bucket { url: other_url, directory: other_directory }) => {
+                url == other_url && directory.overlaps(other_directory)
+            }
+            (Self::Bucket { .. }, _) | (_, Self::Bucket { .. }) => false,
+            (
+                Self::Directory(one) | Self::Database { file: one, .. },
+                Self::Directory(other) | Self::Database { file: other, .. },
+            ) => one.starts_with(other) || other.starts_with(one),
+        }
+    }
+}
+
+/// The path without links, `.` and `..`. What does not exist yet keeps its names.
+fn resolved(path: &Path) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for component in path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = resolved.pop(),
+            component => {
+                resolved.push(component);
+                if let Ok(target) = fs::canonicalize(&resolved) {
+                    resolved = target;
+                }
+            }
+        }
+    }
+    resolved
+}
+
+/// The URL in the one spelling that all URLs of this bucket and prefix have in common.
+fn normalized(url: &str) -> String {
+    let (scheme, location) = url.split_once(':').unwrap_or(("", url));
+    format!("{}:{}", scheme.to_ascii_lowercase(), location.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location(url: &str, directory: &str) -> Location {
+        Site { url: url.parse().unwrap(), directory: directory.parse().unwrap() }.location().unwrap()
+    }
+
+    #[test]
+    fn a_bucket_is_one_however_it_is_written() {
+        let bucket = |url| location(url, "/memories");
+        assert!(bucket("s3://bucket/a").overlaps(&bucket("S3://bucket/a/")));
+        assert!(bucket("s3://bucket").overlaps(&bucket("s3://bucket/")));
+        for other in ["s3://bucket/b", "s3://bucket", "gs://bucket/a", "s3://other/a", "./bucket/a"] {
+            assert!(!bucket("s3://bucket/a").overlaps(&bucket(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn two_scopes_have_no_file_in_common_and_each_is_a_part_of_the_whole() {
+        let (whole, a, b, ab) = ("/memories", "/memories/scope-a", "/memories/scope-b", "/memories/scope-ab");
+        for url in ["none", "sqlite:none.db", "s3://bucket/a"] {
+            let overlap = |one, other| location(url, one).overlaps(&location(url, other));
+            assert!(!overlap(a, b) && !overlap(a, ab), "{url}");
+            assert!(overlap(whole, a) && overlap(a, whole) && overlap(a, a), "{url}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! [`Outcome`]: how a command or an operation of a store ended.
+
+use memory_tool_core::{Error, StoreError};
+
+use crate::error_names::{name_of_failure, name_of_store_error};
+
+/// How a command or an operation ended. The names are those of events, metrics and audit records.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Done,
+    Refused(&'static str),
+    Failed(&'static str),
+    /// Nobody waited for it.
+    Dropped,
+}
+
+impl Outcome {
+    pub(crate) fn error(self) -> Option<&'static str> {
+        match self {
+            Self::Refused(error) | Self::Failed(error) => Some(error),
+            Self::Done | Self::Dropped => None,
+        }
+    }
+}
+
+/// How a command ended.
+pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
+    match result {
+        Ok(_) => Outcome::Done,
+        Err(Error::Storage { kind, .. }) => Outcome::Failed(name_of_failure(*kind)),
+        Err(error) => Outcome::Refused(name_of_refusal(error)),
+    }
+}
+
+/// How an operation of a store ended.
+pub(crate) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome {
+    match result {
+        Ok(_) => Outcome::Done,
+        Err(error @ StoreError::Failure { .. }) => Outcome::Failed(name_of_store_error(error)),
+        Err(error) => Outcome::Refused(name_of_store_error(error)),
+    }
+}
+
+fn name_of_refusal(error: &Error) -> &'static str {
+    match error {
+        Error::Input(_) => "input",
+        Error::Path(_) => "path",
+        Error::SymbolicLink { .. } => "symbolic_link",
+        Error::NotARegularFile { .. } => "not_a_regular_file",
+        Error::NotFound { .. } => "not_found",
+        Error::AlreadyExists { .. } => "already_exists",
+        Error::DestinationExists { .. } => "destination_exists",
+        Error::ParentIsFile { .. } => "parent_is_file",
+        Error::RenameIntoItself { .. } => "rename_into_itself",
+        Error::RootIsFixed { .. } => "root_is_fixed",
+        Error::InvalidViewRange { .. } => "invalid_view_range",
+        Error::TooManyLines { .. } => "too_many_lines",
+        Error::NotText { .. } => "not_text",
+        Error::EmptyOldStr { .. } => "empty_old_str",
+        Error::NoMatch { .. } => "no_match",
+        Error::MultipleMatches { .. } => "multiple_matches",
+        Error::InvalidInsertLine { .. } => "invalid_insert_line",
+        Error::Conflict { .. } => "conflict",
+        Error::Refused { .. } => "refused",
+        _ => "other",
+    }
+}

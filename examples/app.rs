@@ -1,0 +1,45 @@
+//! An application that owns its user's memory: it fills it, shows it, corrects it, lets Claude use it, and forgets it on request.
+//! Run it: `cargo run --example app`
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use memory_tool::policies::{Scope, SensitiveData, default_quota};
+use memory_tool::{BoxError, Memory, ToolRunner};
+use serde_json::json;
+
+/// The memory of one user, whose name comes from the authenticated session.
+async fn memory_of(user: &str, directory: &std::path::Path) -> Result<Memory, BoxError> {
+    let memory = Memory::builder(directory)
+        .scope(Scope::from_trusted_name(user)?)
+        .limits(default_quota())
+        .screen(SensitiveData::new())
+        .on_change(|change| println!("changed: {change:?}"))
+        .build();
+    Ok(memory.await?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let directory = tempfile::tempdir()?; // in an application, where it keeps its data
+    let memory = memory_of("alice", directory.path()).await?;
+    memory.write("/memories/profile.md", "Prefers tea.").await?;
+
+    // What the Messages API answered to a request with the memory tool. The answer is the next message.
+    let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [{
+        "type": "tool_use", "id": "toolu_1", "name": "memory",
+        "input": {"command": "str_replace", "path": "/memories/profile.md", "old_str": "tea", "new_str": "coffee"},
+    }]});
+    let answer = ToolRunner::new(memory.tool()).answer(&response).await;
+    println!("to Claude: {}", answer.unwrap_or_default());
+
+    // A page of settings shows what is remembered, and how much.
+    for file in memory.list("/memories").await? {
+        println!("{} {} bytes: {}", file.path, file.size, memory.read_to_string(&file.path).await?);
+    }
+    println!("{} files, {} bytes", memory.usage().await?.files, memory.usage().await?.bytes);
+
+    // The user asks to forget one thing, and then everything.
+    memory.remove("/memories/profile.md").await?;
+    memory.clear().await?;
+    Ok(())
+}
