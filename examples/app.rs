@@ -22,7 +22,8 @@ async fn memory_of(user: &str, directory: &std::path::Path) -> Result<Memory, Bo
 async fn main() -> Result<(), BoxError> {
     let directory = tempfile::tempdir()?; // in an application, where it keeps its data
     let memory = memory_of("alice", directory.path()).await?;
-    memory.write("/memories/profile.md", "Prefers tea.").await?;
+    memory.write("/memories/profile.md", "Prefers tee.").await?;
+    memory.write("/memories/profile.md", "Prefers tea.").await?; // the user corrects it
 
     // What the Messages API answered to a request with the memory tool. The answer is the next message.
     let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [{

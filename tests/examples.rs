@@ -237,9 +237,9 @@ fn app() {
     let printed = Place::new().run("app");
     let lines: Vec<_> = printed.lines().collect();
     assert_eq!(lines[0], r#"changed: Written { path: MemoryPath("/memories/profile.md") }"#);
-    assert!(lines[2].starts_with("to Claude: {") && lines[2].contains("coffee"), "{printed}");
-    assert_eq!(lines[3..5], ["/memories/profile.md 15 bytes: Prefers coffee.", "1 files, 15 bytes"]);
-    assert!(lines[6].starts_with("changed: Removed"), "{printed}");
+    assert!(lines[3].starts_with("to Claude: {") && lines[3].contains("coffee"), "{printed}");
+    assert_eq!(lines[4..6], ["/memories/profile.md 15 bytes: Prefers coffee.", "1 files, 15 bytes"]);
+    assert!(lines[7].starts_with("changed: Removed"), "{printed}");
     assert!(lines_of(include_str!("../examples/app.rs")) < MAX_LINES_OF_APP);
 }
 

@@ -227,6 +227,10 @@ impl Policies {
         encryption: &Encryption,
         access: Access,
     ) -> Result<MemoryBuilder, Failure> {
+        let access = match access {
+            Access::Mode(_) if self.read_only => Access::Mode(OpenMode::ReadOnly),
+            access => access,
+        };
         // First those that must exist, so that no other is created for nothing.
         for Mount { point, url } in &self.mount_read_only {
             let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly)).await?;

@@ -277,7 +277,7 @@ fn what_is_no_part_of_the_memory_is_found() {
     fs::write(place.file("notes.txt"), "nobody encrypted this").unwrap();
     fs::remove_file(place.file("index-2")).unwrap();
     let found = "a copy of the index cannot be read: the stored object /memories/index-2 is not as it was written: it is gone\n\
-                 /memories/notes.txt is no part of the encrypted memory\n\
+                 /memories/notes.txt is not a part of the encrypted memory\n\
                  2 problems found\n";
     assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));
     fs::remove_file(place.file("notes.txt")).unwrap();
@@ -307,8 +307,8 @@ fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
     database
         .execute_batch(&format!(
             "PRAGMA foreign_keys = OFF;
-             INSERT INTO content VALUES (98, 1, 0, x'00');
-             INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0);
+             INSERT INTO content VALUES (98, 1, x'00');
+             INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0, 0);
              DELETE FROM content WHERE id IN ({}, {}, 98);
              UPDATE content SET revision = 2, bytes = substr(bytes, 1, 120) WHERE id = {};
              DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
@@ -323,7 +323,7 @@ fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
         "a copy of the index cannot be read: the store beneath cannot read the stored object /memories/index-1: reading failed: \
          the content of a file is missing"
             .to_owned(),
-        "/memories/foreign is no part of the encrypted memory".to_owned(),
+        "/memories/foreign is not a part of the encrypted memory".to_owned(),
         format!(
             "/memories/lost cannot be read: the store beneath cannot read the stored object {lost}: reading failed: \
              the content of a file is missing"

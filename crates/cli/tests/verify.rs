@@ -117,8 +117,8 @@ fn what_contradicts_itself_is_found_and_told_once() {
     let sql = "PRAGMA foreign_keys = OFF;
         UPDATE file SET size = 7 WHERE path = '/memories/short';
         DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/empty');
-        INSERT INTO content VALUES (98, 1, 0, x'00'), (99, 1, 0, x'00');
-        INSERT INTO file VALUES ('b' || char(10), '/memories/x', 1, 98, 0);";
+        INSERT INTO content VALUES (98, 1, x'00'), (99, 1, x'00');
+        INSERT INTO file VALUES ('b' || char(10), '/memories/x', 1, 98, 0, 0);";
     Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
     let expected = [
         "/memories/empty of the memory a has no content",

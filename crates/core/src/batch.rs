@@ -229,7 +229,7 @@ impl Batch {
     /// Checks that no file or record that the batch writes is larger than `limit` bytes: a store writes nothing that it does not read.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] for the first such file, [`StoreError::Failure`] for such a record.
+    /// [`StoreError::InvalidBatch`]; [`StoreError::Refused`] for the first such file, [`StoreError::Failure`] for such a record.
     ///
     /// ```
     /// use memory_tool_core::{Batch, StoreError};
@@ -240,6 +240,7 @@ impl Batch {
     /// # Ok::<(), memory_tool_core::PathError>(())
     /// ```
     pub fn check_file_sizes(&self, limit: u64) -> Result<(), StoreError> {
+        self.validate()?; // a mistake of the caller comes before everything else
         self.changes.iter().try_for_each(|change| match change {
             Change::Write { path, content } if content.len() as u64 > limit => {
                 Err(StoreError::too_large_to_write(path, content.len() as u64, limit))

@@ -105,6 +105,13 @@ impl OpenError {
         Self { place: place.into(), kind, source: source.into() }
     }
 
+    /// The same error at a place that says more to the operator, such as a URL.
+    #[must_use]
+    pub fn with_place(mut self, place: impl Into<String>) -> Self {
+        self.place = place.into();
+        self
+    }
+
     /// The place, such as `in the directory /srv/memory`.
     pub fn place(&self) -> &str {
         &self.place

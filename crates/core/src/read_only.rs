@@ -6,6 +6,7 @@ use crate::batch::Batch;
 use crate::change::Change;
 use crate::node::{Node, StoredFile};
 use crate::path::MemoryPath;
+use crate::precondition::Precondition;
 use crate::record::RecordName;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
@@ -50,14 +51,31 @@ impl<S: Store> Store for ReadOnlyStore<S> {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        batch.validate()?;
         if batch.changes_nothing() {
-            return self.inner.apply(batch).await; // preconditions alone
+            return self.check(&batch).await;
         }
         let root = MemoryPath::root();
         let changed = batch.changes().first().map_or(&root, |change| match change {
             Change::Write { path, .. } | Change::Remove { path } | Change::Rename { from: path, .. } => path,
         });
         Err(StoreError::read_only(changed, &root))
+    }
+}
+
+impl<S: Store> ReadOnlyStore<S> {
+    /// Checks preconditions by reading: a batch without changes may be what makes an inner store tidy up.
+    async fn check(&self, batch: &Batch) -> Result<(), StoreError> {
+        for (name, precondition) in batch.record_preconditions() {
+            let record = self.inner.read_record(name).await?;
+            precondition.check_record(name, record.as_ref().map(|record| &record.version))?;
+        }
+        let Some((path, _)) = batch.preconditions().first() else { return Ok(()) };
+        let require = |options: ReadOptions, (path, precondition): &(MemoryPath, _)| {
+            options.require(path.clone(), Precondition::clone(precondition))
+        };
+        let options = batch.preconditions().iter().fold(ReadOptions::new(), require);
+        self.inner.read_opts(path, options).await.map(drop)
     }
 }
 

@@ -138,9 +138,10 @@ impl StoreError {
         }
     }
 
-    /// Whether the same call may succeed later, with nothing else done.
+    /// Whether the same call may succeed later, with nothing else done. A precondition that does not hold is not of that kind: read
+    /// again, and make another batch.
     pub fn is_retryable(&self) -> bool {
-        self.kind().is_retryable()
+        matches!(self.kind(), ErrorKind::Storage(FailureKind::Busy))
     }
 }
 
@@ -197,7 +198,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the same call may succeed later, with nothing else done. A failure of [unknown outcome](FailureKind::OutcomeUnknown)
+    /// Whether the same command or opening may succeed later, with nothing else done. A failure of [unknown outcome](FailureKind::OutcomeUnknown)
     /// is not: look first whether the change was made.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Conflict | Self::Storage(FailureKind::Busy))

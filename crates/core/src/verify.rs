@@ -14,6 +14,7 @@ const MAX_ATTEMPTS: usize = 10;
 /// What verifying a store found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
+#[must_use = "it says whether everything is well"]
 pub struct VerifyReport {
     /// The number of files that were read without a problem.
     pub files: u64,

@@ -53,6 +53,7 @@ impl<'a> Transaction<'a> {
     }
 
     fn check_and_perform(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
+        batch.validate()?;
         let mut steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
         steps.extend(batch.record_changes().iter().map(plan_record));
         self.check(batch, cache)?;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 #[cfg(feature = "expiry")]
 use std::time::Duration;
 
+#[cfg(feature = "encrypted")]
+use memory_tool_core::StoreError;
 use memory_tool_core::{
     BoxError, Engine, EngineBuilder, ErrorKind, MemoryPath, MemoryTool, Node, OpenError, OpenMode, OpenOptions,
     ReadOnlyStore, ReadOptions, Store,
@@ -31,6 +33,8 @@ use crate::dry_run::DryRunStore;
 use crate::memory::{Memory, Parts};
 use crate::notify::{MemoryChange, NotifyingStore};
 use crate::store_url::{StoreUrl, StoreUrlError};
+#[cfg(feature = "encrypted")]
+use crate::unprobed::UnprobedStore;
 
 type SharedStore = Arc<dyn Store>;
 type SharedTool = Arc<dyn MemoryTool>;
@@ -50,9 +54,9 @@ enum Layer {
     Expiry,
     #[cfg(feature = "limits")]
     Limits,
-    ReadOnly,
     #[cfg(feature = "scopes")]
     Mounts,
+    ReadOnly,
     #[cfg(feature = "audit")]
     Audit,
     #[cfg(feature = "screening")]
@@ -102,10 +106,10 @@ struct Mount {
     is_read_only: bool,
 }
 
-/// Options and policies of a [`Memory`]. Made by [`Memory::builder`] and [`Memory::over`].
+/// Options and policies of a [`Memory`]. Made by [`Memory::builder`], [`Memory::over`], and from a [`StoreUrl`].
 ///
-/// The order of the calls does not matter. From the storage up, the policies are: encryption, observation, scope, expiry, limits,
-/// read-only, mounts, audit, screening, change notification; then the tool, its audit and its observation. A program that needs another
+/// The order of the calls does not matter. A second call of a method replaces the first, except that `mount` and `pin` add. From the storage up, the policies are: encryption, observation, scope, expiry, limits,
+/// mounts, read-only, audit, screening, change notification; then the tool, its audit and its observation. A program that needs another
 /// order wraps stores by hand, and passes the result to [`Memory::over`].
 ///
 /// ```
@@ -126,6 +130,7 @@ struct Mount {
 pub struct MemoryBuilder {
     place: Place,
     options: OpenOptions,
+    must_exist: bool,
     is_read_only: bool,
     is_dry_run: bool,
     records_reads: bool,
@@ -144,7 +149,7 @@ pub struct MemoryBuilder {
 /// Where the memory is.
 enum Place {
     Url(StoreUrl),
-    /// At what no store can be meant by.
+    /// An invalid URL.
     Invalid(OsString, StoreUrlError),
     Store(SharedStore),
 }
@@ -171,6 +176,7 @@ impl MemoryBuilder {
         Self {
             place,
             options: OpenOptions::new(),
+            must_exist: false,
             is_read_only: false,
             is_dry_run: false,
             records_reads: false,
@@ -195,19 +201,19 @@ impl MemoryBuilder {
 
     /// Requires that the memory exists, and its scope with it. Nothing is created.
     pub fn must_exist(mut self) -> Self {
-        self.options = self.options.must_exist();
+        self.must_exist = true;
         self
     }
 
-    /// Refuses every change, and requires that the memory exists. Nothing is written to the storage, not even a lock file, unless
+    /// Refuses every change, also of mounted stores, and requires that the memory exists. Nothing is written to the storage, not even a lock file, unless
     /// files [expire](Self::expire_after): then the times of reads are recorded.
     pub fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self.layer(Layer::ReadOnly, |store, _| Ok(Arc::new(ReadOnlyStore::new(store))))
     }
 
-    /// Pretends the changes: the policies judge them, and nothing is written to the storage. A memory that does not exist is taken
-    /// for an empty one.
+    /// Pretends the changes: the policies judge them, and nothing is written to the storage, to mounted stores or to the audit log. A
+    /// memory that does not exist is taken for an empty one. The contents of pretended files can be read until they exceed 16 MiB.
     pub fn dry_run(mut self) -> Self {
         self.is_dry_run = true;
         self
@@ -334,7 +340,7 @@ impl MemoryBuilder {
     }
 
     /// Emits spans, events and metrics of each command (at the level `INFO`) and of each operation of the storage (at `DEBUG`).
-    /// `name` stands for the memory in them.
+    /// They identify the memory by `name`.
     #[cfg(feature = "observation")]
     pub fn observe(self, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
@@ -381,15 +387,17 @@ impl MemoryBuilder {
     /// [`OpenError`], for the operator: [`ErrorKind::Invalid`] for a URL or a policy that makes no sense, and for a memory that is
     /// encrypted where no keys are given; those of the backend.
     pub async fn build(mut self) -> Result<Memory, OpenError> {
+        if self.options.mode == OpenMode::ReadOnly {
+            self = self.read_only();
+        }
         let backend = self.open_backend().await?;
         let mut store = backend.store();
-        if self.is_dry_run {
-            let pretending = DryRunStore::over(store).await;
-            store = Arc::new(pretending.map_err(|error| self.error(error.kind(), error))?);
-        }
         #[cfg(feature = "encrypted")]
         let encrypted = self.encrypt_store(&backend, &mut store).await?;
         self.find_required(&*store).await?;
+        if self.is_dry_run {
+            store = self.pretend(store).await?;
+        }
         for put_over in std::mem::take(&mut self.layers).into_values() {
             let put = put_over(store, &mut self.details);
             store = put.map_err(|error| self.error(ErrorKind::Invalid, error))?;
@@ -400,7 +408,7 @@ impl MemoryBuilder {
             #[cfg(feature = "encrypted")]
             encrypted,
             #[cfg(feature = "expiry")]
-            expiring: self.details.expiring.take(),
+            expiring: self.details.expiring.take().filter(|_| !self.is_read_only),
             store,
             tool,
             #[cfg(feature = "transfer")]
@@ -414,6 +422,27 @@ impl MemoryBuilder {
         Ok(Memory { parts: Arc::new(parts) })
     }
 
+    /// Puts a dry run over the store and over every mounted one. Changes that are not made are neither recorded nor reported.
+    async fn pretend(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
+        #[cfg(feature = "scopes")]
+        for mount in std::mem::take(&mut self.details.mounts) {
+            let store = self.dry_run_over(mount.store).await?;
+            self.details.mounts.push(Mount { store, ..mount });
+        }
+        self.layers.remove(&Layer::Notification);
+        #[cfg(feature = "audit")]
+        self.layers.remove(&Layer::Audit);
+        self.tool_layers.remove(&ToolLayer::Audit);
+        self.dry_run_over(store).await
+    }
+
+    async fn dry_run_over(&self, store: SharedStore) -> Result<SharedStore, OpenError> {
+        match DryRunStore::over(store).await {
+            Ok(pretending) => Ok(Arc::new(pretending)),
+            Err(error) => Err(self.error(error.kind(), error)),
+        }
+    }
+
     async fn open_backend(&self) -> Result<Backend, OpenError> {
         let url = match &self.place {
             Place::Url(url) => url,
@@ -422,7 +451,7 @@ impl MemoryBuilder {
         };
         match url.open(self.options.mode(self.mode())).await {
             Err(error) if self.is_dry_run && error.is_not_found() => Ok(Backend::InProcess(Arc::default())),
-            Err(error) if error.is_not_found() => Err(self.error(ErrorKind::NotFound, error)),
+            Err(error) if error.is_not_found() => Err(error.with_place(self.place_name())),
             opened => opened,
         }
     }
@@ -432,7 +461,7 @@ impl MemoryBuilder {
         let only_reads = self.is_read_only || self.options.mode == OpenMode::ReadOnly;
         match self.options.mode {
             _ if self.is_dry_run || only_reads && !self.records_reads => OpenMode::ReadOnly,
-            _ if only_reads => OpenMode::Existing,
+            _ if only_reads || self.must_exist => OpenMode::Existing,
             mode => mode,
         }
     }
@@ -452,7 +481,13 @@ impl MemoryBuilder {
             return match EncryptedStore::is_in(&**store).await {
                 Ok(false) => Ok(None),
                 Ok(true) => Err(self.error(ErrorKind::Invalid, KeysRequired)),
-                Err(error) => Err(self.error(error.kind(), error)),
+                // The first command reports what is wrong with the storage.
+                Err(StoreError::Failure { .. }) => {
+                    *store = Arc::new(UnprobedStore::new(Arc::clone(store)));
+                    Ok(None)
+                }
+                // A link in the place of an index is none.
+                Err(_) => Ok(None),
             };
         };
         // A memory in this process is new, and so never encrypted before.
@@ -462,7 +497,7 @@ impl MemoryBuilder {
         if let Some(configure) = self.configure_encryption.take() {
             builder = configure(builder);
         }
-        let encrypted = builder.open().await.map_err(|error| self.error(error.kind(), error))?;
+        let encrypted = builder.open().await.map_err(|error| error.with_place(self.place_name()))?;
         *store = Arc::new(encrypted.clone());
         Ok(Some(encrypted))
     }
@@ -524,3 +559,159 @@ impl fmt::Debug for MemoryBuilder {
 #[error("it is encrypted: open it with its keys")]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to say")]
 pub struct KeysRequired;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    #[cfg(not(feature = "encrypted"))]
+    use memory_tool_core::StoreError;
+    use memory_tool_core::{Batch, InMemoryStore, StoreExt as _};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_memory_that_must_exist_is_not_created_whatever_the_order_of_the_calls() {
+        let options = OpenOptions::new();
+        for builder in
+            [Memory::builder("a").must_exist().options(options), Memory::builder("a").options(options).must_exist()]
+        {
+            assert_eq!(builder.mode(), OpenMode::Existing);
+        }
+        assert_eq!(Memory::builder("a").read_only().must_exist().options(options).mode(), OpenMode::ReadOnly);
+        assert_eq!(Memory::builder("a").must_exist().dry_run().mode(), OpenMode::ReadOnly);
+        #[cfg(feature = "expiry")]
+        {
+            let expiring = Memory::builder("a").read_only().expire_after(Duration::from_secs(60));
+            assert_eq!(expiring.mode(), OpenMode::Existing, "reads are recorded");
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_are_reported_once_they_are_made() {
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&reported);
+        let memory =
+            Memory::over(InMemoryStore::new()).on_change(move |change| notes.lock().unwrap().push(change.clone()));
+        let memory = memory.build().await.unwrap();
+        memory.write("/memories/a", "text").await.unwrap();
+        memory
+            .tool()
+            .call(json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}))
+            .await
+            .unwrap();
+        memory.remove("/memories/none").await.unwrap_err();
+        memory.clear().await.unwrap();
+        let path = |name: &str| name.parse().unwrap();
+        let expected = [
+            MemoryChange::Written { path: path("/memories/a") },
+            MemoryChange::Renamed { from: path("/memories/a"), to: path("/memories/b") },
+            MemoryChange::Removed { path: MemoryPath::root() },
+        ];
+        assert_eq!(*reported.lock().unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_changes_nothing() {
+        let inner = Arc::new(InMemoryStore::new());
+        inner.write("/memories/a", "old").await.unwrap();
+        let memory = Memory::over(Arc::clone(&inner)).dry_run().build().await.unwrap();
+        memory.write("/memories/a", "new").await.unwrap();
+        assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "new");
+        assert_eq!(inner.read_to_string("/memories/a").await.unwrap(), "old");
+    }
+
+    #[tokio::test]
+    async fn a_read_only_memory_refuses_every_change_of_files_and_records() {
+        let inner = Arc::new(InMemoryStore::new());
+        let builder = Memory::over(Arc::clone(&inner)).read_only();
+        #[cfg(feature = "scopes")]
+        let builder = builder.mount("/memories/team".parse().unwrap(), Arc::new(InMemoryStore::new()));
+        let memory = builder.build().await.unwrap();
+        for path in ["/memories/a", "/memories/team/a"] {
+            let refused = memory.write(path, "text").await;
+            assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{path}: {refused:?}");
+        }
+        let record = Batch::new().write_record("test/record".parse().unwrap(), "text");
+        memory.store().apply(record).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn an_invalid_url_is_an_error_that_names_it() {
+        let error = Memory::open("foo:bar").await.unwrap_err();
+        assert_eq!((error.kind(), error.place()), (ErrorKind::Invalid, "at foo:bar"));
+    }
+
+    #[tokio::test]
+    #[cfg(feature = "local")]
+    async fn a_missing_memory_is_named_by_its_url() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("none");
+        for builder in [Memory::builder(&path).must_exist(), Memory::builder(&path).read_only()] {
+            let error = builder.build().await.unwrap_err();
+            assert!(
+                error.is_not_found() && error.to_string().starts_with("there is no memory store at file:"),
+                "{error}"
+            );
+            let cause = std::error::Error::source(&error).unwrap();
+            assert!(cause.downcast_ref::<std::io::Error>().is_some(), "{cause:?}");
+        }
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    #[cfg(all(feature = "limits", feature = "scopes", feature = "screening"))]
+    async fn the_order_of_the_calls_does_not_matter() {
+        use memory_tool_core::Quota;
+        use memory_tool_policies::SensitiveData;
+
+        let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+        let scope = || Scope::from_trusted_name("alice").unwrap();
+        let team = "/memories/team".parse::<MemoryPath>().unwrap();
+        let one_file = Quota::new().with_files(1);
+        type Configure = fn(MemoryBuilder, MemoryPath, Scope, Quota) -> MemoryBuilder;
+        let orders: [Configure; 2] = [
+            |memory, team, scope, quota| {
+                let mounted = memory.mount(team, Arc::new(InMemoryStore::new()));
+                mounted.screen(SensitiveData::new()).limits(quota).scope(scope)
+            },
+            |memory, team, scope, quota| {
+                let scoped = memory.scope(scope).limits(quota).screen(SensitiveData::new());
+                scoped.mount(team, Arc::new(InMemoryStore::new()))
+            },
+        ];
+        for configure in orders {
+            let inner = Arc::new(InMemoryStore::new());
+            let memory = configure(Memory::over(Arc::clone(&inner)), team.clone(), scope(), one_file);
+            let memory = memory.build().await.unwrap();
+            memory.write("/memories/a", "text").await.unwrap();
+            assert_eq!(inner.read_to_string("/memories/scope-alice/a").await.unwrap(), "text");
+            let refused = memory.write("/memories/b", "text").await;
+            assert!(matches!(refused, Err(StoreError::Refused { policy: "limits", .. })), "{refused:?}");
+            memory.write("/memories/team/b", "text").await.unwrap(); // it has limits of its own, or none
+            let refused = memory.write("/memories/team/c", secret).await;
+            assert!(matches!(refused, Err(StoreError::Refused { policy: "screening", .. })), "{refused:?}");
+        }
+    }
+
+    #[tokio::test]
+    #[cfg(feature = "encrypted")]
+    async fn an_encrypted_memory_is_not_opened_without_keys() {
+        use memory_tool_encrypted::RawKey;
+
+        let inner = Arc::new(InMemoryStore::new());
+        let keys = KeyRing::new(RawKey::generate().unwrap());
+        let memory = Memory::over(Arc::clone(&inner)).encrypt(keys).build().await.unwrap();
+        memory.write("/memories/a", "text").await.unwrap();
+        let error = Memory::over(Arc::clone(&inner)).build().await.unwrap_err();
+        assert!(std::error::Error::source(&error).unwrap().downcast_ref::<KeysRequired>().is_some(), "{error:?}");
+        assert_eq!(memory.verify(|_| {}).await.unwrap().problems, []);
+        // What is damaged under the encryption is reported once, as the file that it is to the memory.
+        let object = inner.list("/memories").await.unwrap().into_iter().find(|file| file.size < 200).unwrap();
+        inner.write(&object.path, "damaged").await.unwrap();
+        let report = memory.verify(|_| {}).await.unwrap();
+        assert_eq!(report.problems.len(), 1, "{report:?}");
+        assert_eq!(report.problems[0].path, Some("/memories/a".parse().unwrap()));
+    }
+}

@@ -5,36 +5,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FileEntry, MemoryPath, Node, PathMap, PathMapEntry, Precondition, ReadOptions, RecordChange,
+    Batch, FailureKind, FileEntry, MemoryPath, Node, PathMap, PathMapEntry, Precondition, ReadOptions, RecordChange,
     RecordName, Stat, Store, StoreError, StoreExt as _, StoreState, StoredFile, Usage, Version,
 };
 
 /// A store over a store that reads files from it and keeps the changes to itself. It lies under the policies, so that they judge the
 /// changes as they would.
 ///
-/// The contents of a file that was written can be read until the next batch, and are dropped then: a large import must not fill this
-/// process.
+/// The contents of files that were written are kept up to [`MAX_KEPT_BYTES`], so that a large import does not fill this process.
 #[derive(Debug)]
 pub(crate) struct DryRunStore {
     inner: Arc<dyn Store>,
     pretended: Mutex<Pretended>,
 }
 
+/// How many bytes of contents are kept, besides those of the last batch.
+const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
+
 /// What the store would hold.
 #[derive(Debug, Default)]
 struct Pretended {
     files: PathMap<Entry>,
-    /// The contents that the last batch wrote.
-    written: BTreeMap<MemoryPath, Vec<u8>>,
     /// The records that would differ from those of the inner store; `None` for one that would be gone.
     records: BTreeMap<RecordName, Option<StoredFile>>,
     writes: u64,
+    /// The bytes of the contents that are kept.
+    kept_bytes: usize,
 }
 
 /// A file as it would be.
 #[derive(Clone, Debug)]
 struct Entry {
-    size: u64,
+    listed: FileEntry,
     source: Source,
 }
 
@@ -42,8 +44,8 @@ struct Entry {
 enum Source {
     /// The file of the inner store at this path.
     Stored(MemoryPath),
-    /// The write of this number.
-    Written(u64),
+    /// The write of this number; without its contents once they are no longer kept.
+    Written { number: u64, content: Option<Arc<[u8]>> },
 }
 
 impl PathMapEntry for Entry {
@@ -51,12 +53,14 @@ impl PathMapEntry for Entry {
     fn version(&self) -> Version {
         match self.source {
             Source::Stored(_) => Version::new(*b"stored"),
-            Source::Written(number) => written_version(number),
+            Source::Written { number, .. } => written_version(number),
         }
     }
 
     fn to_entry(&self, path: &MemoryPath) -> FileEntry {
-        FileEntry::new(path.clone(), self.size)
+        let mut entry = self.listed.clone();
+        entry.path = path.clone();
+        entry
     }
 }
 
@@ -68,7 +72,7 @@ impl DryRunStore {
     pub(crate) async fn over(inner: Arc<dyn Store>) -> Result<Self, StoreError> {
         let stored = |entry: FileEntry| {
             let source = Source::Stored(entry.path.clone());
-            (entry.path, Entry { size: entry.size, source })
+            (entry.path.clone(), Entry { listed: entry, source })
         };
         let files = inner.list(MemoryPath::root()).await?.into_iter().map(stored).collect();
         let pretended = Pretended { files: PathMap::from_parts(files, BTreeMap::new()), ..Pretended::default() };
@@ -80,13 +84,13 @@ impl DryRunStore {
         self.pretended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file at `path`, if it is one of the inner store.
-    async fn read_stored(&self, path: &MemoryPath) -> Result<Option<StoredFile>, StoreError> {
+    /// What is at `path`, if a file of the inner store was listed there.
+    async fn read_stored(&self, path: &MemoryPath) -> Result<Option<Node>, StoreError> {
         let stored = match self.pretended().files.files().get(path) {
             Some(Entry { source: Source::Stored(stored), .. }) => stored.clone(),
             _ => return Ok(None),
         };
-        Ok(self.inner.read_opts(&stored, ReadOptions::new()).await?.into_file())
+        self.inner.read_opts(&stored, ReadOptions::new()).await.map(Some)
     }
 
     /// The versions that the preconditions depend on and only the inner store knows.
@@ -97,7 +101,7 @@ impl DryRunStore {
     ) -> Result<Versions, StoreError> {
         let mut versions = Versions::default();
         for (path, _) in preconditions {
-            if let Some(file) = self.read_stored(path).await? {
+            if let Some(Node::File(file)) = self.read_stored(path).await? {
                 versions.files.insert(path.clone(), file.version);
             }
         }
@@ -144,12 +148,15 @@ impl Store for DryRunStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let versions = self.versions(options.preconditions(), &[]).await?;
         let stored = self.read_stored(path).await?;
-        let Pretended { files, written, .. } = &*self.pretended();
+        let files = &self.pretended().files;
         options.check(&Checked { files, versions: &versions })?;
-        Ok(match stored {
-            Some(file) => Node::File(file),
-            None => files.node(path, |_| written.get(path).cloned().unwrap_or_default()),
-        })
+        if let Some(node) = stored {
+            return Ok(node);
+        }
+        match files.files().get(path) {
+            Some(Entry { source: Source::Written { content: None, .. }, .. }) => Err(not_kept()),
+            _ => Ok(files.node(path, Entry::content)),
+        }
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
@@ -164,17 +171,23 @@ impl Store for DryRunStore {
         let versions = self.versions(batch.preconditions(), batch.record_preconditions()).await?;
         let pretended = &mut *self.pretended();
         batch.check(&Checked { files: &pretended.files, versions: &versions })?;
-        let written = batch.changes().iter().filter_map(|change| match change {
-            Change::Write { path, content } => Some((path.clone(), content.clone())),
-            Change::Remove { .. } | Change::Rename { .. } => None,
-        });
         let Pretended { files, writes, .. } = pretended;
+        let mut written_bytes = 0;
         let edits = files.plan(&batch, |_, content, _| {
             *writes += 1;
-            Ok::<_, StoreError>(Entry { size: content.len() as u64, source: Source::Written(*writes) })
+            written_bytes += content.len();
+            let listed = FileEntry::new(MemoryPath::root(), content.len() as u64);
+            Ok::<_, StoreError>(Entry {
+                listed,
+                source: Source::Written { number: *writes, content: Some(content.into()) },
+            })
         })?;
-        files.edit(edits);
-        pretended.written = written.collect();
+        if pretended.kept_bytes + written_bytes > MAX_KEPT_BYTES {
+            pretended.files.values_mut().for_each(Entry::drop_content);
+            pretended.kept_bytes = 0;
+        }
+        pretended.files.edit(edits);
+        pretended.kept_bytes += written_bytes;
         for change in batch.record_changes() {
             let record = match change {
                 RecordChange::Write { content, .. } => {
@@ -186,6 +199,26 @@ impl Store for DryRunStore {
         }
         Ok(())
     }
+}
+
+impl Entry {
+    fn content(&self) -> Vec<u8> {
+        match &self.source {
+            Source::Written { content: Some(content), .. } => content.to_vec(),
+            Source::Written { content: None, .. } | Source::Stored(_) => Vec::new(),
+        }
+    }
+
+    fn drop_content(&mut self) {
+        if let Source::Written { content, .. } = &mut self.source {
+            *content = None;
+        }
+    }
+}
+
+fn not_kept() -> StoreError {
+    let cause = format!("a dry run keeps up to {MAX_KEPT_BYTES} bytes of what would be written");
+    StoreError::failure(FailureKind::Other, "reading in a dry run", cause)
 }
 
 #[cfg(test)]
@@ -218,13 +251,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn contents_are_dropped_by_the_next_batch_and_records_stay() {
+    async fn contents_are_kept_up_to_a_limit_and_move_with_their_file() {
+        let (_, store) = dry_run_over(&[]).await;
+        store.write("/memories/a", "one").await.unwrap();
+        store.write("/memories/b", "two").await.unwrap();
+        store.rename("/memories/a", "/memories/c").await.unwrap();
+        assert_eq!(store.read_to_string("/memories/c").await.unwrap(), "one");
+        store.write("/memories/d", vec![b'x'; MAX_KEPT_BYTES]).await.unwrap();
+        assert_eq!(store.usage().await.unwrap(), Usage::new(3, 6 + MAX_KEPT_BYTES as u64, 1));
+        assert_eq!(store.read_to_string("/memories/d").await.unwrap().len(), MAX_KEPT_BYTES);
+        assert!(matches!(store.read("/memories/c").await, Err(StoreError::Failure { .. })), "never as an empty file");
+    }
+
+    #[tokio::test]
+    async fn records_are_seen_and_not_made() {
         let (inner, store) = dry_run_over(&[]).await;
         let name: RecordName = "expiry/access-times".parse().unwrap();
         store.apply(Batch::new().write_record(name.clone(), "times")).await.unwrap();
-        store.write("/memories/a", "one").await.unwrap();
-        store.write("/memories/b", "two").await.unwrap();
-        assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "");
         assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"times");
         assert_eq!(inner.read_record(&name).await.unwrap(), None);
         store.apply(Batch::new().remove_record(name.clone())).await.unwrap();

@@ -10,6 +10,8 @@ mod notify;
 mod store_url;
 #[cfg(feature = "transfer")]
 mod transfer;
+#[cfg(feature = "encrypted")]
+mod unprobed;
 
 // The memory, for the program that owns it.
 pub use backend::Backend;
@@ -53,9 +55,9 @@ pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, 
 // The store, for a program that reads and changes a memory itself, or keeps it in a storage of its own.
 pub use memory_tool_core::{
     Batch, Change, FileEntry, InMemoryStore, InvalidBatch, InvalidRecordName, MAX_PATH_BYTES, MAX_RECORD_NAME_BYTES,
-    MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEntry, Precondition, Quota, QuotaKind,
-    ReadOnlyStore, ReadOptions, RecordChange, RecordName, Stat, Store, StoreExt, StoreState, StoredFile, Usage,
-    Version, is_unprintable,
+    MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEdits, PathMapEntry, Precondition, Quota,
+    QuotaKind, ReadOnlyStore, ReadOptions, RecordChange, RecordName, Stat, Store, StoreExt, StoreState, StoredFile,
+    Usage, Version, is_unprintable,
 };
 
 // The Messages API, apart from the tool.

@@ -62,12 +62,12 @@ impl Memory {
         Self::builder(url).build().await
     }
 
-    /// The memory that a plain path or a [`StoreUrl`](crate::StoreUrl) names, with options and policies.
+    /// A builder of the memory that a plain path or a [`StoreUrl`](crate::StoreUrl) names, with options and policies.
     pub fn builder(url: impl AsRef<OsStr>) -> MemoryBuilder {
         MemoryBuilder::at(url.as_ref())
     }
 
-    /// A memory in a store of the program's own, with options and policies.
+    /// A builder of a memory in a store of the program's own, with options and policies.
     pub fn over(store: impl Store) -> MemoryBuilder {
         MemoryBuilder::over(Arc::new(store))
     }
@@ -94,7 +94,8 @@ impl Memory {
         self.parts.encrypted.as_ref()
     }
 
-    /// The expiry policy, for removing what has expired; `None` where files do not [expire](MemoryBuilder::expire_after).
+    /// The expiry policy, for removing what has expired; `None` where files do not [expire](MemoryBuilder::expire_after),
+    /// and in a [read-only](MemoryBuilder::read_only) memory.
     #[cfg(feature = "expiry")]
     pub fn expiring(&self) -> Option<&crate::builder::Expiring> {
         self.parts.expiring.as_deref()
@@ -168,10 +169,12 @@ impl Memory {
         self.parts.store.remove(path).await
     }
 
-    /// Removes all files.
+    /// Removes all files. The times at which they were used are removed with them, if the memory is opened with its
+    /// [idle time](MemoryBuilder::expire_after). The audit log stays.
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::apply`]. A memory with files in a [mounted](MemoryBuilder::mount) store is [`StoreError::Refused`]: open it
+    /// without the mounts to empty it.
     pub async fn clear(&self) -> Result<(), StoreError> {
         self.parts.store.remove(MemoryPath::root()).await
     }
@@ -184,7 +187,7 @@ impl Memory {
         self.parts.store.usage().await
     }
 
-    /// Reads everything in the storage, whatever the policies show of it, and reports what is damaged. Others may use the memory at the
+    /// Reads everything in the storage, including what policies hide, and reports what is damaged. Others may use the memory at the
     /// same time. `progress` is called after each file.
     ///
     /// # Errors

@@ -72,11 +72,24 @@ impl Store for NotifyingStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let changes: Vec<MemoryChange> = batch.changes().iter().map(MemoryChange::from).collect();
+        let mut report =
+            Report { changes: batch.changes().iter().map(MemoryChange::from).collect(), on_change: &self.on_change };
         let applied = self.inner.apply(batch).await;
-        if matches!(applied, Ok(()) | Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. })) {
-            changes.iter().for_each(|change| (self.on_change)(change));
+        if !matches!(applied, Ok(()) | Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. })) {
+            report.changes.clear();
         }
         applied
+    }
+}
+
+/// Reports changes when it is dropped: also where the future that makes them is, since a store may complete them all the same.
+struct Report<'a> {
+    changes: Vec<MemoryChange>,
+    on_change: &'a OnChange,
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        self.changes.iter().for_each(|change| (self.on_change)(change));
     }
 }

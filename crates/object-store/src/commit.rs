@@ -222,7 +222,7 @@ impl<'a> Attempts<'a> {
 
     /// The answer to a batch that the state of the files does not allow. Who lost a race will try again, so it waits here.
     async fn refused(&self, refusal: StoreError) -> Failure {
-        if matches!(refusal, StoreError::VersionMismatch { .. }) {
+        if matches!(refusal, StoreError::VersionMismatch { .. } | StoreError::RecordMismatch { .. }) {
             self.inner.backoff.pause(&self.deadline).await;
         }
         refusal.into()

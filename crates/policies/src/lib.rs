@@ -40,7 +40,8 @@ pub use expiry::SweepTask;
 pub use expiry::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder, ExpiryError, SweepReport};
 #[cfg(feature = "limits")]
 pub use limits::{
-    DEFAULT_MAX_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_MAX_FILE_BYTES, DEFAULT_MAX_FILES, LimitedStore, default_quota,
+    DEFAULT_QUOTA_BYTES, DEFAULT_QUOTA_DEPTH, DEFAULT_QUOTA_FILE_BYTES, DEFAULT_QUOTA_FILES, LimitedStore,
+    default_quota,
 };
 #[cfg(feature = "observation")]
 pub use observation::{ObservedStore, ObservedTool};

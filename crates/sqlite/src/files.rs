@@ -249,9 +249,10 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Whether the store holds a file.
+    /// Whether the memory holds a file or a record.
     pub(crate) fn exist(&self) -> rusqlite::Result<bool> {
-        self.connection.prepare_cached("SELECT 1 FROM file WHERE store = ?1")?.exists([self.name()])
+        const EXIST: &str = "SELECT 1 FROM file WHERE store = ?1 UNION ALL SELECT 1 FROM record WHERE store = ?1";
+        self.connection.prepare_cached(EXIST)?.exists([self.name()])
     }
 
     fn is_file(&self, path: &MemoryPath) -> Result<bool, Failure> {

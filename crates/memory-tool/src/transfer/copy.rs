@@ -233,6 +233,6 @@ mod tests {
             assert!(matches!(copied, Err(TransferError::SameMemory)), "{copied:?}");
         }
         let beside = Memory::open(directory.path().join("beside")).await.unwrap();
-        memory.copy_to(&beside, CopyOptions::new(), |_| {}).await.unwrap();
+        drop(memory.copy_to(&beside, CopyOptions::new(), |_| {}).await.unwrap());
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use memory_tool_core::StoreError;
+use memory_tool_core::{ErrorKind, StoreError};
 
 /// Why a copy, an export or an import could not go on. For the operator: it names files of the host. What concerns single files is in
 /// the report instead.
@@ -15,10 +15,11 @@ pub enum TransferError {
     Reading(#[source] StoreError),
     /// The memory that files are written to failed.
     #[error(
-        "cannot go on with the destination memory; what was transferred stays, and running it again continues from there"
+        "cannot write to the destination memory; what was transferred stays, and running it again continues from there"
     )]
     Writing(#[source] StoreError),
-    /// Both memories have files in common.
+    /// Both memories have files in common, as far as their URLs tell. Memories over a store of the program's own, and mounted stores,
+    /// are not compared.
     #[error(
         "cannot copy a memory into itself: what is written to the destination could be among the files of the source"
     )]
@@ -84,4 +85,23 @@ pub enum TransferError {
         /// The path, or `the archive` for a reader.
         name: String,
     },
+}
+
+impl TransferError {
+    /// The kind of error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Reading(error) | Self::Writing(error) => error.kind(),
+            Self::SameMemory | Self::SourceIsStore { .. } => ErrorKind::Invalid,
+            Self::TargetTaken { .. } => ErrorKind::AlreadyExists,
+            Self::TargetFormat { .. } | Self::SourceFormat { .. } => ErrorKind::Unsupported,
+            Self::NothingUnder { .. } => ErrorKind::NotFound,
+            Self::Target { .. } | Self::Writer(_) | Self::Source { .. } => ErrorKind::Other,
+        }
+    }
+
+    /// Whether the same transfer may succeed later, with nothing else done.
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
+    }
 }

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(fs::read_to_string(target.join("a/b.md")).unwrap(), "one");
         let again = memory.export(Export::to_path(&target), |_| {}).await;
         assert!(matches!(again, Err(TransferError::TargetTaken { .. })), "{again:?}");
-        memory.export(Export::to_path(&target).overwrite(), |_| {}).await.unwrap();
+        drop(memory.export(Export::to_path(&target).overwrite(), |_| {}).await.unwrap());
     }
 
     #[tokio::test]
@@ -359,9 +359,9 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         let archive = outside.path().join("backup.tar");
         let memory = memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await;
-        memory.export(Export::to_path(&archive), |_| {}).await.unwrap();
+        drop(memory.export(Export::to_path(&archive), |_| {}).await.unwrap());
         let written = Shared::default();
-        memory.export(Export::to_writer(written.clone()), |_| {}).await.unwrap();
+        drop(memory.export(Export::to_writer(written.clone()), |_| {}).await.unwrap());
         assert_eq!(*written.0.lock().unwrap(), fs::read(&archive).unwrap());
     }
 }

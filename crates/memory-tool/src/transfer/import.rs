@@ -264,7 +264,7 @@ mod tests {
         memory.write("/memories/c", vec![0xff; 100_000]).await.unwrap();
         for target in ["plain", "backup.tar", "backup.tgz"] {
             let target = outside.path().join(target);
-            memory.export(Export::to_path(&target), |_| {}).await.unwrap();
+            drop(memory.export(Export::to_path(&target), |_| {}).await.unwrap());
             let copy = empty().await;
             let progress = Mutex::new(Vec::new());
             let note = |done| progress.lock().unwrap().push(done);

@@ -55,6 +55,7 @@ impl WriteReport {
 /// What [`Memory::copy_to`](crate::Memory::copy_to) did.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
+#[must_use = "it says whether everything is well"]
 pub struct CopyReport {
     /// What became of the files in the destination.
     #[serde(flatten)]
@@ -81,6 +82,7 @@ impl CopyReport {
 /// What [`Memory::export`](crate::Memory::export) did.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
+#[must_use = "it says whether everything is well"]
 pub struct ExportReport {
     /// The number of files that were exported.
     pub exported: u64,
@@ -106,6 +108,7 @@ impl ExportReport {
 /// What [`Memory::import`](crate::Memory::import) did.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
+#[must_use = "it says whether everything is well"]
 pub struct ImportReport {
     /// What became of the files in the memory.
     #[serde(flatten)]
