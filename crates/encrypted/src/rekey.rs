@@ -35,7 +35,6 @@ pub struct RekeyProgress {
 /// What rekeying has done.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-#[must_use = "it says whether everything is well"]
 pub struct RekeyReport {
     /// How many files and records were encrypted again.
     pub rewritten: usize,
