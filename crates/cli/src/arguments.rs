@@ -431,7 +431,7 @@ pub(crate) struct KeygenArguments {
 /// The arguments of `rekey`.
 #[derive(Args, Debug)]
 pub(crate) struct RekeyArguments {
-    /// Print the report as JSON: rewritten, damaged, no_longer_needed and still_needed
+    /// Print the report as JSON: rewritten, damaged, damaged_records, no_longer_needed and still_needed
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -52,17 +52,20 @@ async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
 struct Rewritten {
     rewritten: usize,
     damaged: Vec<String>,
+    /// What policies keep in the store and cannot be read, such as access times.
+    damaged_records: Vec<String>,
     no_longer_needed: Vec<String>,
     still_needed: Vec<String>,
 }
 
 impl From<RekeyReport> for Rewritten {
     fn from(report: RekeyReport) -> Self {
-        let RekeyReport { rewritten, damaged, no_longer_needed, still_needed, .. } = report;
+        let RekeyReport { rewritten, damaged, damaged_records, no_longer_needed, still_needed, .. } = report;
         let names = |keys: Vec<KeyId>| keys.iter().map(KeyId::to_string).collect();
         Self {
             rewritten,
             damaged: damaged.iter().map(ToString::to_string).collect(),
+            damaged_records: damaged_records.iter().map(ToString::to_string).collect(),
             no_longer_needed: names(no_longer_needed),
             still_needed: names(still_needed),
         }
@@ -71,12 +74,15 @@ impl From<RekeyReport> for Rewritten {
 
 impl Rewritten {
     fn rotation(&self) -> Rotation {
-        if self.damaged.is_empty() && self.still_needed.is_empty() { Rotation::Complete } else { Rotation::Incomplete }
+        let is_complete = self.damaged.is_empty() && self.damaged_records.is_empty() && self.still_needed.is_empty();
+        if is_complete { Rotation::Complete } else { Rotation::Incomplete }
     }
 
     fn to_text(&self) -> String {
         let mut lines = vec![format!("{} encrypted anew", count(self.rewritten as u64, "file"))];
         lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged, and stays as it is")));
+        let records = self.damaged_records.iter();
+        lines.extend(records.map(|name| format!("the record {name} is damaged, and stays as it is")));
         lines.extend(self.still_needed.iter().map(|key| format!("the old key {key} is still needed")));
         lines.extend(self.no_longer_needed.iter().map(|key| format!("the old key {key} is no longer needed")));
         lines.join("\n")

@@ -325,10 +325,10 @@ fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
             .to_owned(),
         "/memories/foreign is not a part of the encrypted memory".to_owned(),
         format!(
-            "/memories/lost cannot be read: the store beneath cannot read the stored object {lost}: reading failed: \
+            "/memories/lost cannot be read: reading failed: the store beneath cannot read the stored object {lost}: reading failed: \
              the content of a file is missing"
         ),
-        format!("/memories/short cannot be read: the stored object {short} is not as it was written: its end is missing"),
+        format!("/memories/short cannot be read: reading failed: the stored object {short} is not as it was written: its end is missing"),
         "6 problems found\n".to_owned(),
     ];
     let (status, output, errors) = run(&store, &["verify"], &key);

@@ -105,9 +105,9 @@ fn verifying_a_store_changes_nothing_in_it() {
     make_store(&place, "0123456789abcdef", &[]);
     let before = files(&place.store());
     let output = verify();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), files(&place.store())), (Some(2), before), "{errors}");
-    assert!(errors.contains("an interrupted change is pending: open the store for writing once"), "{errors}");
+    let problems = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((output.status.code(), files(&place.store())), (Some(1), before), "{problems}");
+    assert!(problems.contains("an interrupted change is pending: open the store for writing once"), "{problems}");
 }
 
 /// A file that another program put there, and that is larger than all the memory of the machine.

@@ -13,7 +13,8 @@ use crate::case::Need;
 use crate::failure::{Failure, Stop};
 use crate::fixture::ToolOptions;
 use crate::program::Program;
-use crate::subject::{Door, Effort, Session, Subject};
+use crate::session::Session;
+use crate::subject::{Door, Effort, Subject};
 
 /// Stands for the directory of a case.
 const DIRECTORY: &str = "{dir}";

@@ -13,6 +13,7 @@ mod program;
 mod read_back;
 mod report;
 mod serve;
+mod session;
 mod store_door;
 mod subject;
 mod suite;

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::failure::{Failure, Stop, excerpt};
-use crate::subject::Session;
+use crate::session::Session;
 
 /// The longest answer that is read. A program that writes without end fails its case, and nothing else.
 const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;

@@ -1,15 +1,25 @@
 //! What is stored, as far as `view` shows it: for backends of which nothing else can be asked.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use memory_tool_core::MemoryPath;
 use serde_json::json;
 
 use crate::failure::{Failure, Stop, expect_text};
-use crate::subject::{Answer, Client, sorted_lines};
+use crate::session::{Answer, Client, sorted_lines};
 
 /// Begins the note of a reply that the cap cut (`[V8]`).
 const NOTE: &str = "[Showing lines ";
+
+impl Client {
+    /// The text of a file, which must be there.
+    pub(crate) async fn text(&self, path: impl fmt::Display) -> Result<String, Stop> {
+        let path: MemoryPath = path.to_string().parse().map_err(|_| Failure::new("not a path"))?;
+        let content = content(self, &path).await?;
+        String::from_utf8(content).map_err(|_| Failure::new(format!("{path} is no text")).into())
+    }
+}
 
 /// The bytes of a text file, put together again from the numbered lines of as many views as it takes.
 pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8>, Stop> {

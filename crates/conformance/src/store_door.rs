@@ -10,7 +10,8 @@ use memory_tool_core::{Engine, MemoryTool, Store};
 use crate::case::Need;
 use crate::failure::Stop;
 use crate::fixture::{FixtureError, StoreFixture, ToolOptions};
-use crate::subject::{Door, Effort, InProcess, Session, Subject};
+use crate::session::{InProcess, Session};
+use crate::subject::{Door, Effort, Subject};
 
 pub(crate) struct StoreDoor<F> {
     pub(crate) fixture: Arc<F>,

@@ -10,7 +10,8 @@ use memory_tool_core::MemoryTool;
 use crate::case::Need;
 use crate::failure::Stop;
 use crate::fixture::{ToolFixture, ToolOptions};
-use crate::subject::{Door, Effort, InProcess, Session, Subject};
+use crate::session::{InProcess, Session};
+use crate::subject::{Door, Effort, Subject};
 
 pub(crate) struct ToolDoor<F> {
     pub(crate) fixture: Arc<F>,

@@ -11,7 +11,8 @@ use crate::clause::Clause;
 use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
-use crate::subject::{Answer, Door, Effort, Subject};
+use crate::session::Answer;
+use crate::subject::{Door, Effort, Subject};
 
 /// The files, each with the cases of a group.
 const FILES: [&str; 9] = [

@@ -54,8 +54,7 @@ impl Inner {
         let known: BTreeSet<MemoryPath> = contents.chain(copies).collect();
         let stored = self.list_inner().await?.into_iter().map(|file| file.path);
         let foreign = stored.filter(|path| !known.contains(path));
-        let problem =
-            |path: MemoryPath| Problem::new(format!("{path} is not a part of the encrypted memory")).with_object(path);
+        let problem = |path: MemoryPath| Problem::new(format!("{path} is not a part of the encrypted memory"));
         Ok(foreign.map(problem).collect())
     }
 

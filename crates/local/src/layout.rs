@@ -19,9 +19,8 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use memory_tool_core::{OpenMode, StoreError};
+use memory_tool_core::{OpenMode, OpenOptions, StoreError};
 
-use crate::config::LocalStoreBuilder;
 use crate::disk::{self, EntryKind};
 use crate::failure::{failed, unconfirmed};
 use crate::name::Name;
@@ -50,17 +49,16 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Opens the base directory. If the mode says so, makes it and what belongs in it where it is missing.
-    pub(crate) fn open(options: &LocalStoreBuilder) -> io::Result<Self> {
-        let mode = options.options.mode;
-        let creates = mode == OpenMode::Create;
+    pub(crate) fn open(base: &Path, options: OpenOptions, trusts_other_users: bool) -> io::Result<Self> {
+        let creates = options.mode == OpenMode::Create;
         if creates {
-            create_base(&options.base)?;
+            create_base(base)?;
         }
         let mut layout = Self {
-            base: Dir::open_ambient_dir(&options.base, ambient_authority())?,
-            is_writable: matches!(mode, OpenMode::Create | OpenMode::Existing),
-            trusts_other_users: options.trusts_other_users,
-            max_file_bytes: options.options.max_file_bytes,
+            base: Dir::open_ambient_dir(base, ambient_authority())?,
+            is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
+            trusts_other_users,
+            max_file_bytes: options.max_file_bytes,
             ignores_case: false,
         };
         if creates {

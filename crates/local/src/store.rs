@@ -84,8 +84,12 @@ impl LocalStore {
     }
 
     pub(crate) async fn open_with(builder: LocalStoreBuilder) -> Result<Self, OpenError> {
-        let (base, OpenOptions { mode, timeout, .. }) = (builder.base.clone(), builder.options);
-        let layout = spawn_blocking(move || Layout::open(&builder)).await.unwrap_or_else(|error| Err(error.into()));
+        let LocalStoreBuilder { base, options, trusts_other_users } = builder;
+        let OpenOptions { mode, timeout, .. } = options;
+        let opened = base.clone();
+        let layout = spawn_blocking(move || Layout::open(&opened, options, trusts_other_users))
+            .await
+            .unwrap_or_else(|error| Err(error.into()));
         let place = || format!("in the directory {}", base.display());
         let layout = layout.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
         Ok(Self {

@@ -280,10 +280,9 @@ impl StoreState for CachingState<'_> {
 mod tests {
     use std::path::Path;
 
-    use memory_tool_core::Node;
+    use memory_tool_core::{Node, OpenOptions};
 
     use super::*;
-    use crate::config::LocalStoreBuilder;
     use crate::records;
 
     fn path(text: &str) -> MemoryPath {
@@ -291,7 +290,7 @@ mod tests {
     }
 
     fn store(base: &Path) -> Layout {
-        let layout = Layout::open(&LocalStoreBuilder::new(base.to_owned())).unwrap();
+        let layout = Layout::open(base, OpenOptions::new(), false).unwrap();
         for name in ["edited", "removed/a/b", "moved/c"] {
             let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec());
             Transaction::begin(&layout).unwrap().apply(&batch, &mut UsageCache::default()).unwrap();

@@ -34,7 +34,7 @@ use crate::memory::{Memory, Parts};
 use crate::notify::{MemoryChange, NotifyingStore};
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
-use crate::unprobed::UnprobedStore;
+use crate::unprobed::{KeysRequired, UnprobedStore};
 
 type SharedStore = Arc<dyn Store>;
 type SharedTool = Arc<dyn MemoryTool>;
@@ -552,13 +552,6 @@ impl fmt::Debug for MemoryBuilder {
         f.debug_struct("MemoryBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }
-
-/// The memory is encrypted, and was opened without keys: the source of an [`OpenError`].
-#[cfg(feature = "encrypted")]
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it is encrypted: open it with its keys")]
-#[expect(clippy::exhaustive_structs, reason = "there is nothing to say")]
-pub struct KeysRequired;
 
 #[cfg(test)]
 mod tests {

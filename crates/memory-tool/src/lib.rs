@@ -17,8 +17,6 @@ mod unprobed;
 pub use backend::Backend;
 #[cfg(feature = "expiry")]
 pub use builder::Expiring;
-#[cfg(feature = "encrypted")]
-pub use builder::KeysRequired;
 pub use builder::MemoryBuilder;
 pub use memory::Memory;
 pub use memory_tool_core::{
@@ -31,6 +29,8 @@ pub use transfer::{
     CopyOptions, CopyReport, Export, ExportReport, FileProblem, Import, ImportReport, TransferError, TransferProgress,
     WriteReport,
 };
+#[cfg(feature = "encrypted")]
+pub use unprobed::KeysRequired;
 
 #[cfg(all(fuzzing, feature = "transfer"))]
 #[doc(hidden)]

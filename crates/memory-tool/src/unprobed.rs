@@ -7,8 +7,6 @@ use async_trait::async_trait;
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
 use memory_tool_encrypted::EncryptedStore;
 
-use crate::builder::KeysRequired;
-
 /// A store over a store that failed when it was asked whether it is encrypted, such as one that is busy for a while. It is asked again
 /// before anything else is done, so that nothing is written unencrypted into an encrypted memory.
 #[derive(Debug)]
@@ -48,3 +46,9 @@ impl Store for UnprobedStore {
         self.plain().await?.apply(batch).await
     }
 }
+
+/// The memory is encrypted, and was opened without keys: the source of an [`OpenError`](crate::OpenError).
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("it is encrypted: open it with its keys")]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing to say")]
+pub struct KeysRequired;

@@ -11,7 +11,8 @@ use crate::cases::interruption::{Interruption, States, create, delete, insert, l
 use crate::cases::place::{Item, on_disk, system, tree_of};
 use crate::circumstances::{Call, Circumstances, Trace};
 use crate::failure::{Failure, Stop, expect_text};
-use crate::subject::{Client, Subject, check};
+use crate::session::Client;
+use crate::subject::{Subject, check};
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Stop, excerpt};
-use crate::subject::Client;
+use crate::session::Client;
 
 pub(super) fn create(path: &str, text: &str) -> Value {
     json!({"command": "create", "path": path, "file_text": text})

@@ -13,7 +13,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::case::Need;
 use crate::failure::{Failure, Stop, excerpt, expect_none_of, expect_text};
-use crate::subject::{Answer, Client, Subject, check};
+use crate::session::{Answer, Client};
+use crate::subject::{Subject, check};
 
 /// What is in files that no command may reach, and in the name of the directory that they are in. No reply may hold it.
 pub(super) const SECRET: &str = "not-for-the-model";

@@ -13,7 +13,8 @@ use crate::cases::CodeCase;
 use crate::cases::threads::Threads;
 use crate::failure::{Failure, Stop, ensure, expect_text};
 use crate::read_back;
-use crate::subject::{Answer, Client, Subject, check};
+use crate::session::{Answer, Client};
+use crate::subject::{Subject, check};
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {

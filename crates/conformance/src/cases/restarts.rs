@@ -14,7 +14,8 @@ use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, rename};
 use crate::failure::{Failure, Stop, ensure, expect_text};
 use crate::read_back;
-use crate::subject::{Client, Subject, check};
+use crate::session::Client;
+use crate::subject::{Subject, check};
 
 /// How often a program is killed in the middle of a command, each time a little later in its course.
 const KILLS: u32 = 12;

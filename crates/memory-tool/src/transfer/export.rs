@@ -2,6 +2,7 @@
 
 mod archive;
 mod directory;
+pub(super) mod outcome;
 
 use std::fmt;
 use std::io::Write;
@@ -13,12 +14,10 @@ use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
 use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
+use crate::transfer::export::outcome::{Added, Finished};
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{ExportReport, FileProblem};
 use crate::transfer::source::{Listed, Source};
-
-/// How the name of a file begins that is not complete yet.
-pub(super) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 
 /// How the names of archives end that are not written.
 const OTHER_FORMATS: &[&str] = &[
@@ -180,23 +179,6 @@ impl OpenTarget {
 enum Target {
     Directory(Directory),
     Archive(Archive),
-}
-
-/// What became of a file.
-enum Added {
-    Written,
-    /// The target cannot hold it.
-    Refused {
-        reason: String,
-    },
-}
-
-/// How an export ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Finished {
-    Written,
-    /// An archive that was there before stays.
-    Kept,
 }
 
 impl Target {

@@ -10,7 +10,7 @@ use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::{Finished, PARTIAL_PREFIX};
+use crate::transfer::export::outcome::{Finished, PARTIAL_PREFIX};
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;

@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
 use memory_tool_core::MemoryPath;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::{Added, PARTIAL_PREFIX};
+use crate::transfer::export::outcome::{Added, PARTIAL_PREFIX};
 
 /// A directory that is written into.
 ///

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use memory_tool_core::{MemoryPath, PathError};
 
-use crate::transfer::export::PARTIAL_PREFIX;
+use crate::transfer::export::outcome::PARTIAL_PREFIX;
 use crate::transfer::report::FileProblem;
 
 /// How many of the names that are left out are reported. The others are counted: an archive may have more than this process can keep.

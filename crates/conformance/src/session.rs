@@ -1,0 +1,183 @@
+//! [`Session`]: who sends commands; [`Client`] and [`Answer`], by which cases do so.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse};
+use serde_json::{Value, json};
+
+use crate::case::Need;
+use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_none_of, expect_text};
+
+/// Texts that stand for an operating system's own words (`[W5]`).
+const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
+
+/// Somebody who sends commands and waits for the answers.
+#[async_trait]
+pub(crate) trait Session: Send + Sync {
+    /// The `tool_result` block that answers a line of JSON.
+    async fn call(&self, line: &str) -> Result<Value, Stop>;
+
+    /// Ends it as `kill -9` does. It answers no more.
+    async fn kill(&self) -> Result<(), Stop>;
+}
+
+/// A session with a tool within this program.
+pub(crate) struct InProcess(pub(crate) Arc<dyn MemoryTool>);
+
+#[async_trait]
+impl Session for InProcess {
+    async fn call(&self, line: &str) -> Result<Value, Stop> {
+        Ok(json!(match ToolUse::parse(line.as_bytes()) {
+            Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
+            Err(rejected) => ToolResult::from(rejected),
+        }))
+    }
+
+    async fn kill(&self) -> Result<(), Stop> {
+        Err(Stop::lacks(Need::Processes, "a session within this program cannot be killed"))
+    }
+}
+
+pub(crate) fn sorted_lines(mut paths: Vec<MemoryPath>) -> String {
+    paths.sort();
+    paths.iter().map(MemoryPath::as_str).collect::<Vec<_>>().join("\n")
+}
+
+/// A session together with what no reply in it may hold.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) session: Arc<dyn Session>,
+    pub(crate) secrets: Arc<[String]>,
+}
+
+impl Client {
+    /// Sends a line of JSON.
+    pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, Stop> {
+        let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
+        self.answer(line, result)
+    }
+
+    fn answer(&self, line: &str, result: Value) -> Result<Answer, Stop> {
+        let answer = Answer { line: line.to_owned(), result };
+        answer.expect_no_secret(&self.secrets)?;
+        Ok(answer)
+    }
+
+    /// Sends a bare command to a program that may end instead of answering.
+    pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, Stop> {
+        match self.session.call(&input.to_string()).await {
+            Ok(result) => self.answer(&input.to_string(), result).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Sends a bare command.
+    pub(crate) async fn send(&self, input: Value) -> Result<Answer, Stop> {
+        self.send_line(&input.to_string()).await
+    }
+
+    pub(crate) async fn create(&self, path: impl fmt::Display, file_text: impl Into<String>) -> Result<Answer, Stop> {
+        self.send(json!({"command": "create", "path": path.to_string(), "file_text": file_text.into()})).await
+    }
+
+    pub(crate) async fn view(&self, path: impl fmt::Display) -> Result<Answer, Stop> {
+        self.send(json!({"command": "view", "path": path.to_string()})).await
+    }
+
+    pub(crate) async fn insert(
+        &self,
+        path: impl fmt::Display,
+        line: u64,
+        text: impl Into<String>,
+    ) -> Result<Answer, Stop> {
+        let (path, text) = (path.to_string(), text.into());
+        self.send(json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})).await
+    }
+
+    pub(crate) async fn str_replace(&self, path: impl fmt::Display, old: &str, new: &str) -> Result<Answer, Stop> {
+        self.send(json!({"command": "str_replace", "path": path.to_string(), "old_str": old, "new_str": new})).await
+    }
+
+    pub(crate) async fn delete(&self, path: impl fmt::Display) -> Result<Answer, Stop> {
+        self.send(json!({"command": "delete", "path": path.to_string()})).await
+    }
+
+    pub(crate) async fn rename(&self, from: impl fmt::Display, to: impl fmt::Display) -> Result<Answer, Stop> {
+        self.send(json!({"command": "rename", "old_path": from.to_string(), "new_path": to.to_string()})).await
+    }
+
+    /// Creates a file, which must work.
+    pub(crate) async fn must_create(&self, path: impl fmt::Display, file_text: impl Into<String>) -> Result<(), Stop> {
+        let path = path.to_string();
+        self.create(&path, file_text).await?.reply(&format!("File created successfully at: {path}"))
+    }
+
+    /// See [`Session::kill`].
+    pub(crate) async fn kill(&self) -> Result<(), Stop> {
+        self.session.kill().await
+    }
+}
+
+/// The answer to a line, ready to be checked. Each check names the line where it fails.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    line: String,
+    pub(crate) result: Value,
+}
+
+impl Answer {
+    pub(crate) fn is_error(&self) -> bool {
+        self.result["is_error"].as_bool().unwrap_or_default()
+    }
+
+    /// The content where it is a text and, as `is_error` says, an error or none.
+    pub(crate) fn text(&self, is_error: bool) -> Result<&str, Stop> {
+        let text = self.result["content"].as_str().filter(|_| self.is_error() == is_error);
+        let expected = if is_error { "an error" } else { "a text that is no error" };
+        let failure = || Failure::new(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0)));
+        text.ok_or_else(|| self.fail(failure()))
+    }
+
+    /// Checks that it is no error and has this text.
+    pub(crate) fn reply(&self, text: &str) -> Result<(), Stop> {
+        self.judge(expect_text(text, self.text(false)?))
+    }
+
+    /// Checks that it is an error with this text.
+    pub(crate) fn error(&self, text: &str) -> Result<(), Stop> {
+        self.judge(expect_text(text, self.text(true)?))
+    }
+
+    /// Checks that it is an error with this in its text.
+    pub(crate) fn error_with(&self, part: &str) -> Result<(), Stop> {
+        self.judge(expect_all_of(&[part.to_owned()], self.text(true)?))
+    }
+
+    /// Adds to a failure what was sent and what came back.
+    pub(crate) fn judge(&self, outcome: Result<(), Box<Failure>>) -> Result<(), Stop> {
+        outcome.map_err(|failure| self.fail(*failure))
+    }
+
+    /// Fails because of what came back.
+    pub(crate) fn wrong(&self, message: impl Into<String>) -> Stop {
+        self.fail(Failure::new(message))
+    }
+
+    fn fail(&self, failure: Failure) -> Stop {
+        failure.with_reply(&self.result).in_step(excerpt(&self.line, 0)).into()
+    }
+
+    /// An error holds nothing of the host (`[W5]`), and no reply what the fixture calls a secret.
+    fn expect_no_secret(&self, secrets: &[String]) -> Result<(), Stop> {
+        let Some(text) = self.result["content"].as_str() else { return Ok(()) };
+        let hidden = |parts: &[String]| {
+            self.judge(
+                expect_none_of(parts, text).map_err(|failure| Failure::new(format!("[W5] {}", failure.message)).into()),
+            )
+        };
+        hidden(secrets)?;
+        if self.is_error() { hidden(&RAW_ERRORS.map(str::to_owned)) } else { Ok(()) }
+    }
+}
