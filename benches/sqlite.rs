@@ -181,7 +181,7 @@ impl Bare {
     }
 
     fn insert(&self, _: usize) {
-        let mut insert = self.0.prepare_cached("INSERT INTO content (modified_at, bytes) VALUES (0, ?1)").unwrap();
+        let mut insert = self.0.prepare_cached("INSERT INTO content (bytes) VALUES (?1)").unwrap();
         assert_eq!(insert.execute([text().as_bytes()]).unwrap(), 1);
     }
 
