@@ -142,7 +142,7 @@ impl Memory {
     /// # let archive = directory.path().join("alice.tar.gz");
     /// # let memory = Memory::open("in-process:").await?;
     /// # memory.write("/memories/profile.md", "Prefers tea.").await?;
-    /// # memory.export(Export::to_path(&archive), |_| {}).await?;
+    /// # drop(memory.export(Export::to_path(&archive), |_| {}).await?);
     /// let memory = Memory::open("in-process:").await?;
     /// let report = memory.import(Import::from_path(&archive), |_| {}).await?;
     /// assert_eq!((report.written.copied, report.is_complete()), (1, true));
