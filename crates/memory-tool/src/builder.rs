@@ -616,6 +616,33 @@ mod tests {
     }
 
     #[tokio::test]
+    #[cfg(feature = "scopes")]
+    async fn a_dry_run_changes_no_mounted_store_and_reports_nothing() {
+        let (team, reported) = (Arc::new(InMemoryStore::new()), Arc::new(Mutex::new(0)));
+        let count = Arc::clone(&reported);
+        let memory = Memory::over(InMemoryStore::new())
+            .mount("/memories/team".parse().unwrap(), Arc::clone(&team) as SharedStore)
+            .on_change(move |_| *count.lock().unwrap() += 1)
+            .dry_run();
+        let memory = memory.build().await.unwrap();
+        memory.write("/memories/team/a", "text").await.unwrap();
+        assert_eq!(memory.read_to_string("/memories/team/a").await.unwrap(), "text");
+        assert_eq!(team.list("/memories").await.unwrap(), []);
+        assert_eq!(*reported.lock().unwrap(), 0);
+    }
+
+    #[tokio::test]
+    #[cfg(feature = "expiry")]
+    async fn options_that_are_read_only_refuse_changes_though_reads_are_recorded() {
+        let options = OpenOptions::new().read_only();
+        let memory = Memory::over(InMemoryStore::new()).options(options).expire_after(Duration::from_secs(60));
+        let memory = memory.build().await.unwrap();
+        let refused = memory.write("/memories/a", "text").await;
+        assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{refused:?}");
+        assert!(memory.expiring().is_none(), "nothing can be swept");
+    }
+
+    #[tokio::test]
     async fn a_read_only_memory_refuses_every_change_of_files_and_records() {
         let inner = Arc::new(InMemoryStore::new());
         let builder = Memory::over(Arc::clone(&inner)).read_only();

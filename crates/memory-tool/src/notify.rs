@@ -93,3 +93,45 @@ impl Drop for Report<'_> {
         self.changes.iter().for_each(|change| (self.on_change)(change));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
+
+    use memory_tool_core::StoreExt as _;
+
+    use super::*;
+
+    /// A store whose batches never end.
+    #[derive(Debug)]
+    struct Hanging;
+
+    #[async_trait]
+    impl Store for Hanging {
+        async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+            Ok(Node::Absent)
+        }
+
+        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            Ok(None)
+        }
+
+        async fn apply(&self, _: Batch) -> Result<(), StoreError> {
+            std::future::pending().await
+        }
+    }
+
+    #[test]
+    fn a_change_that_is_dropped_half_way_is_reported_as_it_may_have_been_made() {
+        let reported = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&reported);
+        let on_change = Box::new(move |_: &MemoryChange| _ = count.fetch_add(1, Ordering::Relaxed));
+        let store = NotifyingStore::new(Arc::new(Hanging), on_change);
+        let mut writing = Box::pin(store.write("/memories/a", "text"));
+        assert!(matches!(writing.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
+        assert_eq!(reported.load(Ordering::Relaxed), 0);
+        drop(writing);
+        assert_eq!(reported.load(Ordering::Relaxed), 1);
+    }
+}
