@@ -18,31 +18,41 @@ pub(crate) struct Encryption {
     #[command(flatten)]
     key: KeyArgument,
 
-    /// Open what was encrypted with the key in FILE, and encrypt nothing new with it; may be repeated
+    /// Also decrypt with the key in FILE; may be repeated
+    ///
+    /// Nothing is encrypted with it.
     #[arg(long, value_name = "FILE", requires = "key")]
     old_key_file: Vec<PathBuf>,
 
-    /// The same with the key in the environment variable NAME
+    /// Also decrypt with the key in the variable NAME; may be repeated
     #[arg(long, value_name = "NAME", requires = "key")]
     old_key_env: Vec<String>,
 
-    /// The same with the passphrase in FILE
+    /// Also decrypt with the passphrase in FILE; may be repeated
     #[arg(long, value_name = "FILE", requires = "key")]
     old_passphrase_file: Vec<PathBuf>,
 
-    /// Fill files up before they are encrypted, so that their sizes tell less: to sizes of Padmé, or to multiples of N bytes
+    /// Pad files before encryption to hide their sizes
+    ///
+    /// `padme` pads to sizes of Padmé, at most 12 % larger. N pads to multiples of N bytes.
     #[arg(long, value_name = "padme|N", requires = "key")]
     padding: Option<PaddingArgument>,
 
-    /// What the memory is called. Another one is refused, even if it is encrypted with the same key
+    /// The name of the memory
+    ///
+    /// A memory with another name is refused, even if it is encrypted with the same key.
     #[arg(long, value_name = "NAME", requires = "key", value_parser = NonEmptyStringValueParser::new())]
     memory_name: Option<String>,
 
-    /// Accept a memory that is called NAME so far; `rekey` gives it the name of --memory-name. May be repeated
+    /// Also accept a memory with the name NAME; may be repeated
+    ///
+    /// `rekey` gives it the name of --memory-name.
     #[arg(long, value_name = "NAME", requires = "key", value_parser = NonEmptyStringValueParser::new())]
     old_memory_name: Vec<String>,
 
-    /// Accept a memory that has no name so far; `rekey` gives it the name of --memory-name
+    /// Also accept a memory without a name
+    ///
+    /// `rekey` gives it the name of --memory-name.
     #[arg(long, requires = "memory_name")]
     memory_was_unnamed: bool,
 }
@@ -51,15 +61,23 @@ pub(crate) struct Encryption {
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "key", multiple = false, requires = "store")]
 struct KeyArgument {
-    /// Encrypt with the key in FILE, which nobody else may be able to read: 64 hexadecimal digits, base64, or 32 bytes
+    /// Encrypt with the key in FILE
+    ///
+    /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if others can read or write it, or if it holds 32
+    /// printable characters, which are a passphrase or a part of a key.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// Encrypt with the key in the environment variable NAME: 64 hexadecimal digits, or base64
+    /// Encrypt with the key in the environment variable NAME
+    ///
+    /// The variable holds 64 hexadecimal digits, or base64. Prefer a file: other programs of the same user can read variables.
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
 
-    /// Encrypt with the passphrase in FILE, which nobody else may be able to read
+    /// Encrypt with the passphrase in FILE
+    ///
+    /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC); a line break
+    /// at its end is ignored. It is refused if others can read or write it.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
 }
@@ -69,10 +87,12 @@ struct KeyArgument {
 #[command(next_help_heading = "Encryption of SRC")]
 pub(crate) struct SourceEncryption {
     /// SRC is encrypted with the key in FILE
+    ///
+    /// If a `rekey` of SRC was interrupted, complete it first.
     #[arg(long, value_name = "FILE", group = "source_key")]
     source_key_file: Option<PathBuf>,
 
-    /// SRC is encrypted with the key in the environment variable NAME
+    /// SRC is encrypted with the key in the variable NAME
     #[arg(long, value_name = "NAME", group = "source_key")]
     source_key_env: Option<String>,
 
@@ -80,7 +100,7 @@ pub(crate) struct SourceEncryption {
     #[arg(long, value_name = "FILE", group = "source_key")]
     source_passphrase_file: Option<PathBuf>,
 
-    /// What the memory in SRC is called
+    /// The name of the memory in SRC
     #[arg(long, value_name = "NAME", requires = "source_key", value_parser = NonEmptyStringValueParser::new())]
     source_memory_name: Option<String>,
 }

@@ -156,6 +156,14 @@ pub(crate) enum Failure {
         /// The cause.
         source: io::Error,
     },
+    /// A man page could not be written.
+    #[error("cannot write {}", path.display())]
+    ManPage {
+        /// The page or its directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// A store could not be encrypted anew.
     #[error("cannot encrypt the store anew")]
     Rekeying(#[source] StoreError),

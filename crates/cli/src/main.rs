@@ -6,6 +6,7 @@ mod chat;
 #[cfg(feature = "chat")]
 mod chat_error;
 mod commands;
+mod completions;
 mod conformance;
 mod copy;
 mod encryption;
@@ -16,6 +17,7 @@ mod gc;
 mod import;
 mod interruption;
 mod keygen;
+mod man;
 mod memory;
 mod output;
 mod policies;
@@ -27,8 +29,6 @@ mod transfer;
 mod verify;
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 use crate::arguments::{Action, Arguments};
 #[cfg(feature = "chat")]
@@ -50,7 +50,7 @@ const FAILED: u8 = 2;
 const CUT: u8 = 3;
 
 fn main() -> ExitCode {
-    let Arguments { action } = Arguments::parse();
+    let Arguments { action } = Arguments::of_this_process();
     match perform(action) {
         Ok(status) => status,
         Err(failure) => {
@@ -92,6 +92,8 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             export::Ended::Interrupted { status } => ExitCode::from(status),
         }),
         Action::Import(arguments) => import::run(&arguments).map(status_of),
+        Action::Completions(arguments) => completions::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Action::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Action::Command(command) => commands::run(command).map(|outcome| match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Refused => ExitCode::from(REFUSED),

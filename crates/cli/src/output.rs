@@ -18,7 +18,12 @@ pub(crate) enum Reader {
 /// Writes a line and flushes it.
 pub(crate) fn write_line(output: &mut impl Write, mut line: Vec<u8>) -> Result<Reader, Failure> {
     line.push(b'\n');
-    match output.write_all(&line).and_then(|()| output.flush()) {
+    write_text(output, &line)
+}
+
+/// Writes a text as it is and flushes it.
+pub(crate) fn write_text(output: &mut impl Write, text: &[u8]) -> Result<Reader, Failure> {
+    match output.write_all(text).and_then(|()| output.flush()) {
         Ok(()) => Ok(Reader::Listening),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
         Err(error) => Err(Failure::Output(error)),

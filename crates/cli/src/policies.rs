@@ -21,7 +21,7 @@ const MEMORY_IN_LOG: &str = "memory";
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Policies")]
 pub(crate) struct Policies {
-    /// Work in the part of the store that belongs to NAME, such as a tenant; nothing else can be reached
+    /// Work only in the part of the store that belongs to tenant NAME
     #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
     scope: Option<Scope>,
 
@@ -29,56 +29,68 @@ pub(crate) struct Policies {
     #[arg(long)]
     read_only: bool,
 
-    /// Show another store at PATH beneath /memories, to be read and changed; may be repeated. It is encrypted as --store is
+    /// Mount another store at PATH under /memories; may be repeated
+    ///
+    /// It can be read and changed. The encryption options apply to it as to --store.
     #[arg(long, value_name = "PATH=URL")]
     mount: Vec<Mount>,
 
-    /// Show another store at PATH, to be read alone; may be repeated
+    /// Mount another store for reading only; may be repeated
     #[arg(long, value_name = "PATH=URL")]
     mount_read_only: Vec<Mount>,
 
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Let files expire that nobody reads or writes for AGE, such as 24h or 90d: they are hidden, and `memory-tool expire` removes them
+    /// Hide files that nobody reads or writes for AGE, such as 90d
+    ///
+    /// An AGE is a whole number with a unit, such as 90s, 15m, 24h or 90d. `memory-tool expire` removes the files.
     #[arg(long, value_name = "AGE")]
     expire_after: Option<Age>,
 
-    /// Never let this file expire, or what is beneath this directory; may be repeated
+    /// Never hide this file or directory; may be repeated
     #[arg(long, value_name = "PATH", requires = "expire_after")]
     pin: Vec<MemoryPath>,
 
-    /// Block passwords, tokens, keys and payment card numbers: refuse the text, or replace the value with a mark. Published sample
-    /// values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers
+    /// Block secrets: refuse the text, or redact them
+    ///
+    /// Secrets are passwords, tokens, keys and payment card numbers. `redact` replaces each with a mark. Published sample values and placeholders are allowed, such as
+    /// AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers.
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
     screen: Option<Screening>,
 
-    /// Keep data of this KIND out as well, such as e-mail-address, iban, or personal for all about people; may be repeated
+    /// Block data of this KIND as well; may be repeated
+    ///
+    /// Such as e-mail-address, phone-number or iban, or `personal` for all personal data.
     #[arg(long, value_name = "KIND", requires = "screen")]
     screen_also: Vec<Kind>,
 
-    /// Record each change in FILE, before it is made and after it: who, when, by which command, digests; one JSON value a line
+    /// Record each change in FILE, before and after it is made
+    ///
+    /// Each line is one JSON value: who, when, by which command, and digests. A change that cannot be recorded is not made.
+    /// What --expire-after removes is not recorded.
     #[arg(long, value_name = "FILE", requires = "actor")]
     audit_log: Option<PathBuf>,
 
-    /// Who is at work, for the audit log
+    /// The name of the user or agent for the audit log
     #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name, requires = "audit_log")]
     actor: Option<Actor>,
 
-    /// Record views as well
+    /// Record views in the audit log as well
     #[arg(long, requires = "audit_log")]
     audit_views: bool,
 
-    /// Wait until the disk has each record
+    /// Wait until each audit record is on the disk
     #[arg(long, requires = "audit_log")]
     audit_sync: bool,
 
-    /// Tell of each command, or of each operation of the store as well, on the standard error: one JSON value a line, without
-    /// contents
+    /// Log commands, or store operations as well, on standard error
+    ///
+    /// Each line is one JSON value, without contents of files.
     #[arg(long, value_name = "commands|operations", value_enum, hide_possible_values = true)]
     log: Option<Logged>,
 
-    /// Tell the paths, too
+    /// Log paths as well
     #[arg(long, requires = "log")]
     log_paths: bool,
 }
@@ -86,23 +98,26 @@ pub(crate) struct Policies {
 /// How much the memory may hold.
 #[derive(Args, Clone, Copy, Debug, Default)]
 struct LimitArguments {
-    /// Refuse what would let the memory grow beyond the limits that suit an agent: 102,400 bytes a file, 2,000 files, 16 MiB, 8 levels
+    /// Limit the memory to sizes that suit an agent
+    ///
+    /// The limits are 102,400 bytes a file, 2,000 files, 16 MiB in all files together, and 8 levels of directories.
+    /// --max-file-bytes, --max-files, --max-bytes and --max-depth replace one of them each, or set one alone.
     #[arg(long)]
     limits: bool,
 
-    /// Refuse what would make a file longer than N bytes
+    /// Limit each file to N bytes
     #[arg(long, value_name = "N")]
     max_file_bytes: Option<u64>,
 
-    /// Refuse what would make more files than N
+    /// Limit the memory to N files
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
 
-    /// Refuse what would let all files together have more than N bytes
+    /// Limit all files together to N bytes
     #[arg(long, value_name = "N")]
     max_bytes: Option<u64>,
 
-    /// Refuse what would put a file deeper than N levels; /memories/a.txt has one
+    /// Limit paths to N levels; /memories/a.txt has one
     #[arg(long, value_name = "N")]
     max_depth: Option<u64>,
 }

@@ -970,7 +970,8 @@ fn help_lists_all_commands() {
     }
     let help = program().args(["chat", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    for word in ["/memory PATH", "Ctrl-C:", "  1  Claude declined", "  3  an answer is cut off", "--show-thinking"] {
+    for word in ["/memory PATH", "Ctrl-C:", "  1    Claude declined", "  3    an answer is cut off", "--show-thinking"]
+    {
         assert!(help.contains(word), "{word} is not in {help}");
     }
 }

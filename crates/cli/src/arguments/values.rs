@@ -162,11 +162,13 @@ impl FromStr for PaddingArgument {
 /// How files are put into a store.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct WritingArgument {
-    /// Overwrite existing files whose contents differ
+    /// Overwrite files with other contents
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// Report what would be done, and write nothing
+    /// Report what would be done without writing
+    ///
+    /// Errors that only the storage detects, such as a full disk, are not reported.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

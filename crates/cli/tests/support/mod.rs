@@ -18,9 +18,11 @@ use tempfile::TempDir;
 /// No answer takes this long, on a slow machine either: whoever waits longer waits in vain.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The program, without arguments.
+/// The program, without arguments and without a default store.
 pub(crate) fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_memory-tool"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_memory-tool"));
+    program.env_remove("MEMORY_TOOL_STORE");
+    program
 }
 
 /// A place for a store of its own, gone when dropped.

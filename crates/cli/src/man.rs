@@ -1,0 +1,86 @@
+//! `memory-tool man`: man pages, made of what `--help` prints.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+use crate::arguments::{Arguments, ManArguments};
+use crate::failure::Failure;
+use crate::output::write_text;
+
+/// How each line of a table in the help begins. Its lines are not filled.
+const TABLE_INDENTATION: &str = "  ";
+
+/// Prints the page of the program, or writes the pages of all commands.
+pub(crate) fn run(arguments: &ManArguments) -> Result<(), Failure> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    match &arguments.directory {
+        Some(directory) => write_pages(&command, directory),
+        None => {
+            let page = page(&command).map_err(Failure::Output)?;
+            write_text(&mut io::stdout().lock(), &page).map(|_| ())
+        }
+    }
+}
+
+fn write_pages(command: &Command, directory: &Path) -> Result<(), Failure> {
+    let failure = |path: &Path, source| Failure::ManPage { path: path.to_owned(), source };
+    fs::create_dir_all(directory).map_err(|error| failure(directory, error))?;
+    for command in command.get_subcommands().chain([command]) {
+        let path = directory.join(Man::new(command.clone()).get_filename());
+        page(command).and_then(|page| fs::write(&path, page)).map_err(|error| failure(&path, error))?;
+    }
+    Ok(())
+}
+
+/// The page of a command.
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    let man =
+        Man::new(command.clone()).source(concat!("memory-tool ", env!("CARGO_PKG_VERSION"))).manual("User Commands");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    if let Some(ending) = command.get_after_long_help() {
+        sections(&ending.to_string()).to_writer(&mut page)?;
+    }
+    Ok(page)
+}
+
+/// The end of `--help`, with a section for each line that ends with a colon.
+fn sections(ending: &str) -> Roff {
+    let mut roff = Roff::new();
+    for block in ending.split("\n\n") {
+        let body = match block.split_once(":\n") {
+            Some((heading, body)) => {
+                roff.control("SH", [heading.to_uppercase().as_str()]);
+                body
+            }
+            None => {
+                roff.control("PP", []);
+                block
+            }
+        };
+        let is_table = body.starts_with(TABLE_INDENTATION);
+        if is_table {
+            roff.control("nf", []);
+        }
+        for line in body.lines() {
+            roff.text([roman(line.strip_prefix(TABLE_INDENTATION).unwrap_or(line))]);
+        }
+        if is_table {
+            roff.control("fi", []);
+        }
+    }
+    roff
+}
