@@ -143,7 +143,8 @@ pub(crate) enum Action {
     ///
     /// --key-file, --key-env or --passphrase-file gives the new key, and --old-key-file, --old-key-env or --old-passphrase-file
     /// the old one. The memory also gets the name of --memory-name. Others may use the store at the same time if they have both
-    /// keys. The command can be interrupted at any time, and continues when it is run again. Damaged files are left untouched.
+    /// keys. The command can be interrupted at any time, and continues when it is run again. Damaged files are left untouched, so keep
+    /// their old key.
     #[command(after_help = help::REKEY.short(), after_long_help = help::REKEY.long())]
     Rekey(RekeyArguments),
     /// Copy all files of one store to another

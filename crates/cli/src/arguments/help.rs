@@ -152,7 +152,7 @@ pub(crate) const KEYGEN: Ending = Ending {
   2  the key was not written: the file exists, or writing failed",
     examples: "  \
   memory-tool keygen --output memory.key
-  memory-tool run --store ./memory --key-file memory.key",
+  memory-tool run --store ./encrypted --key-file memory.key",
 };
 
 pub(crate) const REKEY: Ending = Ending {
