@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::lines::ViewRange;
 use crate::node::FileEntry;
-use crate::path::MemoryPath;
+use crate::path::{MemoryPath, split_names};
 use crate::reply::{DirectoryItem, DirectoryView};
 use crate::text::{ViewCut, count_fitting};
 
@@ -53,7 +53,7 @@ impl Sum<'_> {
 fn add_file<'a>(view: &mut DirectoryView, sums: &mut HashMap<&'a str, Sum<'a>>, file: &'a FileEntry) {
     let path = file.path.as_str();
     let above = view.path.as_str().len();
-    let names = || path[above..].split('/').skip(1);
+    let names = || split_names(&path[above..]).skip(1);
     // What lies in a hidden directory, or is hidden itself, counts for nothing; a visible directory above it exists.
     let size = if names().all(is_visible) { file.size } else { 0 };
     view.size = view.size.saturating_add(size);

@@ -80,7 +80,7 @@ impl MemoryPath {
 
     /// The names beneath `/memories`, outermost first; none for the root.
     pub fn segments(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
-        self.0[ROOT.len()..].strip_prefix('/').into_iter().flat_map(|names| names.split('/'))
+        self.0[ROOT.len()..].strip_prefix('/').into_iter().flat_map(split_names)
     }
 
     /// The number of segments: 0 for the root.
@@ -291,20 +291,26 @@ pub enum PathError {
     },
 }
 
+/// What is between the slashes. The array makes it a plain loop over the characters: the search for a single character is made
+/// for long texts, and takes longer for names.
+pub(crate) fn split_names(path: &str) -> impl DoubleEndedIterator<Item = &str> + Clone {
+    path.split(['/'])
+}
+
 /// The names of a path that starts as `[P1]` wants it.
 fn beneath_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator<Item = &'a str> + use<'a>, PathError> {
     if given.is_empty() {
         return Err(PathError::Empty);
     }
     match canonical.strip_prefix(ROOT) {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(rest.split('/').skip(1)),
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(split_names(rest).skip(1)),
         _ => Err(PathError::OutsideMemories { path: quote(given) }),
     }
 }
 
 fn refuse_traversal(given: &str, canonical: &str) -> Result<(), PathError> {
     let traversal = || PathError::Traversal { path: quote(given) };
-    if canonical.contains('\\') || canonical.split('/').any(|segment| segment == "..") {
+    if canonical.contains('\\') || canonical.contains("/../") || canonical.ends_with("/..") {
         return Err(traversal());
     }
     refuse_too_long(canonical)?; // before the decoding below, whose cost grows with the square of the length
@@ -397,6 +403,17 @@ mod tests {
         assert_eq!(file.replace_prefix(&from, &to).unwrap(), path(&format!("/memories/b/c/{}", "x".repeat(200))));
         let long = path(&format!("/memories{}", format!("/{}", "y".repeat(200)).repeat(5)));
         assert!(matches!(file.replace_prefix(&from, &long), Err(PathError::TooLong { .. })));
+    }
+
+    #[test]
+    fn two_dots_are_a_traversal_where_they_are_a_whole_name() {
+        for escaping in ["..", "../", "..//", "/..", "a/..", "a/../b", "../../b", "a/../\u{1}"] {
+            let parsed = MemoryPath::parse(&format!("/memories/{escaping}"));
+            assert!(matches!(parsed, Err(PathError::Traversal { .. })), "{escaping}: {parsed:?}");
+        }
+        for harmless in ["...", "..a", "a..", "a../b", "a/..b", "a/b..c"] {
+            assert!(MemoryPath::parse(&format!("/memories/{harmless}")).is_ok(), "{harmless}");
+        }
     }
 
     #[test]

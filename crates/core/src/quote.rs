@@ -34,9 +34,11 @@ pub(crate) fn escape_unprintable(text: &str) -> String {
 /// any (`[P2]`).
 #[must_use]
 pub fn is_unprintable(character: char) -> bool {
-    if character.is_ascii() {
-        return character.is_ascii_control();
-    }
+    if character.is_ascii() { character.is_ascii_control() } else { is_unprintable_beyond_ascii(character) }
+}
+
+/// Apart, so that the compiler inlines what a name is mostly made of.
+fn is_unprintable_beyond_ascii(character: char) -> bool {
     is_default_ignorable(character)
         || matches!(
             character.general_category(),
