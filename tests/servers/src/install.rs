@@ -39,6 +39,14 @@ pub(crate) fn azurite() -> Result<PathBuf, Error> {
     Ok(place.join("node_modules/.bin/azurite-blob"))
 }
 
+/// The interpreter of Python with Anthropic's SDK.
+///
+/// # Errors
+/// [`Error::Missing`] and [`Error::Install`], if it cannot be installed.
+pub fn python_with_anthropic() -> Result<PathBuf, Error> {
+    from_python("anthropic", include_str!("../requirements/anthropic.txt"), "python")
+}
+
 fn from_python(name: &str, requirements: &str, program: &str) -> Result<PathBuf, Error> {
     let place = once(name, requirements, |place| {
         run(Command::new("python3").args(["-m", "venv"]).arg(place), PYTHON, PYTHON)?;

@@ -47,6 +47,8 @@ mod server;
 pub use azure::AzureServer;
 pub use error::Error;
 pub use gcs::GcsServer;
+#[cfg(unix)]
+pub use install::python_with_anthropic;
 pub use proxy::{Fault, Faults, Proxy, Record, Refusal, Requests};
 #[cfg(unix)]
 pub use s3::S3Server;
