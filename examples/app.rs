@@ -3,6 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
+use std::time::Duration;
+
 use memory_tool::policies::{Scope, SensitiveData, default_quota};
 use memory_tool::{BoxError, Memory, ToolRunner};
 use serde_json::json;
@@ -13,6 +15,7 @@ async fn memory_of(user: &str, directory: &std::path::Path) -> Result<Memory, Bo
         .scope(Scope::from_trusted_name(user)?)
         .limits(default_quota())
         .screen(SensitiveData::new())
+        .expire_after(Duration::from_secs(90 * 24 * 60 * 60))
         .on_change(|change| println!("changed: {change:?}"))
         .build();
     Ok(memory.await?)

@@ -1,20 +1,24 @@
-//! The program of the README: `Memory::open` takes a path or a URL, and one `tool_use` block is answered. `tests/readme.rs` compares them.
+//! The program of the README: a memory that your program and Claude share. `tests/readme.rs` compares them.
 //! Run it: `cargo run --example program`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool::{Memory, ToolResult, ToolUse};
+use memory_tool::{Memory, ToolRunner};
+use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = Memory::open("./memory").await?; // or sqlite:memory.sqlite?memory=alice, s3://bucket/prefix
-    let tool = memory.tool();
-    println!("{}", serde_json::to_string(&tool.definition())?); // goes into the request's `tools`
+    memory.write("/memories/profile.md", "Prefers tea.").await?; // your program reads and writes the same files
 
-    let block = r#"{"type": "tool_use", "id": "toolu_1", "name": "memory",
-                    "input": {"command": "view", "path": "/memories"}}"#; // comes from Claude
-    let call = ToolUse::parse(block.as_bytes())?;
-    let outcome = tool.call(call.input).await; // an error is an answer too
-    println!("{}", serde_json::to_string(&ToolResult::new(call.id, &outcome))?); // goes back to Claude
+    let runner = ToolRunner::new(memory.tool());
+    println!("{}", json!([runner.tool().definition()])); // the `tools` of your requests to the Messages API
+
+    let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
+        {"type": "tool_use", "id": "toolu_1", "name": "memory",
+         "input": {"command": "view", "path": "/memories/profile.md"}}]}); // what the API returns
+    if let Some(message) = runner.answer(&response).await {
+        println!("{message}"); // your next message, with the `tool_result`; without one, Claude is done
+    }
     Ok(())
 }
