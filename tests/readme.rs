@@ -6,14 +6,71 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const README: &str = include_str!("../README.md");
-const PROGRAM: &str = include_str!("../examples/program.rs");
+
+/// The README is not longer than this.
+const MAX_LINES: usize = 150;
 
 #[test]
-fn the_program_of_the_readme_is_the_example() {
-    let (_, from_program) = README.split_once("```rust\n").unwrap();
-    let (in_readme, _) = from_program.split_once("```").unwrap();
-    let (_, example) = PROGRAM.split_once("\nuse ").unwrap();
-    assert_eq!(in_readme, format!("use {example}"));
+fn the_code_of_the_readme_is_that_of_the_examples() {
+    let from = |source: &'static str, start| &source[source.find(start).unwrap()..];
+    assert_eq!(block("rust"), from(include_str!("../examples/program.rs"), "use "));
+    assert_eq!(block("python"), from(include_str!("../examples/bridge.py"), "import "));
+    let app = include_str!("../examples/app.rs");
+    assert!(app.contains(&format!("\n{}\n", block("rust,ignore"))), "{app}");
+}
+
+#[test]
+fn the_readme_is_short_and_its_first_commands_stand_alone() {
+    assert!(README.lines().count() <= MAX_LINES, "{}", README.lines().count());
+    assert_eq!(block("sh"), "cargo run -p customer-service\ncargo test\n");
+}
+
+#[test]
+fn the_figures_of_the_readme_are_those_of_their_sources() {
+    let cases = include_str!("../crates/conformance/CASES.md");
+    let cases = cases.lines().find_map(|line| line.strip_suffix(" cases.")).unwrap();
+    assert!(README.contains(&format!("suite of {cases} cases")), "{cases}");
+    let rust = env!("CARGO_PKG_RUST_VERSION");
+    assert!(README.contains(&format!("Rust {rust} or newer")), "{rust}");
+    let figures = |row: &str| {
+        let tables = include_str!("../benches/README.md");
+        let row = tables.lines().find(|line| line.starts_with(&format!("| {row} |"))).unwrap();
+        row.split(" | ").skip(1).map(|cell| cell.trim_end_matches(" |").to_owned()).collect::<Vec<_>>()
+    };
+    let text = README.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [view, create, list] =
+        ["`view` of a file of 4 KB", "`create` of a file of 4 KB", "`view` of 10,000 files in 100 directories"]
+            .map(figures);
+    for figures in [
+        format!("takes {}, {} times the time of the Python SDK's tool and {} times", view[0], view[3], view[4]),
+        format!("takes {}, {} and {} times theirs", create[0], create[3], create[4]),
+        format!("takes {}, {} times the time of the Python SDK's tool", list[0], list[3]),
+    ] {
+        assert!(text.contains(&figures), "{figures}");
+    }
+}
+
+#[test]
+fn the_pages_of_crates_link_to_nothing_that_they_are_published_without() {
+    for (directory, _) in published_crates() {
+        for link in links_of(&directory.join("README.md")) {
+            let file = link.file.canonicalize().unwrap_or_default();
+            assert!(file.starts_with(&directory), "{} links to {}", directory.display(), link.file.display());
+        }
+    }
+}
+
+#[test]
+fn the_addresses_of_all_crates_are_one_setting() {
+    for (directory, manifest) in published_crates() {
+        for setting in ["documentation", "homepage", "repository"] {
+            assert!(
+                manifest.contains(&format!("\n{setting}.workspace = true\n")),
+                "{setting}: {}",
+                directory.display()
+            );
+        }
+    }
 }
 
 #[test]
@@ -41,6 +98,24 @@ fn every_page_of_the_documentation_is_found_from_the_first_ones() {
 fn headings_are_named_as_github_names_them() {
     let page = "# A `page`: of [links](x.md), _and_ more\n```sh\n# a comment\n```\n## What to know\n## What to know\n";
     assert_eq!(headings_of(page), ["a-page-of-links-_and_-more", "what-to-know", "what-to-know-1"]);
+}
+
+/// The first block of code of the README in a language.
+fn block(language: &str) -> &'static str {
+    let (_, rest) = README.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+/// The directories and the manifests of the crates that are published.
+fn published_crates() -> Vec<(PathBuf, String)> {
+    let directories = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let crates = directories.map(|directory| {
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        (directory.canonicalize().unwrap(), manifest)
+    });
+    let published: Vec<_> = crates.filter(|(_, manifest)| !manifest.contains("publish = false")).collect();
+    assert!(published.len() > 8, "{published:?}");
+    published
 }
 
 /// A link from one page of the project to a file of it.
