@@ -1,6 +1,7 @@
 //! `examples/bridge.py`: an agent on the real Python SDK, whose memory calls go to the real program. It takes a download.
 
-#![cfg(all(test, unix))]
+#![cfg(test)]
+#![cfg(unix)]
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! The project's README is true at the terminal: its session prints what it says.
 
-#![cfg(all(test, unix))]
+#![cfg(test)]
+#![cfg(unix)]
 
 mod support;
 
