@@ -1,5 +1,5 @@
 //! An agent that remembers: the loop over the Messages API with plain `reqwest`, and the memory by `ToolRunner`.
-//! Run it: `cargo run --example agent_loop -- 'I take tea without milk'`, with `ANTHROPIC_API_KEY`
+//! Run it: `cargo run -p examples --example agent_loop -- 'I take tea without milk'`, with `ANTHROPIC_API_KEY`
 //!
 //! Then run it with `'What do I drink?'`. `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` lead to another server or model.
 

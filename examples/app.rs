@@ -1,5 +1,5 @@
 //! An application that owns its user's memory: it fills it, shows it, corrects it, lets Claude use it, and forgets it on request.
-//! Run it: `cargo run --example app`
+//! Run it: `cargo run -p examples --example app`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

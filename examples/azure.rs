@@ -1,5 +1,5 @@
 //! Memories in a container of Azure Blob Storage, each under a prefix of its own, for any number of machines.
-//! Run it: `cargo run --example azure -- CONTAINER`, with `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY`
+//! Run it: `cargo run -p examples --example azure -- CONTAINER`, with `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

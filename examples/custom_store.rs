@@ -1,5 +1,5 @@
-//! A store of one's own: three methods, and the memory tool works on it. `tests/custom_store.rs` runs the suite on it.
-//! Run it: `cargo run --example custom_store`
+//! A store of one's own: three methods, and the memory tool works on it. `tests/suite/custom_store.rs` runs the suite on it.
+//! Run it: `cargo run -p examples --example custom_store`
 //!
 //! The store is in `crates/core/examples/map_store.rs`.
 

@@ -1,5 +1,5 @@
 //! A tool of one's own: it implements `MemoryTool` itself, over another tool, and answers in other words.
-//! Run it: `cargo run --example custom_tool`
+//! Run it: `cargo run -p examples --example custom_tool`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
 //! A memory encrypted at rest, over any other store: what Claude reads, and what whoever has the disk sees.
-//! Run it: `export MEMORY_KEY=$(openssl rand -hex 32)`, then `cargo run --example encrypted`
+//! Run it: `export MEMORY_KEY=$(openssl rand -hex 32)`, then `cargo run -p examples --example encrypted`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
 //! A memory in a bucket of Google Cloud Storage, for any number of machines.
-//! Run it: `cargo run --example gcs -- BUCKET`, with `GOOGLE_APPLICATION_CREDENTIALS` or on a machine of Google's
+//! Run it: `cargo run -p examples --example gcs -- BUCKET`, with `GOOGLE_APPLICATION_CREDENTIALS` or on a machine of Google's
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
 //! A memory on this machine's disk: plain files, which a person can read and edit, and any number of processes may use at once.
-//! Run it: `cargo run --example local`
+//! Run it: `cargo run -p examples --example local`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,7 +1,7 @@
 //! A memory moves from one backend to another: read, written where nothing is yet, verified; at any time again.
-//! Run it: `cargo run --example migration`
+//! Run it: `cargo run -p examples --example migration`
 //!
-//! `memory-tool copy` does the same on the command line, and more. `tests/migration.rs` tests this file.
+//! `memory-tool copy` does the same on the command line, and more. `tests/it/migration.rs` tests this file.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
 //! Memories of many tenants behind HTTP: whose memory it is comes from the bearer token, and from nothing else in the request.
-//! Run it: `export TOKENS='{"token-a": "alice", "token-b": "ben"}'`, then `cargo run --example multi_tenant`
+//! Run it: `export TOKENS='{"token-a": "alice", "token-b": "ben"}'`, then `cargo run -p examples --example multi_tenant`
 //!
 //! `curl 127.0.0.1:8080/memory -H 'authorization: Bearer token-a' -d '{"command": "view", "path": "/memories"}'`
 

@@ -1,5 +1,5 @@
 //! The memories of a service for many users, under every policy. `docs/production.md` says why each is where it is.
-//! Run it: `cargo run --example production`
+//! Run it: `cargo run -p examples --example production`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
-//! The program of the README: a memory that your program and Claude share. `tests/readme.rs` compares them.
-//! Run it: `cargo run --example program`
+//! The program of the README: a memory that your program and Claude share. `tests/it/readme.rs` compares them.
+//! Run it: `cargo run -p examples --example program`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
 //! The six commands on a store that lives in this process: what Claude sends, and what it reads.
-//! Run it: `cargo run --example quickstart`
+//! Run it: `cargo run -p examples --example quickstart`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,5 +1,5 @@
 //! A memory in a bucket of Amazon S3, or of whatever speaks it and keeps conditions, for any number of machines.
-//! Run it: `cargo run --example s3 -- BUCKET`, with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`
+//! Run it: `cargo run -p examples --example s3 -- BUCKET`, with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`
 //!
 //! `AWS_ENDPOINT_URL` leads to another service than Amazon's; `AWS_ALLOW_HTTP=true` lets it be one without TLS.
 

@@ -1,5 +1,5 @@
 //! Many memories in one SQLite file, each with a name of its own: none sees another's files.
-//! Run it: `cargo run --example sqlite`
+//! Run it: `cargo run -p examples --example sqlite`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -39,7 +39,7 @@ const TASKS: [Task; 7] = [
     Task {
         name: "test-long",
         about: "run more cases, races and crashes, from a random seed",
-        commands: &[CommandLine(None, "bash .ci/long")],
+        commands: &[CommandLine(None, "bash .ci/long tests")],
     },
     Task {
         name: "bench",

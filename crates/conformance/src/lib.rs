@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod case;
 mod cases;
@@ -9,6 +10,8 @@ mod command_door;
 mod failure;
 mod faults;
 mod fixture;
+#[cfg(feature = "policies")]
+mod policy_case;
 mod program;
 mod read_back;
 mod report;
@@ -26,6 +29,8 @@ pub use command_door::{CommandLine, InvalidCommandLine};
 pub use failure::{Difference, Failure};
 pub use faults::Fault;
 pub use fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};
+#[cfg(feature = "policies")]
+pub use policy_case::PolicyCase;
 pub use report::{CaseResult, Outcome, Report, Totals};
 pub use serve::serve;
 pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, Progress, Suite};

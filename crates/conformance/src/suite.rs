@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -288,7 +289,9 @@ impl Suite {
 
 /// Runs suites as tests, each with what comes before the names of its cases.
 fn test(suites: Vec<(String, Suite)>) -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Many cases wait: for a lock, a disk, a program.
+    arguments.test_threads = arguments.test_threads.or(available_parallelism().ok().map(|threads| 2 * threads.get()));
     let runtime = match Runtime::new() {
         Ok(runtime) => Arc::new(runtime),
         Err(error) => {

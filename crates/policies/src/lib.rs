@@ -4,8 +4,6 @@
 
 #[cfg(feature = "audit")]
 mod audit;
-#[cfg(feature = "conformance")]
-mod conformance;
 #[cfg(any(feature = "audit", feature = "expiry", feature = "observation"))]
 mod error_names;
 #[cfg(feature = "expiry")]
@@ -32,8 +30,6 @@ pub use audit::{
     AuditedChange, AuditedEntry, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
     JsonLinesLogBuilder, MAX_ACTOR_BYTES, MAX_LISTED_FILES, StoreLog,
 };
-#[cfg(feature = "conformance")]
-pub use conformance::PolicyCase;
 #[cfg(feature = "background")]
 pub use expiry::SweepTask;
 #[cfg(feature = "expiry")]

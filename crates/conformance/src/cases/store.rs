@@ -24,7 +24,7 @@ const RACERS: usize = 8;
 /// How often a race is run.
 const ROUNDS: usize = 30;
 /// How long one writes on where others do not get to look.
-const LONGEST_RACE: Duration = Duration::from_secs(10);
+const LONGEST_RACE: Duration = Duration::from_secs(3);
 /// Long enough for two writes to have two times, where a store has them by the millisecond.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 

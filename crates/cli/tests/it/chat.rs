@@ -1,0 +1,1173 @@
+//! `memory-tool chat`, end to end: the real program, and a server that speaks the Messages API by a script.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, Request, call, text};
+use serde_json::{Value, json};
+
+/// The key that no output may show.
+const KEY: &str = "sk-ant-test-0123456789";
+
+/// A `memory-tool chat` process. Ends with the value.
+struct Chat {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: Transcript,
+    errors: Transcript,
+}
+
+/// What a stream said so far.
+#[derive(Clone, Default)]
+struct Transcript(Arc<(Mutex<(String, bool)>, Condvar)>);
+
+impl Transcript {
+    fn of(mut stream: impl Read + Send + 'static) -> Self {
+        let transcript = Self::default();
+        let Self(shared) = transcript.clone();
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut part = [0; 4096];
+            loop {
+                let read = stream.read(&mut part).unwrap_or(0);
+                bytes.extend_from_slice(&part[..read]);
+                let mut said = shared.0.lock().unwrap();
+                *said = (String::from_utf8_lossy(&bytes).into_owned(), read == 0);
+                shared.1.notify_all();
+                if read == 0 {
+                    break;
+                }
+            }
+        });
+        transcript
+    }
+
+    fn wait(&self, is_enough: impl Fn(&str, bool) -> bool) -> String {
+        let said = self.0.0.lock().unwrap();
+        let (said, waited) =
+            self.0.1.wait_timeout_while(said, PATIENCE, |(said, ended)| !is_enough(said, *ended)).unwrap();
+        assert!(!waited.timed_out(), "it does not come: {said:?}");
+        said.0.clone()
+    }
+
+    fn wait_for(&self, text: &str) {
+        let said = self.wait(|said, ended| ended || said.contains(text));
+        assert!(said.contains(text), "{text:?} is not in {said:?}");
+    }
+
+    fn whole(&self) -> String {
+        self.wait(|_, ended| ended)
+    }
+}
+
+/// The program with a key and a server, and nothing else of the environment that it would heed.
+fn command(place: &Place, url: &str, options: &[&str]) -> Command {
+    command_for(place.store().as_os_str(), url, options)
+}
+
+fn command_for(store: &OsStr, url: &str, options: &[&str]) -> Command {
+    let mut command = program();
+    command.arg("chat").arg("--store").arg(store).args(options);
+    command.env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", url).env_remove("ANTHROPIC_MODEL");
+    command.env("NO_PROXY", "*").env("no_proxy", "*");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Chat {
+    fn start(place: &Place, api: &MessagesApi, options: &[&str]) -> Self {
+        Self::spawn(command(place, api.url(), options))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
+        let input = process.stdin.take();
+        let output = Transcript::of(process.stdout.take().unwrap());
+        let errors = Transcript::of(process.stderr.take().unwrap());
+        Self { process, input, output, errors }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn signal(&self, signal: &str) {
+        let kill = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    }
+
+    /// Closes the input, and gives the status, the standard output and the standard error.
+    fn finish(mut self) -> (Option<i32>, String, String) {
+        self.input = None;
+        self.end()
+    }
+
+    /// The same with the input left open: the program ends of itself.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let status = wait_for_end(&mut self.process);
+        let (output, errors) = (self.output.whole(), self.errors.whole());
+        assert!(!output.contains(KEY) && !errors.contains(KEY), "{output}\n{errors}");
+        (status.code(), output, errors)
+    }
+}
+
+impl Drop for Chat {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A whole conversation of these lines.
+fn converse(place: &Place, api: &MessagesApi, options: &[&str], lines: &[&str]) -> (Option<i32>, String, String) {
+    let mut chat = Chat::start(place, api, options);
+    for line in lines {
+        chat.say(line);
+    }
+    chat.finish()
+}
+
+fn done(text_shown: &str) -> Answer {
+    Answer::stream("end_turn", &[text(text_shown)])
+}
+
+fn create(id: &str, path: &str, file_text: &str) -> Value {
+    call(id, json!({"command": "create", "path": path, "file_text": file_text}))
+}
+
+fn view(id: &str, path: &str) -> Value {
+    call(id, json!({"command": "view", "path": path}))
+}
+
+/// A block without the mark of the cache.
+fn unmarked(block: &Value) -> Value {
+    let mut block = block.clone();
+    block.as_object_mut().unwrap().remove("cache_control");
+    block
+}
+
+fn unmarked_last(request: &Request) -> Vec<Value> {
+    request.last().iter().map(unmarked).collect()
+}
+
+#[test]
+fn what_claude_notes_is_there_in_the_next_conversation() {
+    for stream in [true, false] {
+        let answer = if stream { Answer::stream } else { Answer::message };
+        let options: &[&str] = if stream { &[] } else { &["--no-stream"] };
+        let place = Place::in_memory();
+        let first = [
+            json!({"type": "thinking", "thinking": "I note it.", "signature": "c2ln"}),
+            text("I'll note that."),
+            json!({"type": "novel", "data": [1, {"a": null}]}),
+            create("toolu_1", "/memories/tea.txt", "Tea, no milk: 茶\n"),
+        ];
+        let api = MessagesApi::start([answer("tool_use", &first), answer("end_turn", &[text("Noted: 茶.")])]);
+        let (status, output, errors) = converse(&place, &api, options, &["I take tea, no milk"]);
+        assert_eq!((status, output.as_str()), (Some(0), "I'll note that.\nNoted: 茶.\n"), "{errors}");
+        assert_eq!(errors, "[memory] create /memories/tea.txt (1 line, 18 bytes)\n");
+        let requests = api.finish();
+        let ephemeral = json!({"type": "ephemeral"});
+        let mut said = text("I take tea, no milk");
+        said["cache_control"] = ephemeral.clone();
+        assert_eq!(
+            requests[0].body,
+            json!({
+                "model": "claude-opus-5-5",
+                "max_tokens": 32_000,
+                "stream": stream,
+                "tools": [{"type": "memory_20250818", "name": "memory", "cache_control": ephemeral}],
+                "messages": [{"role": "user", "content": [said.clone()]}],
+                "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+            })
+        );
+        assert_eq!(requests[0].header("x-api-key"), Some(KEY));
+        assert_eq!(requests[0].header("anthropic-beta"), Some("context-management-2025-06-27"));
+        let result = json!({
+            "type": "tool_result", "tool_use_id": "toolu_1",
+            "content": "File created successfully at: /memories/tea.txt", "cache_control": ephemeral,
+        });
+        assert_eq!(
+            requests[1].body["messages"],
+            json!([
+                {"role": "user", "content": [said]},
+                {"role": "assistant", "content": first},
+                {"role": "user", "content": [result]},
+            ])
+        );
+
+        let api = MessagesApi::start([
+            answer("tool_use", &[view("toolu_1", "/memories/tea.txt")]),
+            answer("end_turn", &[text("Tea.")]),
+        ]);
+        let (status, output, errors) = converse(&place, &api, options, &["What do I take?"]);
+        assert_eq!(
+            (status, output.as_str(), errors.as_str()),
+            (Some(0), "Tea.\n", "[memory] view /memories/tea.txt\n")
+        );
+        assert!(api.finish()[1].last()[0]["content"].as_str().unwrap().contains("Tea, no milk: 茶"));
+    }
+}
+
+#[test]
+fn a_stream_may_be_cut_into_chunks_anywhere() {
+    let place = Place::in_memory();
+    let content = [text("Zoë drinks 茶 🍵.\n"), create("toolu_1", "/memories/茶.txt", "🍵 \"\\\n")];
+    let script = [Answer::stream("tool_use", &content), done("はい")];
+    let api = MessagesApi::start(script.map(|answer| answer.in_chunks(1)));
+    let (status, output, errors) = converse(&place, &api, &[], &["茶?"]);
+    assert_eq!((status, output.as_str()), (Some(0), "Zoë drinks 茶 🍵.\nはい\n"), "{errors}");
+    assert_eq!(fs::read_to_string(place.file("茶.txt")).unwrap(), "🍵 \"\\\n");
+    assert_eq!(api.finish()[1].messages()[1]["content"], json!(content));
+}
+
+#[test]
+fn calls_of_one_response_are_answered_in_order_in_one_message() {
+    let place = Place::in_memory();
+    let calls = [
+        create("toolu_1", "/memories/a", "one\n"),
+        create("toolu_2", "/memories/a", "two\n"),
+        json!({"type": "tool_use", "id": "toolu_3", "name": "bash", "input": {"command": "ls"}}),
+        view("toolu_4", "/memories/a\n[memory] forged"),
+        view("toolu_5", "/memories/a"),
+    ];
+    let api = MessagesApi::start([Answer::stream("tool_use", &calls), done("Done.")]);
+    let (status, output, errors) = converse(&place, &api, &[], &["Go"]);
+    assert_eq!((status, output.as_str()), (Some(0), "Done.\n"), "{errors}");
+    let lines: Vec<_> = errors.lines().collect();
+    assert_eq!(lines.len(), 5, "{errors}");
+    assert_eq!(lines[0], "[memory] create /memories/a (1 line, 4 bytes)");
+    assert_eq!(lines[1], "[memory] create /memories/a (1 line, 4 bytes): error: File /memories/a already exists");
+    assert_eq!(lines[2], "[chat] Claude called the tool bash, which there is not");
+    assert!(lines[3].starts_with("[memory] view /memories/a\\n[memory] forged: error: "), "{errors}");
+    assert_eq!(lines[4], "[memory] view /memories/a");
+    let results = unmarked_last(&api.finish()[1]);
+    let told: Vec<_> = results.iter().map(|result| (&result["tool_use_id"], result["is_error"] == true)).collect();
+    let ids = ["toolu_1", "toolu_2", "toolu_3", "toolu_4", "toolu_5"].map(Value::from);
+    assert_eq!(told, ids.iter().zip([false, true, true, true, false]).collect::<Vec<_>>());
+    assert!(results[4]["content"].as_str().unwrap().contains("one"));
+}
+
+#[test]
+fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([
+        Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "0.6"),
+        Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0"),
+        done("Hi"),
+    ]);
+    let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!((status, output.as_str()), (Some(0), "Hi\n"), "{errors}");
+    assert_eq!(
+        errors,
+        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 0.6 s\n\
+         [chat] the API answered with 529: overloaded_error: Overloaded; asking again in 0.0 s\n"
+    );
+    let requests = api.finish();
+    assert!(requests.iter().all(|request| request.body == requests[0].body));
+}
+
+#[test]
+fn nothing_of_a_response_that_breaks_off_is_run() {
+    let calls = [text("Noting."), create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
+    let calling = || Answer::stream("tool_use", &calls);
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    for (broken, words) in [
+        (calling().until("message_stop", End::Cut), "broke before the response was whole"),
+        (calling().until("toolu_2", End::Cut), "broke before the response was whole"),
+        (calling().until("partial_json", End::Regular), "ended the response before it was whole"),
+        (calling().until("message_stop", End::Regular), "ended the response before it was whole"),
+        (
+            calling().until("toolu_2", End::Regular).and(overloaded),
+            "broke the response off: overloaded_error: Overloaded",
+        ),
+    ] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start([broken, calling(), done("Noted.")]);
+        let (status, output, errors) = converse(&place, &api, &[], &["Note it"]);
+        assert_eq!((status, output.as_str()), (Some(0), "Noting.\nNoted.\n"), "{errors}");
+        let lines: Vec<_> = errors.lines().collect();
+        assert!(lines[0].starts_with("[chat] ") && lines[0].contains(words), "{errors}");
+        assert!(lines[0].contains("; asking again in 0."), "{errors}");
+        // A command that was run twice would fail the second time.
+        assert_eq!(lines[1..], ["a", "b"].map(|name| format!("[memory] create /memories/{name} (1 line, 4 bytes)")));
+        let requests = api.finish();
+        assert_eq!(requests[1].body, requests[0].body);
+    }
+}
+
+#[test]
+fn attempts_end() {
+    let place = Place::in_memory();
+    let busy = || Answer::error(503, "api_error", "Busy").with_header("retry-after", "0");
+    let api = MessagesApi::start([busy(), busy(), busy()]);
+    let (status, output, errors) = converse(&place, &api, &["--max-retries", "2"], &["Hi", "Never sent"]);
+    assert_eq!((status, output.as_str()), (Some(2), ""), "{errors}");
+    assert!(errors.ends_with("memory-tool: the API answered with 503: api_error: Busy\n"), "{errors}");
+    api.finish();
+
+    let api = MessagesApi::start([
+        busy().with_header("retry-after", "0"),
+        Answer::error(429, "a", "b").with_header("retry-after", "3600"),
+    ]);
+    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!(status, Some(2), "what asks for an hour is not waited for: {errors}");
+    let told = "the API asks to wait for 3600.0 s, and no more than 300 s are waited in all: the API answered with 429: a: b\n";
+    assert!(errors.ends_with(told), "{errors}");
+    api.finish();
+}
+
+#[test]
+fn a_pipe_gets_the_beginning_of_an_answer_once_where_no_attempt_is_whole() {
+    let place = Place::in_memory();
+    for end in [End::Cut, End::Regular] {
+        let cut = || done("Half of an answer").until("message_delta", end);
+        let api = MessagesApi::start([done("Whole"), cut(), cut(), cut()]);
+        let (status, output, errors) =
+            converse(&place, &api, &["--max-retries", "2"], &["First", "Second", "Never sent"]);
+        assert_eq!((status, output.as_str()), (Some(3), "Whole\nHalf of an answer\n"), "{errors}");
+        assert_eq!(errors.matches("; asking again in ").count(), 2, "{errors}");
+        assert!(errors.lines().last().unwrap().starts_with("memory-tool: "), "{errors}");
+        api.finish();
+    }
+}
+
+#[test]
+fn the_last_message_without_a_whole_answer_decides_the_status() {
+    let declined = || Answer::stream("refusal", &[text("I")]);
+    let cut = || Answer::stream("max_tokens", &[text("It is")]);
+    let wrong = || Answer::error(400, "invalid_request_error", "No");
+    for (answers, expected) in [
+        (vec![declined()], 1),
+        (vec![declined(), done("Yes")], 1),
+        (vec![cut(), declined()], 1),
+        (vec![cut()], 3),
+        (vec![declined(), cut(), done("Yes")], 3),
+        (vec![cut(), wrong()], 2),
+    ] {
+        let place = Place::in_memory();
+        let lines = vec!["Go on"; answers.len()];
+        let api = MessagesApi::start(answers);
+        let (status, _, errors) = converse(&place, &api, &[], &lines);
+        assert_eq!(status, Some(expected), "{errors}");
+        api.finish();
+    }
+}
+
+#[test]
+fn an_error_that_lasts_is_told_at_once_and_without_the_key() {
+    let place = Place::in_memory();
+    let refused = Answer::error(401, "authentication_error", &format!("invalid x-api-key {KEY}"));
+    let api = MessagesApi::start([refused.with_header("request-id", "req_1")]);
+    let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    let told = "the API answered with 401: authentication_error: invalid x-api-key [the key] (request req_1)";
+    assert_eq!(errors, format!("memory-tool: {told}\n"));
+    api.finish();
+
+    let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": KEY}});
+    let api = MessagesApi::start([done("Hi").until("message_stop", End::Regular).and(error)]);
+    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!(status, Some(2));
+    assert!(errors.ends_with("the API broke the response off: invalid_request_error: [the key]\n"), "{errors}");
+    api.finish();
+
+    for (body, words) in [("<html>\u{1b}[2J", "403: <html>\\u{1b}[2J"), ("", "403: ")] {
+        let proxy = Answer::Whole { status: 403, headers: Vec::new(), body: body.to_owned() };
+        let api = MessagesApi::start([proxy]);
+        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!(status, Some(2));
+        assert!(errors.contains(words), "{errors}");
+        api.finish();
+    }
+}
+
+#[test]
+fn what_a_server_says_is_cut_once_the_key_is_out_of_it() {
+    let place = Place::in_memory();
+    let long = format!("{}{KEY}{}", "x".repeat(990), "y".repeat(1000));
+    let told = format!("the API answered with 403: {}[the key]y…\n", "x".repeat(990));
+    let whole = Answer::Whole { status: 403, headers: Vec::new(), body: long.clone() };
+    let error = Answer::error(403, "a", &long["a: ".len()..]);
+    let told_of_error = told.replacen("xxx", "a: ", 1);
+    for (answer, told) in [(whole, told), (error, told_of_error)] {
+        let api = MessagesApi::start([answer]);
+        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!(status, Some(2));
+        assert!(errors.ends_with(&told) && !errors.contains("sk-ant"), "{errors}");
+        api.finish();
+    }
+}
+
+#[test]
+fn what_is_no_response_is_told() {
+    let place = Place::in_memory();
+    let body = Answer::Whole { status: 200, headers: Vec::new(), body: "{}".to_owned() };
+    let unordered = json!({"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "a"}});
+    for answer in [body, done("a").until("message_stop", End::Regular).and(unordered)] {
+        let api = MessagesApi::start([answer]);
+        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!(status, Some(2));
+        assert!(
+            errors.contains("127.0.0.1:") && errors.contains("does not answer as the Messages API does"),
+            "{errors}"
+        );
+        api.finish();
+    }
+}
+
+#[test]
+fn a_response_without_end_is_not_read_to_its_end() {
+    let place = Place::in_memory();
+    let text = |length| text(&"x".repeat(length));
+    let novelty = json!({"type": "novelty", "data": "x".repeat(65 << 20)});
+    for answer in
+        [Answer::message("end_turn", &[text(65 << 20)]), done("").until("message_stop", End::Silence).and(novelty)]
+    {
+        let api = MessagesApi::start([answer]);
+        let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        let told = "does not answer as the Messages API does: the response is longer than 64 MiB\n";
+        assert!(errors.ends_with(told), "{errors}");
+        api.finish();
+    }
+    let refusal = Answer::Whole { status: 400, headers: Vec::new(), body: "x".repeat(65 << 20) };
+    let api = MessagesApi::start([refusal]);
+    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!((status, errors.len()), (Some(2), "memory-tool: the API answered with 400: …\n".len() + 1000));
+    api.finish();
+}
+
+#[test]
+fn the_key_goes_to_no_other_server() {
+    let place = Place::in_memory();
+    let elsewhere = MessagesApi::start([]);
+    let location = format!("{}/v1/messages", elsewhere.url());
+    let away = Answer::Whole { status: 307, headers: vec![("location", location)], body: String::new() };
+    let api = MessagesApi::start([away]);
+    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
+    assert_eq!(status, Some(2));
+    assert!(errors.contains("307"), "{errors}");
+    api.finish();
+    elsewhere.finish();
+}
+
+#[test]
+fn without_a_key_or_an_address_the_variable_is_named() {
+    let place = Place::in_memory();
+    for (name, value, words) in [
+        ("ANTHROPIC_API_KEY", "", "there is no key for the API: set ANTHROPIC_API_KEY"),
+        ("ANTHROPIC_API_KEY", "a\nb", "ANTHROPIC_API_KEY holds characters that no key has"),
+        ("ANTHROPIC_BASE_URL", "ftp://example.com", "ANTHROPIC_BASE_URL is not the address of a server"),
+        ("ANTHROPIC_BASE_URL", "example.com", "ANTHROPIC_BASE_URL is not the address of a server"),
+    ] {
+        let mut command = command(&place, "http://127.0.0.1:1", &[]);
+        command.env(name, value);
+        let (status, output, errors) = Chat::spawn(command).finish();
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{value:?}");
+        assert!(errors.starts_with("memory-tool: ") && errors.contains(words), "{errors}");
+    }
+    let mut command = command(&place, "http://127.0.0.1:1", &[]);
+    command.env_remove("ANTHROPIC_API_KEY");
+    let (status, _, errors) = Chat::spawn(command).finish();
+    assert_eq!(
+        (status, errors.as_str()),
+        (Some(2), "memory-tool: there is no key for the API: set ANTHROPIC_API_KEY\n")
+    );
+    assert!(!place.store().exists(), "no store is made for nothing");
+}
+
+#[test]
+fn without_a_network_the_host_is_named() {
+    let place = Place::in_memory();
+    let mut chat = Chat::spawn(command(&place, "http://user:password@127.0.0.1:1/", &["--max-retries", "1"]));
+    chat.say("Hi");
+    let (status, output, errors) = chat.finish();
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    let lines: Vec<_> = errors.lines().collect();
+    assert_eq!(lines.len(), 2, "{errors}");
+    assert!(lines[0].starts_with("[chat] cannot reach 127.0.0.1:1: ") && lines[0].contains("; asking again in "));
+    assert!(lines[1].starts_with("memory-tool: cannot reach 127.0.0.1:1: "), "{errors}");
+    assert!(!errors.contains("password"), "{errors}");
+}
+
+#[test]
+fn ctrl_c_takes_back_what_claude_is_answering_and_ends_the_program_at_the_prompt() {
+    let place = Place::in_memory();
+    let calls = [text("Beginning\n"), create("toolu_2", "/memories/b", "two\n")];
+    let api = MessagesApi::start([
+        Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
+        Answer::stream("tool_use", &calls).until("message_stop", End::Silence),
+        done("Again\n").until("message_delta", End::Silence),
+        done("Fine"),
+    ]);
+    let mut chat = Chat::start(&place, &api, &[]);
+    chat.say("First");
+    api.wait_for(2);
+    chat.signal("-INT");
+    chat.errors.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation\n");
+    chat.say("Second");
+    api.wait_for(3);
+    chat.signal("-INT");
+    chat.say("Third");
+    chat.output.wait_for("Fine");
+    chat.errors.wait(|said, _| said.matches("interrupted").count() == 2);
+    // Between two messages there is nothing to take back. The answer of the third may still be at its end.
+    chat.say("/usage");
+    chat.output.wait_for("requests:");
+    chat.signal("-INT");
+    let (status, output, errors) = chat.end();
+    assert_eq!(status, Some(130), "{errors}");
+    assert!(output.starts_with("Fine\n4 requests: "), "{output}");
+    assert!(place.file("a").exists() && !place.file("b").exists());
+    let requests = api.finish();
+    // What was done stays said, and the results are there; the rest is gone.
+    let last = requests[3].messages();
+    assert_eq!(last[..2].len(), 2);
+    assert_eq!(last[1]["content"], json!([create("toolu_1", "/memories/a", "one\n")]));
+    let end = unmarked_last(&requests[3]);
+    assert_eq!((end.len(), &end[0]["tool_use_id"], &end[1]), (2, &json!("toolu_1"), &text("Third")));
+}
+
+#[test]
+fn a_message_that_was_taken_back_leaves_nothing() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([done("One\n").until("message_delta", End::Silence), done("Two")]);
+    let mut chat = Chat::start(&place, &api, &[]);
+    chat.say("First");
+    api.wait_for(1);
+    chat.signal("-INT");
+    chat.errors.wait_for("interrupted");
+    chat.say("Second");
+    let (status, output, _) = chat.finish();
+    assert_eq!((status, output.as_str()), (Some(0), "Two\n"));
+    assert_eq!(unmarked_last(&api.finish()[1]), [text("Second")]);
+}
+
+#[test]
+fn sigterm_ends_the_program_amid_a_response() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([done("One\n").until("message_delta", End::Silence)]);
+    let mut chat = Chat::start(&place, &api, &[]);
+    chat.say("First");
+    api.wait_for(1);
+    chat.signal("-TERM");
+    assert_eq!(chat.end().0, Some(143));
+    api.finish();
+}
+
+#[test]
+fn signals_end_the_program_also_where_nobody_takes_its_output() {
+    for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
+        let place = Place::in_memory();
+        let api = MessagesApi::start([done(&"x".repeat(1 << 20))]); // more than a pipe holds
+        let mut process = command(&place, api.url(), &[]).spawn().unwrap();
+        let mut output = process.stdout.take().unwrap();
+        let mut chat = Chat {
+            input: process.stdin.take(),
+            output: Transcript::of(std::io::empty()),
+            errors: Transcript::of(process.stderr.take().unwrap()),
+            process,
+        };
+        chat.say("First");
+        output.read_exact(&mut [0]).unwrap();
+        chat.signal(signal);
+        chat.errors.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation\n");
+        if signal == "-INT" {
+            chat.signal(signal);
+        }
+        assert_eq!(chat.end().0, Some(expected));
+        api.finish();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
+    let place = Place::in_memory();
+    let calls = [text("Noting"), create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
+    let api = MessagesApi::start([done("Ready\n"), Answer::stream("tool_use", &calls), done("Fine")]);
+    let mut chat = Chat::start(&place, &api, &[]);
+    chat.say("/memory");
+    chat.say("First");
+    chat.output.wait_for("Ready");
+    let lock = File::options().write(true).open(place.store().join(".memory-tool/lock")).unwrap();
+    lock.lock().unwrap();
+    chat.say("Second");
+    wait_until_it_waits_for_the_lock(&chat, &place);
+    chat.signal("-INT");
+    chat.errors.wait_for("[chat] interrupted: the memory command that is running ends first\n");
+    chat.signal("-INT");
+    chat.errors.wait(|said, _| said.matches("ends first").count() == 2);
+    drop(lock);
+    chat.errors.wait_for("[memory] create /memories/a (1 line, 4 bytes)\n");
+    chat.say("Third");
+    let (status, output, errors) = chat.finish();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(output.ends_with("Ready\nNoting\nFine\n"), "{output}");
+    assert!(place.file("a").exists() && !place.file("b").exists());
+    let requests = api.finish();
+    let results = unmarked_last(&requests[2]);
+    assert_eq!(requests[2].messages()[3]["content"], json!(calls));
+    assert_eq!(results[0]["content"], "File created successfully at: /memories/a");
+    assert_eq!(results[1]["content"], "Not run: the user interrupted.");
+    assert_eq!((&results[1]["is_error"], &results[2]), (&json!(true), &text("Third")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_look_at_the_memory() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([]);
+    for (signal, expected) in [("-INT", 0), ("-TERM", 143)] {
+        let mut chat = Chat::start(&place, &api, &[]);
+        chat.say("/memory");
+        chat.output.wait_for("\t/memories\n");
+        let lock = File::options().write(true).open(place.store().join(".memory-tool/lock")).unwrap();
+        lock.lock().unwrap();
+        chat.say("/memory");
+        wait_until_it_waits_for_the_lock(&chat, &place);
+        chat.signal(signal);
+        chat.errors.wait_for("[chat] interrupted\n");
+        if signal == "-INT" {
+            chat.say("/usage");
+            chat.output.wait_for("0 requests");
+            chat.input = None;
+        }
+        let (status, _, errors) = chat.end();
+        assert_eq!((status, errors.as_str()), (Some(expected), "[chat] interrupted\n"));
+        drop(lock);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_is_heeded_between_two_commands() {
+    // The line about the first holds more than a pipe does: the program waits until its errors are read. The memory answers at once.
+    let first = view("toolu_0", &format!("/memories/{}", "x".repeat(1 << 17)));
+    let others = (1..300).map(|number| create(&format!("toolu_{number}"), &format!("/memories/{number}"), ""));
+    let calls: Vec<_> = std::iter::once(first).chain(others).collect();
+    let api = MessagesApi::start([Answer::stream("tool_use", &calls), done("Fine")]);
+    let mut process = command_for("in-process:".as_ref(), api.url(), &[]).spawn().unwrap();
+    let mut errors = process.stderr.take().unwrap();
+    writeln!(process.stdin.as_mut().unwrap(), "First").unwrap();
+    errors.read_exact(&mut [0]).unwrap();
+    let mut chat = Chat {
+        input: process.stdin.take(),
+        output: Transcript::of(process.stdout.take().unwrap()),
+        errors: Transcript::default(),
+        process,
+    };
+    chat.signal("-INT");
+    wait_until_it_sleeps(&chat); // so it has noted the signal
+    chat.errors = Transcript::of(errors);
+    chat.errors.wait_for("[chat] interrupted: the memory commands that are not begun are not run\n");
+    chat.say("Second");
+    assert_eq!(chat.finish().0, Some(0));
+    let results = unmarked_last(&api.finish()[1]);
+    assert_eq!(results[299]["content"], "Not run: the user interrupted.");
+}
+
+/// A thread that a signal or another thread wakes is no longer asleep, however long it waits for a processor.
+#[cfg(target_os = "linux")]
+fn wait_until_it_sleeps(chat: &Chat) {
+    let threads = format!("/proc/{}/task", chat.process.id());
+    let is_asleep = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'));
+    let mut looks = 0;
+    while looks < 20 {
+        let mut stats =
+            fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
+        looks = if stats.all(|stat| stat.is_ok_and(is_asleep)) { looks + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A command that waits has the file of the lock, or of the queue before it, open.
+#[cfg(target_os = "linux")]
+fn wait_until_it_waits_for_the_lock(chat: &Chat, place: &Place) {
+    let private = place.store().join(".memory-tool").canonicalize().unwrap();
+    let files = format!("/proc/{}/fd", chat.process.id());
+    let start = Instant::now();
+    let is_open = || {
+        let files = fs::read_dir(&files).unwrap().filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        files.into_iter().any(|file| file == private.join("lock"))
+    };
+    while !is_open() {
+        assert!(start.elapsed() < PATIENCE, "no command begins");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What runs the program on a terminal of its own, and ends with its status.
+#[cfg(unix)]
+const ON_A_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+
+/// The editor asks for pasted lines to be marked.
+#[cfg(unix)]
+const PROMPT: &str = "\u{1b}[?2004h";
+#[cfg(unix)]
+const CTRL_C: &str = "\u{3}";
+#[cfg(unix)]
+const CTRL_D: &str = "\u{4}";
+#[cfg(unix)]
+const UP: &str = "\u{1b}[A";
+
+#[cfg(unix)]
+impl Chat {
+    /// The program on a terminal: the transcript of the output has all that it shows.
+    fn on_a_terminal(place: &Place, api: &MessagesApi, options: &[&str]) -> Self {
+        let chat = Self::spawn(on_a_terminal(&command(place, api.url(), options)));
+        chat.output.wait_for(PROMPT);
+        chat
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.input.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for the text after the last occurrence of another.
+    fn wait_for_after(&self, before: &str, text: &str) {
+        self.output.wait(|said, ended| ended || said.rsplit_once(before).is_some_and(|(_, rest)| rest.contains(text)));
+    }
+
+    /// Waits for a prompt after the last occurrence of the text, and presses the keys.
+    fn press_after(&mut self, before: &str, keys: &str) {
+        self.wait_for_after(before, PROMPT);
+        self.press(keys);
+    }
+}
+
+/// The command on a terminal of 80 columns.
+#[cfg(unix)]
+fn on_a_terminal(command: &Command) -> Command {
+    let mut python = Command::new("python3");
+    python.args(["-c", ON_A_TERMINAL]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => python.env(name, value),
+            None => python.env_remove(name),
+        };
+    }
+    python.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    python
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_clears_a_line_and_ends_the_program_on_an_empty_one() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([
+        done("Beginning").until("message_delta", End::Silence),
+        done("").until("content_block_start", End::Silence),
+        done("Fine"),
+    ]);
+    let mut chat = Chat::on_a_terminal(&place, &api, &[]);
+    chat.press("First\r");
+    // On a terminal the beginning is there before the end.
+    chat.output.wait_for("Beginning");
+    chat.press(CTRL_C);
+    chat.output.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation");
+    chat.press_after("interrupted", "half a line");
+    chat.wait_for_after("interrupted", "half a line");
+    chat.press(CTRL_C);
+    chat.press("half a message\\\r");
+    chat.press_after("half a message", CTRL_C);
+    chat.wait_for_after("… ", "> ");
+    chat.press("/usage\r");
+    chat.output.wait_for("1 request: ");
+    chat.press_after("1 request", "Second\r");
+    // Claude is silent.
+    chat.output.wait_for("\rthinking… 1 s");
+    chat.output.wait_for("thinking… 2 s");
+    chat.press(CTRL_C);
+    chat.wait_for_after("thinking… ", &format!("\r{}\r", " ".repeat("thinking… 2 s".chars().count())));
+    chat.wait_for_after("thinking… ", "[chat] interrupted");
+    chat.press_after("interrupted", "Third\r");
+    chat.output.wait_for("Fine");
+    chat.press_after("Fine", CTRL_C);
+    let (status, output, _) = chat.end();
+    assert_eq!(status, Some(130), "{output}");
+    let requests = api.finish();
+    assert_eq!(unmarked_last(&requests[2]), [text("Third")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn lines_are_edited_and_recalled() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start((1..=4).map(|number| done(&format!("Answer {number}"))));
+    let mut chat = Chat::on_a_terminal(&place, &api, &[]);
+    chat.press("ct\u{1b}[Da\r");
+    chat.press_after("Answer 1", &format!("{UP}s\r"));
+    chat.press_after("Answer 2", "one\\\rtwo\r");
+    chat.press_after("Answer 3", "\u{1b}[200~if a \\\n  b\u{1b}[201~\r");
+    chat.press_after("Answer 4", CTRL_D);
+    let (status, output, _) = chat.end();
+    assert_eq!(status, Some(0), "{output}");
+    let requests = api.finish();
+    let messages: Vec<_> = requests.iter().map(|request| request.last()[0]["text"].as_str().unwrap()).collect();
+    assert_eq!(messages, ["cat", "cats", "one\ntwo", "if a \\\n  b"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_typed_while_claude_answers_is_not_lost() {
+    let place = Place::in_memory();
+    let slow = Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "1");
+    let api = MessagesApi::start([slow, done("One"), done("Two"), done("Three")]);
+    let mut chat = Chat::on_a_terminal(&place, &api, &[]);
+    chat.press("First\r");
+    chat.output.wait_for("asking again");
+    chat.press("Second\rThird\r");
+    chat.output.wait_for("Three");
+    chat.press_after("Three", "/quit\r");
+    assert_eq!(chat.end().0, Some(0));
+    assert_eq!(api.finish()[3].last()[0]["text"], "Third");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_person_sees_what_a_command_changes_and_what_claude_thinks() {
+    let place = Place::in_memory();
+    let replace = json!({
+        "command": "str_replace", "path": "/memories/a", "old_str": "tea\nwith milk", "new_str": "tea\nno\u{1b}[2J milk",
+    });
+    let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 2, "insert_text": "no sugar\n"});
+    let missing = json!({"command": "str_replace", "path": "/memories/a", "old_str": "coffee", "new_str": "cocoa"});
+    let content = [
+        json!({"type": "thinking", "thinking": "Hm.", "signature": "s"}),
+        text("Noting."),
+        create("toolu_1", "/memories/a", "tea\nwith milk\n"),
+        call("toolu_2", replace),
+        call("toolu_3", insert),
+        call("toolu_4", missing),
+    ];
+    let refused = Answer::stream("refusal", &[]);
+    let api = MessagesApi::start([Answer::stream("tool_use", &content), done("Noted."), refused]);
+    let mut chat = Chat::on_a_terminal(&place, &api, &["--show-thinking"]);
+    chat.press("No milk\r");
+    chat.press_after("Noted.", "More\r");
+    chat.press_after("declines", "/quit\r");
+    let (status, output, _) = chat.end();
+    let shown = "\u{1b}[2m[thinking] Hm.\u{1b}[22m\n\
+                 Noting.\n\
+                 [memory] create /memories/a (2 lines, 14 bytes)\n\
+                 [memory] str_replace /memories/a\n  - with milk\n  + no\\u{1b}[2J milk\n\
+                 [memory] insert /memories/a after line 2\n  + no sugar\n\
+                 [memory] str_replace /memories/a: error: No replacement was performed";
+    assert!(output.replace('\r', "").contains(shown), "{output}");
+    assert!(!output.contains("cocoa"), "{output}");
+    assert_eq!(status, Some(0), "a person saw that Claude declined");
+    api.finish();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_amid_a_line_gives_the_terminal_back() {
+    const AFTERWARDS: &str = r#"sh -c 'echo "pid $$."; exec "$@"' - "$@"; echo "[status $?]"; stty -a"#;
+    let place = Place::in_memory();
+    let api = MessagesApi::start([]);
+    for (signal, expected) in [("-TERM", "[status 143]"), ("-INT", "[status 130]")] {
+        let inner = command(&place, api.url(), &[]);
+        let mut outer = Command::new("sh");
+        outer.args(["-c", AFTERWARDS, "-"]).arg(inner.get_program()).args(inner.get_args());
+        outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut chat = Chat::spawn(on_a_terminal(&outer));
+        chat.output.wait_for(PROMPT);
+        chat.press("half a line");
+        chat.output.wait_for("half a line");
+        let said = chat.output.wait(|said, _| said.contains("pid "));
+        let process = said.split_once("pid ").and_then(|(_, rest)| rest.split_once('.')).unwrap().0.to_owned();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        let (_, output, _) = chat.end();
+        let (_, afterwards) = output.split_once(expected).expect(&output);
+        assert!(afterwards.contains(" icanon") && afterwards.contains(" echo "), "{output}");
+        assert!(output.contains("\u{1b}[?2004l"), "{output}");
+    }
+}
+
+#[test]
+fn commands_for_the_program_are_no_messages() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([
+        Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
+        done("One"),
+        done("Two"),
+    ]);
+    let lines =
+        ["/usage", "/memory", "", "First", "/memory", "/usage", "/clear", "/nonsense here", "Second", "/quit", "Third"];
+    let (status, output, errors) = converse(&place, &api, &[], &lines);
+    assert_eq!(status, Some(0), "{errors}");
+    let listing =
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
+    let expected = format!(
+        "0 requests: 0 tokens of input, 0 read from the cache, 0 written to the cache, 0 tokens of output\n\
+         {listing}\n0B\t/memories\n\
+         One\n\
+         {listing}\n4B\t/memories\n4B\t/memories/a\n\
+         2 requests: 20 tokens of input, 40 read from the cache, 60 written to the cache, 14 tokens of output\n\
+         Two\n"
+    );
+    assert_eq!(output, expected);
+    assert_eq!(
+        errors,
+        "[memory] create /memories/a (1 line, 4 bytes)\n\
+         [chat] the conversation is empty; the memory stays as it is\n\
+         [chat] unknown command /nonsense here; /help lists the commands\n"
+    );
+    let requests = api.finish();
+    assert_eq!(requests[2].messages().len(), 1);
+    assert_eq!(unmarked_last(&requests[2]), [text("Second")]);
+}
+
+#[test]
+fn the_user_looks_at_a_file_or_a_directory() {
+    let place = Place::in_memory();
+    let files = [
+        create("toolu_1", "/memories/a b/one.txt", "tea\n\u{1b}[2Jno milk"),
+        create("toolu_2", "/memories/two.txt", ""),
+    ];
+    let api = MessagesApi::start([Answer::stream("tool_use", &files), done("Noted")]);
+    let lines =
+        ["Note it", "/memory /memories/a b/one.txt", "/memory /memories/a b/", "/memory /memories/none", "/memory one"];
+    let (status, output, errors) = converse(&place, &api, &[], &lines);
+    assert_eq!(
+        (status, output.as_str()),
+        (
+            Some(0),
+            "Noted\n\
+             Here's the content of /memories/a b/one.txt with line numbers:\n     1\ttea\n     2\t\\u{1b}[2Jno milk\n\
+             Here're the files and directories up to 2 levels deep in /memories/a b, excluding hidden items and \
+             node_modules:\n15B\t/memories/a b\n15B\t/memories/a b/one.txt\n"
+        )
+    );
+    let told = "[memory] view /memories/none: error: The path /memories/none does not exist. Please provide a valid path.\n\
+                [memory] view one: error: Path must start with /memories, got: one\n";
+    assert!(errors.ends_with(told), "{errors}");
+    api.finish();
+}
+
+#[test]
+fn help_lists_all_commands() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([]);
+    let (status, output, errors) = converse(&place, &api, &[], &["/help", "/x\u{1b}[2J"]);
+    assert_eq!((status, errors.as_str()), (Some(0), "[chat] unknown command /x\\u{1b}[2J; /help lists the commands\n"));
+    for word in ["/memory PATH", "/clear", "/usage", "/help", "/quit", "Ctrl-C", "backslash"] {
+        assert!(output.contains(word), "{word} is not in {output}");
+    }
+    let help = program().args(["chat", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for word in ["/memory PATH", "Ctrl-C:", "  1    Claude declined", "  3    an answer is cut off", "--show-thinking"]
+    {
+        assert!(help.contains(word), "{word} is not in {help}");
+    }
+}
+
+#[test]
+fn thinking_is_shown_where_it_is_asked_for() {
+    let content = [json!({"type": "thinking", "thinking": "Green\u{1b}?\nBlack.", "signature": "s"}), text("Tea.")];
+    for (options, shown) in [
+        (&["--show-thinking"][..], "[thinking] Green\\u{1b}?\nBlack.\n"),
+        (&["--show-thinking", "--no-stream"][..], "[thinking] Green\\u{1b}?\nBlack.\n"),
+        (&[][..], ""),
+    ] {
+        let answer = if options.contains(&"--no-stream") { Answer::message } else { Answer::stream };
+        let place = Place::in_memory();
+        let api = MessagesApi::start([answer("end_turn", &content), done("Yes.")]);
+        let (status, output, errors) = converse(&place, &api, options, &["What?", "Sure?"]);
+        assert_eq!((status, output.as_str(), errors.as_str()), (Some(0), "Tea.\nYes.\n", shown));
+        let requests = api.finish();
+        let asked = json!({"type": "adaptive", "display": "summarized"});
+        assert_eq!(requests[0].body.get("thinking"), options.contains(&"--show-thinking").then_some(&asked));
+        assert_eq!(requests[1].messages()[1]["content"], json!(content), "thinking is sent back as it came");
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_off_amid_thinking_does_not_stay_in_the_way() {
+    let place = Place::in_memory();
+    let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": ""});
+    let api = MessagesApi::start([Answer::stream("max_tokens", &[thinking]), done("Yes.")]);
+    let (status, output, _) = converse(&place, &api, &[], &["First", "Second"]);
+    assert_eq!((status, output.as_str()), (Some(3), "Yes.\n"));
+    assert_eq!(unmarked_last(&api.finish()[1]), [text("First"), text("Second")]);
+}
+
+#[test]
+fn a_memory_that_fails_is_told_to_both() {
+    let place = Place::in_memory();
+    let (opened, _, _) = converse(&place, &MessagesApi::start([]), &[], &["/memory"]);
+    assert_eq!(opened, Some(0));
+    place.break_storage();
+    let api = MessagesApi::start([Answer::stream("tool_use", &[view("toolu_1", "/memories")]), done("Oh.")]);
+    let (status, output, errors) = converse(&place, &api, &[], &["First", "/memory"]);
+    assert_eq!((status, output.as_str()), (Some(0), "Oh.\n"), "{errors}");
+    assert_eq!(errors.matches("memory-tool: ").count(), 2, "the causes are for the operator: {errors}");
+    assert_eq!(errors.matches("[memory] view /memories: error: ").count(), 2, "{errors}");
+    let requests = api.finish();
+    let result = &requests[1].last()[0];
+    assert_eq!(result["is_error"], true);
+    assert!(!result.to_string().contains("lock"), "{result}");
+}
+
+#[test]
+fn calls_of_a_response_that_is_not_complete_are_not_run() {
+    for reason in ["max_tokens", "model_context_window_exceeded", "novelty"] {
+        let place = Place::in_memory();
+        let mut calls = [create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
+        let api = MessagesApi::start([Answer::stream(reason, &calls).without_last_delta(), done("Fine")]);
+        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        assert_eq!((status, output.as_str()), (Some(3), "Fine\n"), "{errors}");
+        let words = match reason {
+            "max_tokens" => "--max-tokens",
+            "model_context_window_exceeded" => "/clear",
+            other => other,
+        };
+        assert!(errors.starts_with("[chat] ") && errors.contains(words) && errors.lines().count() == 1, "{errors}");
+        assert!(!place.file("a").exists() && !place.file("b").exists());
+        let requests = api.finish();
+        calls[1]["input"] = json!({});
+        assert_eq!(requests[1].messages()[1]["content"], json!(calls));
+        let results = unmarked_last(&requests[1]);
+        assert_eq!((results.len(), &results[0]["is_error"], &results[2]), (3, &json!(true), &text("Second")));
+    }
+}
+
+#[test]
+fn a_turn_that_claude_declines_is_taken_back_whole() {
+    let place = Place::in_memory();
+    let refusal = json!({
+        "type": "message", "content": [text("I")], "stop_reason": "refusal", "usage": {},
+        "stop_details": {"type": "refusal", "category": null, "explanation": "No weapons."},
+    });
+    let api = MessagesApi::start([
+        done("One"),
+        Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
+        Answer::Whole { status: 200, headers: Vec::new(), body: refusal.to_string() },
+        done("Three"),
+    ]);
+    let (status, _, errors) = converse(&place, &api, &[], &["First", "Second", "Third"]);
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("[chat] Claude declines to go on (No weapons.): your message is taken out"), "{errors}");
+    assert!(place.file("a").exists(), "the memory stays as it is");
+    let requests = api.finish();
+    assert_eq!(requests[3].messages().len(), 3);
+    assert_eq!(unmarked_last(&requests[3]), [text("Third")]);
+}
+
+#[test]
+fn a_response_that_pauses_is_sent_back_to_go_on() {
+    let place = Place::in_memory();
+    for reason in ["pause_turn", "compaction"] {
+        let content = [json!({"type": "compaction", "content": "Summary"}), text("One ")];
+        let api = MessagesApi::start([Answer::stream(reason, &content), done("two"), done("Three")]);
+        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        assert_eq!((status, output.as_str(), errors.as_str()), (Some(0), "One \ntwo\nThree\n", ""));
+        let requests = api.finish();
+        assert_eq!(requests[1].messages()[1], json!({"role": "assistant", "content": content}));
+        assert_eq!(requests[2].messages()[1]["content"], json!([content[0], content[1], text("two")]));
+    }
+}
+
+#[test]
+fn a_turn_that_does_not_end_is_ended() {
+    let views = (0..100).map(|round| Answer::stream("tool_use", &[view(&format!("toolu_{round}"), "/memories")]));
+    let pauses = (0..3).map(|round| Answer::stream("pause_turn", &[text(&format!("{round} "))]));
+    let three: &[&str] = &["--max-responses", "3"];
+    for (endless, options, results) in [(views.collect::<Vec<_>>(), &[][..], 1), (pauses.collect(), three, 0)] {
+        let responses = endless.len();
+        let place = Place::in_memory();
+        let api = MessagesApi::start(endless.into_iter().chain([done("Fine")]));
+        let (status, output, errors) = converse(&place, &api, options, &["First", "Second"]);
+        assert_eq!(status, Some(3), "{errors}");
+        assert!(output.ends_with("Fine\n"), "{output}");
+        let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on\n");
+        assert!(errors.ends_with(&told) && errors.matches("[chat]").count() == 1, "{errors}");
+        let last = unmarked_last(&api.finish()[responses]);
+        assert_eq!((last.len(), &last[results]), (results + 1, &text("Second")));
+    }
+}
+
+#[test]
+fn a_response_without_content_leaves_no_empty_message() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([Answer::stream("end_turn", &[]), done("Two")]);
+    let (status, output, _) = converse(&place, &api, &[], &["First", "Second"]);
+    assert_eq!((status, output.as_str()), (Some(0), "Two\n"));
+    assert_eq!(unmarked_last(&api.finish()[1]), [text("First"), text("Second")]);
+}
+
+#[test]
+fn options_are_heeded() {
+    let place = Place::in_memory();
+    let request = |options: &[&str], model: Option<&str>| {
+        let api = MessagesApi::start([done("Hi")]);
+        let mut command = command(&place, &format!("{}/", api.url()), options);
+        command.envs(model.map(|model| ("ANTHROPIC_MODEL", model)));
+        let mut chat = Chat::spawn(command);
+        chat.say("Hi");
+        assert_eq!(chat.finish().0, Some(0));
+        api.finish().remove(0)
+    };
+    let options = ["--system", "Be brief.", "--max-tokens", "99", "--compact", "--model", "claude-a"];
+    let all = request(&options, Some("claude-b"));
+    assert_eq!((&all.body["model"], &all.body["max_tokens"]), (&json!("claude-a"), &json!(99)));
+    let system = json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);
+    assert_eq!(all.body["system"], system);
+    let edits = json!([{"type": "clear_tool_uses_20250919"}, {"type": "compact_20260112"}]);
+    assert_eq!(all.body["context_management"]["edits"], edits);
+    assert_eq!(all.header("anthropic-beta"), Some("context-management-2025-06-27,compact-2026-01-12"));
+    let bare = request(&["--no-context-editing"], Some("claude-b"));
+    assert_eq!(bare.body["model"], "claude-b");
+    assert_eq!((bare.body.get("context_management"), bare.header("anthropic-beta")), (None, None));
+    assert_eq!(request(&[], Some("")).body["model"], "claude-opus-5-5");
+}
+
+#[test]
+fn policies_and_keys_hold_for_claude_as_for_others() {
+    let place = Place::in_memory();
+    fs::create_dir_all(place.file("")).unwrap(); // a store, which --read-only does not create
+    let api = MessagesApi::start([
+        Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
+        done("Read-only."),
+    ]);
+    let (status, _, errors) = converse(&place, &api, &["--read-only"], &["Hi"]);
+    assert_eq!(status, Some(0));
+    assert!(errors.contains("read-only"), "{errors}");
+    assert_eq!(api.finish()[1].last()[0]["is_error"], true);
+}
+
+#[test]
+fn what_cannot_be_sent_is_told_and_the_conversation_goes_on() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([done("Hi")]);
+    let mut chat = Chat::start(&place, &api, &[]);
+    chat.input.as_mut().unwrap().write_all(b"\xff\n").unwrap();
+    chat.say("Hi");
+    let (status, output, errors) = chat.finish();
+    assert_eq!((status, output.as_str()), (Some(0), "Hi\n"));
+    assert_eq!(errors, "[chat] not sent: the line is not UTF-8 text\n");
+    api.finish();
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_the_program_quietly() {
+    let place = Place::in_memory();
+    let api = MessagesApi::start([Answer::stream("tool_use", &[text("One"), create("toolu_1", "/memories/a", "")])]);
+    let mut process = command(&place, api.url(), &[]).spawn().unwrap();
+    drop(process.stdout.take());
+    writeln!(process.stdin.as_mut().unwrap(), "Hi").unwrap();
+    let status = wait_for_end(&mut process);
+    let mut errors = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((status.code(), errors.as_str()), (Some(0), ""));
+    api.finish();
+}

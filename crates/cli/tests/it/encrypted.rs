@@ -1,0 +1,479 @@
+//! Encrypted stores on the command line: keys, their rotation, and what is said of a wrong one.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::session::{Place, Session, program};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+const SECRET: &str = "the customer called about her divorce";
+const FILES: usize = 300;
+
+/// A key in a file of its own.
+fn keygen(place: &Place, name: &str) -> PathBuf {
+    let file = place.outside(name);
+    let made = program().arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    file
+}
+
+fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs the program on a store with these options: status, standard output, standard error.
+fn run(store: &OsString, arguments: &[&str], options: &[OsString]) -> (Option<i32>, String, String) {
+    outcome(program().args(arguments).arg("--store").arg(store).args(options).output().unwrap())
+}
+
+fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
+    [name.into(), value.into()]
+}
+
+fn reply(text: &str) -> (Option<i32>, String, String) {
+    (Some(0), format!("{text}\n"), String::new())
+}
+
+fn create(path: &str) -> [&str; 4] {
+    ["create", path, "--text", SECRET]
+}
+
+fn assert_fails(outcome: &(Option<i32>, String, String), reason: &str) {
+    let (status, output, errors) = outcome;
+    assert_eq!((*status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+    assert!(errors.contains(reason), "want {reason}\n got {errors}");
+    assert!(!errors.contains(SECRET));
+}
+
+fn content(number: usize) -> String {
+    format!("{SECRET}, file {number}")
+}
+
+/// Nothing beneath a directory, names included, holds the secret or the name of a file.
+fn assert_nothing_is_seen(directory: PathBuf) {
+    let mut directories = vec![directory];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            assert!(!entry.file_name().to_string_lossy().contains("divorce"));
+            if entry.file_type().unwrap().is_dir() {
+                directories.push(entry.path());
+            } else {
+                let content = fs::read(entry.path()).unwrap();
+                assert!(!content.windows(7).any(|part| part == b"divorce"), "{}", entry.path().display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_commands_work_on_an_encrypted_store_and_nothing_is_seen_in_it() {
+    let place = Place::new();
+    let key = option("--key-file", keygen(&place, "key"));
+    for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
+        let created = "File created successfully at: /memories/divorce/a";
+        assert_eq!(run(&store, &create("/memories/divorce/a"), &key), reply(created));
+        let shown = format!("Here's the content of /memories/divorce/a with line numbers:\n     1\t{SECRET}");
+        assert_eq!(run(&store, &["view", "/memories/divorce/a"], &key), reply(&shown));
+        assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+    }
+    assert_nothing_is_seen(place.outside(""));
+}
+
+#[test]
+fn a_key_comes_from_a_file_the_environment_or_a_passphrase() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    let passphrase = place.outside("passphrase");
+    fs::write(&passphrase, "correct horse battery staple\n").unwrap();
+    fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
+    let text = fs::read_to_string(&key).unwrap();
+    let store = place.store().into_os_string();
+    assert_eq!(run(&store, &create("/memories/a"), &option("--key-file", &key)).0, Some(0));
+    let from_environment = |value: &str| {
+        let mut command = program();
+        command.args(["verify", "--key-env", "MEMORY_KEY", "--store"]).arg(&store).env("MEMORY_KEY", value);
+        outcome(command.output().unwrap())
+    };
+    assert_eq!(from_environment(text.trim()), reply("1 file, 37 bytes: no problem found"));
+    assert_fails(&from_environment("no key"), "cannot use the key");
+    assert_fails(&run(&store, &["verify"], &option("--key-env", "NOT_SET")), "NOT_SET");
+    let other = OsString::from(place.sqlite("passphrase"));
+    assert_eq!(run(&other, &create("/memories/a"), &option("--passphrase-file", &passphrase)).0, Some(0));
+    fs::write(&passphrase, "incorrect horse").unwrap();
+    let wrong = run(&other, &["view", "/memories"], &option("--passphrase-file", &passphrase));
+    assert_fails(&wrong, "the key passphrase does not open it");
+}
+
+#[test]
+fn one_passphrase_takes_the_place_of_another() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let passphrase = |name: &str| {
+        let file = place.outside(name);
+        fs::write(&file, name).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        file
+    };
+    let (old, new) = (passphrase("old"), passphrase("new"));
+    assert_eq!(run(&store, &create("/memories/a"), &option("--passphrase-file", &old)).0, Some(0));
+    let both = [option("--passphrase-file", &new), option("--old-passphrase-file", &old)].concat();
+    let told = "1 file encrypted anew\nthe old key passphrase is no longer needed";
+    assert_eq!(run(&store, &["rekey"], &both), reply(told));
+    assert_eq!(run(&store, &["rekey"], &option("--passphrase-file", &new)), reply("0 files encrypted anew"));
+    assert_fails(&run(&store, &["verify"], &option("--passphrase-file", &old)), "does not open it");
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    let refused = run(&place.store().into(), &create("/memories/a"), &option("--key-file", &key));
+    assert_fails(&refused, "others than its owner may use it");
+    assert!(!place.store().exists());
+}
+
+#[test]
+fn a_key_is_never_overwritten() {
+    let place = Place::new();
+    let file = keygen(&place, "key");
+    let before = fs::read(&file).unwrap();
+    let again = program().arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert_fails(&outcome(again), "cannot write the key to");
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+/// A limit of the size of files stands for a disk that is full.
+#[test]
+fn a_key_that_cannot_be_written_leaves_no_file() {
+    let place = Place::new();
+    let file = place.outside("key");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program().get_program());
+    let refused = limited.arg("keygen").arg("--output").arg(&file).output().unwrap();
+    assert_eq!((refused.status.code(), file.exists()), (Some(2), false), "{refused:?}");
+    keygen(&place, "key");
+}
+
+#[test]
+fn without_the_key_nothing_is_read_or_written() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    for arguments in [&create("/memories/b")[..], &["view", "/memories"], &["run"], &["verify"]] {
+        assert_fails(&run(&store, arguments, &[]), "the store is encrypted; a key is needed");
+    }
+    let other = option("--key-file", keygen(&place, "other"));
+    assert_fails(&run(&store, &create("/memories/b"), &other), "it takes the key");
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+/// The storage fails while the program starts, and works again when the first command comes.
+#[test]
+fn a_store_that_could_not_be_asked_whether_it_is_encrypted_is_asked_again() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    place.break_storage();
+    let mut session = Session::start(&store, &[]);
+    let create = json!({"command": "create", "path": "/memories/b", "file_text": SECRET});
+    session.fail(&create);
+    fs::remove_dir(place.store().join(".memory-tool/lock")).unwrap();
+    session.fail(&create);
+    drop(session);
+    assert_nothing_is_seen(place.store());
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+}
+
+/// Whoever can put a link there must not be able to make a program without the key write what everybody can read.
+#[test]
+fn a_store_with_a_link_in_the_place_of_its_index_is_encrypted_still() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    let elsewhere = place.outside("index");
+    fs::rename(place.file("index-1"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, place.file("index-1")).unwrap();
+    assert_fails(&run(&store, &create("/memories/b"), &[]), "the store is encrypted; a key is needed");
+    assert_nothing_is_seen(place.store());
+}
+
+#[test]
+fn files_that_nobody_encrypted_are_not_taken_for_a_memory() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    assert_eq!(run(&store, &create("/memories/a"), &[]).0, Some(0));
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_fails(&run(&store, &["view", "/memories"], &key), "its files are not encrypted");
+    assert_eq!(run(&store, &["verify"], &[]), reply("1 file, 37 bytes: no problem found"));
+}
+
+#[test]
+fn a_damaged_file_is_found_and_harms_no_other() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    let is_index = |name: &str| name.starts_with("index");
+    let names = || fs::read_dir(place.file("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let damaged = place.file(&names().find(|name| !is_index(name)).unwrap());
+    assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
+    let mut ciphertext = fs::read(&damaged).unwrap();
+    *ciphertext.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, ciphertext).unwrap();
+    let (status, output, _) = run(&store, &["verify"], &key);
+    assert_eq!(status, Some(1));
+    assert!(output.starts_with("/memories/a cannot be read: ") && output.ends_with("1 problem found\n"), "{output}");
+    let (_, listing, _) = run(&store, &["view", "/memories"], &key);
+    assert!(listing.contains("/memories/a") && listing.contains("/memories/b"), "{listing}");
+    assert_eq!(run(&store, &["view", "/memories/b"], &key).0, Some(0));
+    let (status, output, errors) = run(&store, &["view", "/memories/a"], &key);
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    assert!(!errors.contains(SECRET), "{errors}");
+}
+
+#[test]
+fn what_is_no_part_of_the_memory_is_found() {
+    let place = Place::new();
+    let store = place.store().into_os_string();
+    let key = option("--key-file", keygen(&place, "key"));
+    assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
+    fs::write(place.file("notes.txt"), "nobody encrypted this").unwrap();
+    fs::remove_file(place.file("index-2")).unwrap();
+    let found = "a copy of the index cannot be read: the stored object /memories/index-2 is not as it was written: it is gone\n\
+                 /memories/notes.txt is not a part of the encrypted memory\n\
+                 2 problems found\n";
+    assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));
+    fs::remove_file(place.file("notes.txt")).unwrap();
+    assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
+    assert_eq!(run(&store, &["verify"], &key), reply("2 files, 74 bytes: no problem found"));
+}
+
+/// The database and the encryption both find it: told is what names the file of the memory.
+#[test]
+fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
+    let place = Place::new();
+    let store = OsString::from(place.sqlite("a"));
+    let key = option("--key-file", keygen(&place, "key"));
+    let plain = OsString::from(place.sqlite("plain"));
+    for (store, key) in [(&store, &key[..]), (&plain, &[])] {
+        for path in ["/memories/lost", "/memories/short", "/memories/whole"] {
+            assert_eq!(run(store, &create(path), key).0, Some(0));
+        }
+    }
+    let database = Connection::open(place.database()).unwrap();
+    let objects: Vec<String> = database
+        .prepare("SELECT path FROM file WHERE store = 'a' AND path NOT LIKE '%index%' ORDER BY content_id")
+        .and_then(|mut statement| statement.query_map((), |row| row.get(0))?.collect())
+        .unwrap();
+    let (lost, short) = (&objects[0], &objects[1]);
+    let content = |path: &str| format!("(SELECT content_id FROM file WHERE store = 'a' AND path = '{path}')");
+    database
+        .execute_batch(&format!(
+            "PRAGMA foreign_keys = OFF;
+             INSERT INTO content VALUES (98, 1, x'00');
+             INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0, 0);
+             DELETE FROM content WHERE id IN ({}, {}, 98);
+             UPDATE content SET revision = 2, bytes = substr(bytes, 1, 120) WHERE id = {};
+             DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
+            content(lost),
+            content("/memories/index-1"),
+            content(short),
+        ))
+        .unwrap();
+    let expected = [
+        "/memories/foreign of the memory a has no content".to_owned(),
+        "/memories/lost of the memory plain has no content".to_owned(),
+        "a copy of the index cannot be read: the store beneath cannot read the stored object /memories/index-1: reading failed: \
+         the content of a file is missing"
+            .to_owned(),
+        "/memories/foreign is not a part of the encrypted memory".to_owned(),
+        format!(
+            "/memories/lost cannot be read: reading failed: the store beneath cannot read the stored object {lost}: reading failed: \
+             the content of a file is missing"
+        ),
+        format!("/memories/short cannot be read: reading failed: the stored object {short} is not as it was written: its end is missing"),
+        "6 problems found\n".to_owned(),
+    ];
+    let (status, output, errors) = run(&store, &["verify"], &key);
+    assert_eq!((status, output, errors.as_str()), (Some(1), expected.join("\n"), ""));
+    for path in ["/memories/lost", "/memories/short", "/memories/whole"] {
+        let overwrite = [&create(path)[..], &["--create-overwrites"]].concat();
+        assert_eq!(run(&store, &overwrite, &key), reply(&format!("File created successfully at: {path}")));
+    }
+    assert_eq!(run(&store, &create("/memories/new"), &key).0, Some(0), "it writes the lost copy of the index");
+    let (_, output, _) = run(&store, &["verify"], &key);
+    let left = [&expected[0], &expected[1], &expected[3], "3 problems found\n"];
+    assert_eq!(output, left.join("\n"));
+}
+
+fn create_files(store: &OsString, key: &[OsString]) {
+    let mut command = program();
+    let mut session = Session::start_as(command.arg("run").arg("--store").arg(store).args(key));
+    for number in 0..FILES {
+        let path = format!("/memories/{number}");
+        session.succeed(&json!({"command": "create", "path": path, "file_text": content(number)}));
+    }
+    session.close();
+}
+
+fn assert_files(store: &OsString, key: &[OsString]) {
+    let mut command = program();
+    let mut session = Session::start_as(command.arg("run").arg("--store").arg(store).args(key));
+    for number in 0..FILES {
+        let shown = session.succeed(&json!({"command": "view", "path": format!("/memories/{number}")}));
+        assert!(shown.ends_with(&content(number)), "{shown}");
+    }
+    session.close();
+}
+
+#[test]
+fn a_store_is_given_another_key() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let (old, new) = (keygen(&place, "old"), keygen(&place, "new"));
+    create_files(&store, &option("--key-file", &old));
+    let both = [option("--key-file", &new), option("--old-key-file", &old)].concat();
+    let (status, output, errors) = run(&store, &["rekey", "--json"], &both);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(
+        (&report["rewritten"], &report["damaged"], &report["still_needed"]),
+        (&json!(FILES), &json!([]), &json!([]))
+    );
+    assert_eq!(report["no_longer_needed"].as_array().unwrap().len(), 1);
+    assert_files(&store, &option("--key-file", &new));
+    assert_fails(&run(&store, &["verify"], &option("--key-file", &old)), "it takes the key");
+    assert_eq!(run(&store, &["rekey"], &both), reply("0 files encrypted anew"));
+    assert_fails(&run(&store, &["rekey"], &[]), "a key is needed");
+}
+
+/// Whoever can write to the disk puts the memory of one in the place of another's, which has the same key.
+#[test]
+fn another_memory_of_the_same_key_is_refused_by_its_name() {
+    let place = Place::in_memory();
+    let (store, other) = (place.store().into_os_string(), place.outside("other").into_os_string());
+    let key = option("--key-file", keygen(&place, "key"));
+    let named = |name: &str| [&key[..], &option("--memory-name", name)].concat();
+    assert_eq!(run(&store, &create("/memories/a"), &named("alice")).0, Some(0));
+    assert_eq!(run(&other, &create("/memories/b"), &key).0, Some(0));
+    assert_eq!(run(&store, &["verify"], &named("alice")).0, Some(0));
+
+    let bobs = [&named("bob")[..], &[OsString::from("--memory-was-unnamed")]].concat();
+    assert_eq!(run(&other, &["rekey"], &bobs), reply("0 files encrypted anew"));
+    let renamed = [&named("robert")[..], &option("--old-memory-name", "bob")].concat();
+    assert_eq!(run(&other, &["rekey"], &renamed), reply("0 files encrypted anew"));
+    assert_eq!(run(&other, &["verify"], &named("robert")).0, Some(0));
+
+    fs::remove_dir_all(&store).unwrap();
+    fs::rename(&other, &store).unwrap();
+    let view = ["view", "/memories"];
+    assert_fails(&run(&store, &view, &named("alice")), "the memory is not the one that is called `alice`");
+    assert_fails(&run(&store, &view, &key), "the memory has a name, and was opened without one");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_given_another_key() {
+    let place = Place::new();
+    let key = option("--key-file", keygen(&place, "key"));
+    for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
+        assert_fails(&run(&store, &["rekey"], &key), "there is no memory store at");
+    }
+    assert!(!place.store().exists());
+}
+
+/// Killed at another moment each time, until one is not killed any more.
+#[test]
+fn a_rotation_goes_on_after_kill_9() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let mut key = keygen(&place, "key-0");
+    create_files(&store, &option("--key-file", &key));
+    let mut kills = 0;
+    for rotation in 1..=3 {
+        let new = keygen(&place, &format!("key-{rotation}"));
+        let both = [option("--key-file", &new), option("--old-key-file", &key)].concat();
+        for pause in (1..).map(|pause| Duration::from_millis(3 * pause)) {
+            let mut process = rekey(&store, &both).stdout(Stdio::null()).spawn().unwrap();
+            thread::sleep(pause);
+            process.kill().unwrap();
+            if process.wait().unwrap().success() {
+                break;
+            }
+            kills += 1;
+            if kills % 4 == 0 {
+                assert_files(&store, &both);
+            }
+        }
+        assert_eq!(rekey(&store, &both).status().unwrap().code(), Some(0));
+        assert_files(&store, &option("--key-file", &new));
+        key = new;
+    }
+    assert!(kills >= 3, "{kills}");
+}
+
+fn rekey(store: &OsString, options: &[OsString]) -> Command {
+    let mut command = program();
+    command.arg("rekey").arg("--store").arg(store).args(options);
+    command
+}
+
+#[test]
+fn the_suite_runs_on_an_encrypted_store() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    let options = [option("--key-file", &key), option("--padding", "padme"), option("--memory-name", "of the suite")];
+    let options =
+        [options.concat(), option("--filter", by_tier("sealed.truncated", "sealed.", "sealed.")).to_vec()].concat();
+    let (status, output, errors) = run(&place.store().into(), &["conformance", "--format", "json"], &options);
+    assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
+}
+
+/// The programs that a check starts get the key file by the name that was given.
+#[test]
+fn the_name_of_a_key_file_may_begin_as_an_option_does() {
+    let place = Place::new();
+    keygen(&place, "-key");
+    let mut command = program();
+    command.current_dir(place.outside("")).args([
+        "conformance",
+        "--key-file=-key",
+        "--filter",
+        "races.sees-other-processes",
+    ]);
+    let checked = command.arg("--store").arg(place.store()).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    let place = Place::new();
+    let key = keygen(&place, "key");
+    for options in [
+        [option("--key-file", &key), option("--passphrase-file", &key)].concat(),
+        option("--old-key-file", &key).to_vec(),
+        option("--padding", "padme").to_vec(),
+        [option("--key-file", &key), option("--padding", "0")].concat(),
+        [option("--key-file", &key), option("--memory-name", "")].concat(),
+        option("--memory-name", "alice").to_vec(),
+    ] {
+        let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], &options);
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");
+        assert!(errors.contains("--"), "{errors}");
+        assert!(!place.store().exists());
+    }
+}

@@ -1,0 +1,280 @@
+//! What the command line prints about itself: help, completions and man pages; and its defaults.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output};
+
+use memory_tool_test_fixtures::session::{Place, program};
+
+/// The headings, in their order.
+const HEADINGS: [&str; 8] =
+    ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
+
+/// The commands that work on one store, which may be the default store.
+const COMMANDS_WITH_STORE: [&str; 14] = [
+    "chat",
+    "create",
+    "delete",
+    "expire",
+    "export",
+    "gc",
+    "import",
+    "insert",
+    "rekey",
+    "rename",
+    "run",
+    "str_replace",
+    "verify",
+    "view",
+];
+
+/// The other commands.
+const COMMANDS_WITHOUT_STORE: [&str; 5] = ["completions", "conformance", "copy", "keygen", "man"];
+
+fn commands() -> impl Iterator<Item = &'static str> + Clone {
+    COMMANDS_WITH_STORE.into_iter().chain(COMMANDS_WITHOUT_STORE)
+}
+
+/// What a successful command prints.
+fn output_of(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success() && stderr.is_empty(), "{command:?}: {status}, {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+/// The help of a command, or of the program if the name is empty, on a terminal of this width.
+fn help(command: &str, option: &str, columns: u16) -> String {
+    let words = [command, option].into_iter().filter(|word| !word.is_empty());
+    output_of(program().args(words).env("COLUMNS", columns.to_string()))
+}
+
+/// The lines under a heading, up to the next line that is not indented.
+fn section<'a>(help: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines = help.lines().skip_while(|line| *line != heading).skip(1);
+    lines.take_while(|line| line.is_empty() || line.starts_with(' ')).collect()
+}
+
+#[test]
+fn the_commands_are_listed_and_those_for_packages_last() {
+    let help = help("", "-h", 100);
+    let listed: Vec<_> = section(&help, "Commands:").iter().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(listed[listed.len() - 3..], ["completions", "man", "help"]);
+    let listed: BTreeSet<_> = listed.into_iter().filter(|name| *name != "help").collect();
+    assert_eq!(listed, commands().collect());
+}
+
+#[test]
+fn each_help_has_its_sections_in_order_and_ends_with_examples() {
+    for (command, option) in commands().chain([""]).flat_map(|command| [(command, "-h"), (command, "--help")]) {
+        let help = help(command, option, 100);
+        let place = |heading: &str| help.find(&format!("\n{heading}"));
+        let places: Vec<_> = HEADINGS.iter().filter_map(|heading| place(heading)).collect();
+        assert!(places.is_sorted(), "{command} {option}: {help}");
+        assert!(place("Usage:").is_some() && place("Options:").is_some(), "{command} {option}: {help}");
+        assert_eq!(place("Store:").is_some(), COMMANDS_WITH_STORE.contains(&command), "{command} {option}: {help}");
+        assert_eq!(place("Exit status:").is_some(), option == "--help", "{command} {option}: {help}");
+        let (before, examples) = help.rsplit_once("\nExamples:\n").unwrap();
+        assert!(places.iter().all(|place| *place < before.len()), "{command} {option}: {help}");
+        assert!(examples.lines().all(|line| line.starts_with("  ")), "{command} {option}: {examples}");
+        assert!(examples.contains(&format!("memory-tool {command}")), "{command} {option}: {examples}");
+    }
+}
+
+#[test]
+fn the_options_of_a_command_itself_come_first() {
+    let help = help("view", "-h", 100);
+    let names = |heading| section(&help, heading).join("\n");
+    assert!(names("Arguments:").contains("[PATH]"), "{help}");
+    assert!(names("Options:").contains("--view-range"), "{help}");
+    assert!(!names("Options:").contains("--store") && names("Store:").contains("--store"), "{help}");
+    assert!(names("Encryption:").contains("--key-file") && names("Policies:").contains("--scope"), "{help}");
+}
+
+#[test]
+fn the_short_help_has_a_line_for_each_option_and_the_long_one_more() {
+    for command in commands().chain([""]) {
+        let (short, long) = (help(command, "-h", 100), help(command, "--help", 100));
+        assert!(short.lines().count() < long.lines().count(), "{command}");
+        for line in HEADINGS[1..].iter().flat_map(|heading| section(&short, heading)) {
+            let is_entry = ["  -", "      --", "  <", "  [", ""].iter().any(|start| match *start {
+                "" => line.is_empty(),
+                start => line.starts_with(start),
+            });
+            assert!(is_entry, "{command}: {line:?} continues the line before");
+        }
+    }
+}
+
+#[test]
+fn no_line_of_a_help_is_too_wide() {
+    for (command, option) in commands().chain([""]).flat_map(|command| [(command, "-h"), (command, "--help")]) {
+        // The widest that it becomes, also on a wider terminal.
+        for line in help(command, option, 200).lines() {
+            assert!(line.chars().count() <= 100, "{command} {option}: {line}");
+        }
+        // A line of an example or of a table that clap breaks cannot be copied or read.
+        let [narrow, wide] = [80, 100].map(|columns| help(command, option, columns));
+        for heading in ["Stores:", "Environment:", "Placeholders:", "Exit status:", "Examples:"] {
+            assert_eq!(section(&narrow, heading), section(&wide, heading), "{command} {option}");
+        }
+    }
+}
+
+#[test]
+fn the_completions_of_each_shell_know_each_command() {
+    let script = output_of(program().args(["completions", "bash"]));
+    let first = script.lines().find_map(|line| line.trim().strip_prefix("opts=\"-h")).unwrap();
+    let words: BTreeSet<_> = first.trim_matches('"').split(' ').collect();
+    for command in commands() {
+        assert!(words.contains(command), "{command} is not in {first}");
+    }
+    for shell in ["elvish", "fish", "powershell", "zsh"] {
+        let script = output_of(program().args(["completions", shell]));
+        for command in commands() {
+            let quoted =
+                [format!("'{command}'"), format!("\"{command}\""), format!("'{command}:"), format!("{command} ")];
+            assert!(quoted.iter().any(|name| script.contains(name)), "{shell} does not complete {command}");
+        }
+        assert!(script.contains("max-view-chars"), "{shell}");
+    }
+    let unknown = program().args(["completions", "cmd.exe"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("[possible values: bash, elvish, fish, powershell, zsh]")
+    );
+}
+
+#[test]
+fn there_is_a_man_page_for_each_command() {
+    let place = Place::new();
+    let directory = place.outside("share/man/man1");
+    assert_eq!(output_of(program().args(["man", "--directory"]).arg(&directory)), "");
+    let written: BTreeSet<_> =
+        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let pages = commands().map(|command| (command, format!("memory-tool-{command}.1")));
+    let expected = pages.clone().map(|(_, page)| page).chain(["memory-tool.1".to_owned()]);
+    assert_eq!(written, expected.collect());
+    let read = |page: &str| fs::read_to_string(directory.join(page)).unwrap();
+    for (command, page) in pages {
+        let page = read(&page);
+        // roff writes a hyphen with a backslash before it.
+        let title = format!(".TH memory-tool-{command} 1 ");
+        let title = [title.replace('-', "\\-"), title].iter().any(|title| page.contains(title));
+        assert!(title, "{page}");
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES"] {
+            assert!(
+                page.contains(&format!("\n.SH {section}\n")) || page.contains(&format!("\n.SH \"{section}\"\n")),
+                "{section}: {page}"
+            );
+        }
+    }
+    assert_eq!(output_of(program().arg("man")), read("memory-tool.1"));
+    // They are written again over those of an older version.
+    fs::write(directory.join("memory-tool.1"), "old").unwrap();
+    output_of(program().args(["man", "--directory"]).arg(&directory));
+    assert_eq!(output_of(program().arg("man")), read("memory-tool.1"));
+}
+
+#[test]
+fn a_directory_of_man_pages_that_cannot_be_written_is_named() {
+    let place = Place::new();
+    let file = place.outside("file");
+    fs::write(&file, "").unwrap();
+    let Output { status, stderr, .. } = program().args(["man", "--directory"]).arg(&file).output().unwrap();
+    let errors = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2));
+    assert!(errors.starts_with(&format!("memory-tool: cannot write {}: ", file.display())), "{errors}");
+}
+
+#[test]
+fn view_alone_prints_the_directory_of_memories() {
+    let place = Place::new();
+    let on_store = |words: &[&str]| output_of(program().args(words).arg("--store").arg(place.store()));
+    on_store(&["create", "/memories/a.txt", "--text", "a"]);
+    assert_eq!(on_store(&["view"]), on_store(&["view", "/memories"]));
+    assert!(on_store(&["view"]).contains("/memories/a.txt"));
+}
+
+#[test]
+fn the_environment_names_the_store_unless_an_option_does() {
+    let place = Place::new();
+    let with_default = |words: &[&str]| output_of(program().args(words).env("MEMORY_TOOL_STORE", place.store()));
+    with_default(&["create", "/memories/default.txt", "--text", ""]);
+    assert!(with_default(&["view"]).contains("/memories/default.txt"));
+    let other = place.sqlite("other");
+    with_default(&["create", "/memories/other.txt", "--text", "", "--store", &other]);
+    let view = with_default(&["view", "--store", &other]);
+    assert!(view.contains("/memories/other.txt") && !view.contains("default.txt"), "{view}");
+    // What is not used need not be right.
+    let view = output_of(program().args(["view", "--store", &other]).env("MEMORY_TOOL_STORE", "nonsense:x"));
+    assert!(view.contains("/memories/other.txt"), "{view}");
+}
+
+#[test]
+fn a_key_applies_to_the_store_that_the_environment_names() {
+    let place = Place::new();
+    let key = place.outside("key");
+    output_of(program().args(["keygen", "--output"]).arg(&key).stderr(std::process::Stdio::null()));
+    let with_key = |words: &[&str]| {
+        output_of(program().args(words).arg("--key-file").arg(&key).env("MEMORY_TOOL_STORE", place.store()))
+    };
+    with_key(&["create", "/memories/a.txt", "--text", "a"]);
+    assert!(with_key(&["view"]).contains("/memories/a.txt"));
+    assert!(!place.file("a.txt").exists());
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    for empty in [None, Some("")] {
+        for command in [&["view"][..], &["run"], &["verify"]] {
+            let mut command_line = program();
+            command_line.args(command).envs(empty.map(|value| ("MEMORY_TOOL_STORE", value)));
+            let Output { status, stderr, .. } = command_line.output().unwrap();
+            let errors = String::from_utf8(stderr).unwrap();
+            assert_eq!(status.code(), Some(2), "{errors}");
+            let error = "error: the following required arguments were not provided:\n  --store <URL>\n\n  \
+                         tip: the environment variable MEMORY_TOOL_STORE sets a default\n\nUsage: memory-tool ";
+            assert!(errors.starts_with(error), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn a_store_of_the_environment_that_is_wrong_or_absent_is_named() {
+    let place = Place::new();
+    let view = |store: &str| {
+        let Output { status, stderr, .. } = program().arg("view").env("MEMORY_TOOL_STORE", store).output().unwrap();
+        assert_eq!(status.code(), Some(2));
+        String::from_utf8(stderr).unwrap()
+    };
+    let wrong = view("nonsense:x");
+    assert!(wrong.starts_with("error: invalid value 'nonsense:x' for 'MEMORY_TOOL_STORE': unknown scheme"), "{wrong}");
+    let absent = place.store();
+    let errors = view(absent.to_str().unwrap());
+    assert_eq!(errors, format!("memory-tool: there is no memory store at file://{}\n", absent.display()));
+    assert!(!absent.exists());
+}
+
+#[test]
+fn the_help_does_not_print_the_value_of_the_environment() {
+    for option in ["-h", "--help"] {
+        let help = output_of(program().args(["run", option]).env("MEMORY_TOOL_STORE", "sqlite:private.db"));
+        assert!(help.contains("[env: MEMORY_TOOL_STORE]") && !help.contains("private"), "{help}");
+    }
+}
+
+#[test]
+fn commands_that_name_their_stores_ignore_the_environment() {
+    let place = Place::new();
+    let refused = |words: &[&str]| {
+        let output = program().args(words).env("MEMORY_TOOL_STORE", place.store()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["copy", "./source"]).contains("not provided:\n  <DST>"));
+    assert!(refused(&["conformance"]).contains("--command <LINE>|--store <URL>|--list"));
+    // With a default store, a program may be tested all the same.
+    let errors = refused(&["conformance", "--command", "./missing-program {dir}"]);
+    assert!(errors.starts_with("memory-tool: ") && errors.contains("missing-program"), "{errors}");
+    assert!(!place.store().exists());
+}

@@ -1,0 +1,32 @@
+//! Tests of the program `memory-tool`, each of which runs it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test prints, and fails by panicking"
+)]
+
+#[cfg(feature = "chat")]
+mod chat;
+mod commands;
+mod concurrency;
+mod conformance;
+mod crash;
+#[cfg(unix)]
+mod encrypted;
+mod help;
+#[cfg(unix)]
+mod hostile;
+mod policies;
+#[cfg(target_os = "linux")]
+mod process_memory;
+mod protocol;
+#[cfg(unix)]
+mod readme;
+mod sqlite;
+mod stores;
+#[cfg(unix)]
+mod transfer;
+mod verify;

@@ -1,0 +1,302 @@
+//! Policies on the command line: scopes, mounts, read-only memories, screening, what is told.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use memory_tool::encrypted::{KeyRing, RawKey};
+use memory_tool::policies::Scope;
+use memory_tool::{Batch, Memory};
+use memory_tool_test_fixtures::session::{Place, Session, program};
+use serde_json::{Value, json};
+
+/// Runs the program on a store with these options: status, standard output, standard error.
+fn run(store: &OsString, arguments: &[&str], options: &[&str]) -> (Option<i32>, String, String) {
+    let output = program().args(arguments).arg("--store").arg(store).args(options).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn create<'a>(path: &'a str, text: &'a str) -> [&'a str; 4] {
+    ["create", path, "--text", text]
+}
+
+fn assert_done(outcome: &(Option<i32>, String, String)) {
+    assert_eq!((outcome.0, outcome.2.as_str()), (Some(0), ""), "{}", outcome.1);
+}
+
+/// The tool refused, in these words.
+fn assert_refused(outcome: &(Option<i32>, String, String), words: &str) {
+    assert_eq!((outcome.0, outcome.1.as_str()), (Some(1), ""), "{}", outcome.2);
+    assert!(outcome.2.contains(words), "want {words}\n got {}", outcome.2);
+}
+
+#[test]
+fn a_scope_is_a_memory_of_its_own() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    assert_done(&run(&store, &create("/memories/a", "hers"), &["--scope", "alice"]));
+    assert_done(&run(&store, &create("/memories/a", "theirs"), &["--scope", "alice2"]));
+    let view = ["view", "/memories/a"];
+    assert!(run(&store, &view, &["--scope", "alice"]).1.ends_with("\thers\n"));
+    assert!(run(&store, &view, &["--scope", "alice2"]).1.ends_with("\ttheirs\n"));
+    assert!(run(&store, &view, &["--scope", "Alice"]).2.contains("there is no memory store for the scope Alice at "));
+    assert_refused(&run(&store, &view, &[]), "does not exist");
+}
+
+#[test]
+fn a_read_only_memory_is_read() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    assert_done(&run(&store, &create("/memories/a", "text"), &[]));
+    assert_done(&run(&store, &["view", "/memories/a"], &["--read-only"]));
+    for command in [&create("/memories/b", "text")[..], &["delete", "/memories/a"]] {
+        assert_refused(&run(&store, command, &["--read-only"]), "read-only");
+    }
+}
+
+#[test]
+fn other_stores_are_mounted() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let team = place.outside("team");
+    let notes = format!("sqlite:{}?memory=notes", place.outside("notes.db").display());
+    assert_done(&run(&team.clone().into_os_string(), &create("/memories/style.md", "Be brief."), &[]));
+    let mounts =
+        [format!("--mount-read-only=/memories/team={}", team.display()), format!("--mount=/memories/notes={notes}")];
+    let mounts: Vec<_> = mounts.iter().map(String::as_str).chain(["--scope", "alice"]).collect();
+    assert_done(&run(&store, &create("/memories/notes/a", "noted"), &mounts));
+    assert_done(&run(&store, &create("/memories/b", "private"), &mounts));
+    assert_refused(&run(&store, &create("/memories/team/a", "x"), &mounts), "/memories/team is read-only");
+    let listing = run(&store, &["view", "/memories"], &mounts).1;
+    for path in ["/memories/b", "/memories/notes/a", "/memories/team/style.md"] {
+        assert!(listing.contains(&format!("\t{path}\n")), "{listing}");
+    }
+    assert!(run(&notes.into(), &["view", "/memories/a"], &[]).1.ends_with("\tnoted\n"));
+
+    let twice = [mounts[0], mounts[0]];
+    let (status, output, errors) = run(&store, &["view", "/memories"], &twice);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    assert!(errors.contains("more than one store is mounted at /memories/team"), "{errors}");
+}
+
+#[test]
+fn a_memory_grows_to_its_limits_and_not_beyond() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let long = "x".repeat(102_401);
+    assert_refused(&run(&store, &create("/memories/a", &long), &["--limits"]), "up to 102,400 bytes");
+    assert_done(&run(&store, &create("/memories/a", &long), &["--max-files", "2"]));
+    assert_done(&run(&store, &create("/memories/b", "text"), &["--limits", "--max-files=2"]));
+    let third = run(&store, &create("/memories/c", "text"), &["--limits", "--max-files=2"]);
+    assert_refused(&third, "would have 3 files. It may have up to 2");
+    assert_refused(&run(&store, &create("/memories/c/d", "text"), &["--max-depth=1"]), "1");
+    assert_refused(&run(&store, &create("/memories/c", "text"), &["--max-bytes=102408"]), "3 more");
+    assert_done(&run(&store, &["delete", "/memories/a"], &["--limits", "--max-files=1"]));
+    assert_refused(&run(&store, &create("/memories/c", "hello"), &["--max-file-bytes=4"]), "up to 4 bytes");
+}
+
+#[test]
+fn files_expire_that_nobody_uses() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let rules = ["--expire-after=1s", "--pin=/memories/pinned", "--scope=alice"];
+    for path in ["/memories/pinned/a", "/memories/b"] {
+        assert_done(&run(&store, &create(path, "text"), &rules));
+    }
+    let fresh = run(&store, &["expire", "--json"], &["--expire-after=1h", "--scope=alice"]);
+    assert_eq!(fresh.1, "{\"removed\":[],\"kept\":2}\n", "{}", fresh.2);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_refused(&run(&store, &["view", "/memories/b"], &rules), "does not exist");
+    assert_done(&run(&store, &["view", "/memories/pinned/a"], &rules));
+
+    let found = run(&store, &["expire", "--dry-run", "--json"], &rules);
+    let found: Value = serde_json::from_str(&found.1).unwrap();
+    assert_eq!((&found["expired"][0]["path"], &found["expired"][0]["size"]), (&json!("/memories/b"), &json!(4)));
+    assert!(run(&store, &["expire", "--dry-run"], &rules).1.ends_with("Z\nfound 1 expired file\n"));
+    assert_done(&run(&store, &["view", "/memories/b"], &["--scope=alice"])); // it is still stored
+    assert_eq!(run(&store, &["expire"], &rules).1, "/memories/b\nremoved 1 expired file; kept 1 file\n");
+    assert_refused(&run(&store, &["view", "/memories/b"], &["--scope=alice"]), "does not exist");
+
+    let never = run(&store, &["view", "/memories"], &["--expire-after=0s"]);
+    assert_eq!((never.0, never.1.as_str()), (Some(2), ""));
+    let nowhere = place.outside("nowhere").into_os_string();
+    let missing = run(&nowhere, &["expire"], &["--expire-after=1h"]);
+    assert_eq!(missing.0, Some(2));
+    assert!(missing.2.contains("there is no memory store"), "{}", missing.2);
+}
+
+#[test]
+fn damaged_access_times_are_reported_and_reset() {
+    let place = Place::in_memory();
+    let key = place.outside("key");
+    assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
+    let with_key = format!("--key-file={}", key.display());
+    for (store, options, key) in [
+        (place.store().into_os_string(), &[][..], None),
+        (place.store().into_os_string(), &["--scope=alice"], None),
+        (place.sqlite("a").into(), &["--scope=alice", &with_key], Some(&*key)),
+    ] {
+        assert_done(&run(&store, &create("/memories/a", "text"), options));
+        damage_access_times(&store, options.contains(&"--scope=alice"), key);
+        let expire = ["expire", "--expire-after=1h"];
+        for last in [&["--dry-run"][..], &[]] {
+            let (status, output, errors) = run(&store, &[&expire[..], last].concat(), options);
+            assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+            assert!(errors.contains("cannot read the access times: ") && errors.contains("add --reset"), "{errors}");
+        }
+        let reset = run(&store, &[&expire[..], &["--reset"]].concat(), options);
+        assert_eq!((reset.0, reset.1.as_str()), (Some(0), "reset the access times\n"), "{}", reset.2);
+        assert_eq!(run(&store, &expire, options).1, "removed 0 expired files; kept 1 file\n");
+    }
+}
+
+/// Replaces the record of the access times, as nothing but a damaged disk does.
+fn damage_access_times(store: &OsString, in_scope: bool, key: Option<&Path>) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut builder = Memory::builder(store);
+        if in_scope {
+            builder = builder.scope(Scope::from_trusted_name("alice").unwrap());
+        }
+        if let Some(key) = key {
+            builder = builder.encrypt(KeyRing::new(RawKey::from_file(key).await.unwrap()));
+        }
+        let record = "expiry/access-times".parse().unwrap();
+        builder.build().await.unwrap().store().apply(Batch::new().write_record(record, "{")).await.unwrap();
+    });
+}
+
+#[test]
+fn texts_are_screened() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+    let refused = run(&store, &create("/memories/a", secret), &["--screen", "refuse"]);
+    assert_refused(&refused, "password in a URL (line 1)");
+    assert!(!refused.2.contains("t7Kq"));
+    let mail = "Ask maria@correio.pt";
+    assert_done(&run(&store, &create("/memories/mail", mail), &["--screen", "refuse"]));
+    let also = ["--screen=redact", "--screen-also=e-mail-address"];
+    assert_done(&run(&store, &create("/memories/a", &format!("{secret}\n{mail}")), &also));
+    let shown = run(&store, &["view", "/memories/a"], &[]).1;
+    assert!(shown.contains("[redacted: password in a URL]") && shown.contains("[redacted: e-mail address]"), "{shown}");
+    let personal = ["--screen=refuse", "--screen-also=personal"];
+    assert_refused(&run(&store, &create("/memories/b", mail), &personal), "e-mail address");
+}
+
+#[test]
+fn changes_are_recorded_with_who_made_them() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let log = place.outside("audit.jsonl");
+    let audited = format!("--audit-log={}", log.display());
+    let by = |actor| [audited.as_str(), "--actor", actor, "--screen=redact"];
+    let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+    assert_done(&run(&store, &create("/memories/a", secret), &by("alice")));
+    assert_refused(&run(&store, &create("/memories/a", "again"), &by("bob")), "already exists");
+    assert_done(&run(&store, &["view", "/memories/a"], &[&by("carol")[..], &["--audit-views"]].concat()));
+
+    let recorded = std::fs::read_to_string(&log).unwrap();
+    assert!(!recorded.contains("t7Kq"));
+    let records: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |record: &Value| ["actor", "command", "event"].map(|field| record[field].as_str().unwrap().to_owned());
+    let told: Vec<_> = records.iter().map(told).collect();
+    assert_eq!(told[..2], [["alice", "create", "intent"], ["alice", "create", "outcome"]]);
+    assert!(told[2..].iter().any(|record| *record == ["bob", "create", "command"]), "{told:?}");
+    assert_eq!(told.last().unwrap(), &["carol", "view", "command"]);
+    // The digest is that of what is kept, not of the secret.
+    let kept = secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").len();
+    assert_eq!(records[0]["changes"][0]["after"]["size"], kept, "{}", records[0]);
+
+    let nowhere = format!("--audit-log={}", place.outside("missing/audit.jsonl").display());
+    let unrecorded = run(&store, &["delete", "/memories/a"], &[&nowhere, "--actor", "alice"]);
+    assert_eq!(unrecorded.0, Some(2));
+    assert!(unrecorded.2.contains("cannot keep the audit log"), "{}", unrecorded.2);
+    assert_done(&run(&store, &["view", "/memories/a"], &[]));
+}
+
+/// The order of the audit log among the policies: over mounts, scopes and limits, under screening.
+#[test]
+fn the_audit_log_has_each_change_under_the_path_that_was_given() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let (log, team) = (place.outside("audit.jsonl"), place.outside("team"));
+    let (audited, mount) =
+        (format!("--audit-log={}", log.display()), format!("--mount=/memories/team={}", team.display()));
+    let options =
+        [audited.as_str(), "--actor=alice", "--scope=alice", mount.as_str(), "--max-file-bytes=100", "--screen=redact"];
+    assert_done(&run(&store, &create("/memories/a", "DB_PASSWORD=vT9#mLq2xR"), &options));
+    assert_done(&run(&store, &create("/memories/team/b", "shared"), &options));
+    assert_refused(&run(&store, &create("/memories/c", &"x".repeat(101)), &options), "101 bytes");
+
+    let recorded = std::fs::read_to_string(&log).unwrap();
+    let records: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let intents = records.iter().filter(|record| record["event"] == "intent").map(|record| &record["changes"][0]);
+    let intents: Vec<_> = intents.map(|change| (change["path"].clone(), change["after"]["size"].clone())).collect();
+    let redacted = "DB_PASSWORD=[redacted: password]".len();
+    assert_eq!(
+        intents,
+        [
+            (json!("/memories/a"), json!(redacted)),
+            (json!("/memories/team/b"), json!(6)),
+            (json!("/memories/c"), json!(101)),
+        ],
+    );
+    let outcomes = records.iter().filter(|record| record["event"] == "outcome").map(|record| &record["outcome"]);
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["done", "done", "refused"]);
+}
+
+#[test]
+fn commands_and_operations_are_told_without_contents() {
+    let place = Place::in_memory();
+    let store = place.store().into_os_string();
+    let told = |options: &[&str]| -> Vec<Value> {
+        let (status, _, errors) =
+            run(&store, &["create", "/memories/a", "--text", "secret", "--create-overwrites"], options);
+        assert_eq!(status, Some(0));
+        assert!(!errors.contains("secret"), "{errors}");
+        errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let [command] = &told(&["--log", "commands"])[..] else { panic!("one command is one event") };
+    assert_eq!((&command["span"]["command"], &command["fields"]["outcome"]), (&json!("create"), &json!("done")));
+    assert_eq!(command["span"].get("path"), None);
+    let operations = told(&["--log", "operations", "--log-paths"]);
+    assert!(operations.iter().any(|event| event["span"]["operation"] == "apply"), "{operations:?}");
+    let last = operations.last().unwrap();
+    assert_eq!((&last["span"]["command"], &last["span"]["path"]), (&json!("create"), &json!("/memories/a")));
+}
+
+#[test]
+fn policies_hold_for_whole_sessions() {
+    let place = Place::in_memory();
+    let mut session = Session::start(place.store(), &["--scope", "alice", "--screen", "refuse"]);
+    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "postgres://app:\n"}));
+    let joined = json!({
+        "command": "str_replace", "path": "/memories/a", "old_str": "app:\n", "new_str": "app:t7Kq-9vLz2@db.internal/app\n"
+    });
+    assert!(session.fail(&joined).contains("password in a URL"));
+    session.close();
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    let place = Place::new();
+    for (options, words) in [
+        (&["--scope", ""][..], "the name of a scope must not be empty"),
+        (&["--max-files=many"], "--max-files"),
+        (&["--pin=/memories/a"], "--expire-after"),
+        (&["--mount", "/memories/team"], "it is not of the form PATH=URL"),
+        (&["--mount", "team=./team"], "team"),
+        (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
+        (&["--screen=refuse", "--screen-also=everything"], "it is none of personal, aws-access-key-id, "),
+        (&["--screen-also=iban"], "--screen"),
+        (&["--audit-log=log"], "--actor"),
+        (&["--audit-log=log", "--actor="], "actor"),
+        (&["--log-paths"], "--log"),
+        (&["--log=everything"], "[possible values: commands, operations]"),
+    ] {
+        let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], options);
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");
+        assert!(errors.contains(words), "want {words}\n got {errors}");
+        assert!(!place.store().exists());
+    }
+}

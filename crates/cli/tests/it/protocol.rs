@@ -1,0 +1,431 @@
+//! `memory-tool run`: one line in, one `tool_result` line out, whatever the line holds.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use memory_tool_test_fixtures::session::{Place, Session, program, text, wait_for_end};
+use serde_json::{Value, json};
+
+/// What `view` says of a store without files (`[V7]`).
+const EMPTY_STORE: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n0B\t/memories";
+
+const VIEW: &str = r#"{"command":"view","path":"/memories"}"#;
+
+/// The message for a line, which must be an error; the process must go on serving.
+fn refused(line: impl AsRef<[u8]>) -> String {
+    let place = Place::new();
+    let mut session = place.session();
+    let result = session.call(line);
+    assert_eq!(result["is_error"], true, "{result}");
+    assert_eq!(session.call(VIEW), json!({"type": "tool_result", "content": EMPTY_STORE}));
+    session.close();
+    text(&result)
+}
+
+#[test]
+fn a_block_is_answered_with_its_id_and_a_bare_command_without_one() {
+    let place = Place::new();
+    let mut session = place.session();
+    let block = json!({"type": "tool_use", "id": "toolu_1", "name": "memory",
+        "input": {"command": "create", "path": "/memories/a", "file_text": "é\n"}});
+    assert_eq!(
+        session.call(block.to_string()),
+        json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "File created successfully at: /memories/a"})
+    );
+    assert_eq!(
+        session.call(block.to_string()),
+        json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "Error: File /memories/a already exists",
+            "is_error": true})
+    );
+    assert_eq!(
+        session.call(r#"{"command": "view", "path": "/memories/a"}"#),
+        json!({"type": "tool_result",
+            "content": "Here's the content of /memories/a with line numbers:\n     1\té\n     2\t"})
+    );
+    session.close();
+}
+
+#[test]
+fn all_six_commands_are_served() {
+    let place = Place::new();
+    let mut session = place.session();
+    for (command, reply) in [
+        (
+            json!({"command": "create", "path": "/memories/d/a", "file_text": "1\n2"}),
+            "File created successfully at: /memories/d/a",
+        ),
+        (
+            json!({"command": "insert", "path": "/memories/d/a", "insert_line": 1, "insert_text": "x"}),
+            "The file /memories/d/a has been edited.",
+        ),
+        (
+            json!({"command": "str_replace", "path": "/memories/d/a", "old_str": "x", "new_str": "y"}),
+            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n\
+             \x20    1\t1\n     2\ty\n     3\t2",
+        ),
+        (
+            json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"}),
+            "Successfully renamed /memories/d to /memories/e",
+        ),
+        (
+            json!({"command": "view", "path": "/memories/e/a", "view_range": [2, -1]}),
+            "Here's the content of /memories/e/a with line numbers:\n     2\ty\n     3\t2",
+        ),
+        (json!({"command": "delete", "path": "/memories/e"}), "Successfully deleted /memories/e"),
+        (json!({"command": "view", "path": "/memories/"}), EMPTY_STORE),
+    ] {
+        assert_eq!(session.succeed(&command), reply);
+    }
+    session.close();
+}
+
+#[test]
+fn a_result_is_one_line_of_json_and_nothing_else() {
+    let place = Place::new();
+    let mut session = place.session();
+    session.send(VIEW);
+    let line = session.receive_line().unwrap();
+    let content = EMPTY_STORE.replace('\n', "\\n").replace('\t', "\\t");
+    assert_eq!(String::from_utf8(line).unwrap(), format!(r#"{{"type":"tool_result","content":"{content}"}}"#));
+    session.close();
+}
+
+#[test]
+fn many_lines_at_once_are_answered_in_order() {
+    let place = Place::new();
+    let mut session = place.session();
+    let block =
+        |id: usize| json!({"type": "tool_use", "id": id.to_string(), "name": "memory", "input": {"command": "nope"}});
+    let lines: Vec<_> = (0..500).map(|id| format!("{}\n", block(id))).collect();
+    session.send_raw(lines.concat());
+    for id in 0..500 {
+        assert_eq!(session.receive()["tool_use_id"], id.to_string());
+    }
+    session.close();
+}
+
+#[test]
+fn the_end_of_the_input_ends_the_program_well() {
+    Place::new().session().close();
+}
+
+#[test]
+fn every_line_counts_the_empty_one_and_the_one_that_is_not_ended_too() {
+    let place = Place::new();
+    let mut session = place.session();
+    session.send_raw(format!("\n \t\n{VIEW}\r\n\r\n{VIEW}"));
+    let (lines, status, _) = session.finish();
+    assert!(status.success());
+    let results: Vec<Value> = lines.iter().map(|line| serde_json::from_slice(line).unwrap()).collect();
+    let errors: Vec<_> = results.iter().map(|result| result["is_error"] == true).collect();
+    assert_eq!(errors, [true, true, false, true, false]);
+    assert!(text(&results[0]).starts_with("Error: The input cannot be read as JSON: "), "{}", results[0]);
+    assert_eq!(text(&results[4]), EMPTY_STORE);
+}
+
+fn assert_not_json(line: impl AsRef<[u8]>) {
+    let message = refused(line);
+    assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
+}
+
+#[test]
+fn a_line_that_is_not_json_is_refused() {
+    for line in [
+        b"hello".as_slice(),
+        b"{",
+        b"}",
+        b"{\"command\":\"view\"} {}",
+        b"{\"command\":\"view\",\"path\":\"/memories\"",
+        b"'",
+        b"\0",
+        b"\0\0\0{}",
+        b"NaN",
+        b"{\"command\":\"view\",\"path\":\"/memories/a\0b\"}",
+    ] {
+        assert_not_json(line);
+    }
+}
+
+#[test]
+fn a_line_that_is_not_utf8_is_refused() {
+    for line in [
+        b"\xff\xfe".as_slice(),
+        b"{\"command\":\"view\",\"path\":\"/memories/\xe9\"}",
+        b"{\"command\":\"view\",\"path\":\"/memories/\xed\xa0\x80\"}",
+        b"{\"command\":\"view\",\"path\":\"/memories/\xc0\xaf\"}",
+    ] {
+        assert_not_json(line);
+    }
+}
+
+#[test]
+fn a_lone_surrogate_is_refused() {
+    let create = |text: &str| format!(r#"{{"command":"create","path":"/memories/a","file_text":"{text}"}}"#);
+    for text in [r"\ud800", r"\udc00", r"\ud800x", r"\ud800\ud800"] {
+        assert_not_json(create(text));
+    }
+    let place = Place::new();
+    let mut session = place.session();
+    assert_eq!(text(&session.call(create(r"\ud83d\ude00"))), "File created successfully at: /memories/a");
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "😀");
+    session.close();
+}
+
+#[test]
+fn nesting_without_end_is_refused() {
+    for opening in ["[", "{\"a\":", "[{\"a\":"] {
+        assert_not_json(opening.repeat(100_000));
+    }
+    let closed = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert_not_json(format!(r#"{{"command":"view","path":"/memories","x":{closed}}}"#));
+}
+
+#[test]
+fn json_that_is_no_object_is_refused() {
+    for (line, found) in [
+        ("[]", "an array"),
+        (r#"[{"command":"view","path":"/memories"}]"#, "an array"),
+        ("7", "an integer"),
+        ("-0.5", "a number with a fraction"),
+        (r#""view""#, "a string"),
+        ("null", "null"),
+        ("true", "a boolean"),
+    ] {
+        assert_eq!(refused(line), format!("Error: The input must be a JSON object, got {found}"));
+    }
+}
+
+#[test]
+fn an_unknown_command_is_refused() {
+    for name in ["constructor", "__proto__", "View", "view ", "clear_all_memory", ""] {
+        assert_eq!(
+            refused(json!({"command": name, "path": "/memories"}).to_string()),
+            format!(
+                "Error: Unknown command: {name}. The commands are view, create, str_replace, insert, delete and rename"
+            )
+        );
+    }
+    assert_eq!(refused("{}"), "Error: Missing field `command`");
+    assert_eq!(refused(r#"{"command":7}"#), "Error: Field `command` must be a string, got an integer");
+}
+
+#[test]
+fn a_missing_or_mistyped_field_is_refused_by_its_name() {
+    assert_eq!(refused(r#"{"command":"view"}"#), "Error: Missing field `path` of the command view");
+    assert_eq!(
+        refused(r#"{"command":"insert","path":"/memories/a","insert_line":"1","insert_text":""}"#),
+        "Error: Field `insert_line` of the command insert must be an integer, got a string"
+    );
+    assert_eq!(
+        refused(r#"{"command":"view","path":"/memoriesX"}"#),
+        "Error: Path must start with /memories, got: /memoriesX"
+    );
+}
+
+#[test]
+fn a_block_that_cannot_be_run_is_refused_under_its_id() {
+    for (block, id, message) in [
+        (
+            json!({"type": "tool_use", "id": "t", "name": "bash", "input": {}}),
+            Some("t"),
+            "Error: Unknown tool: bash. This is the tool memory",
+        ),
+        (json!({"type": "tool_use", "id": "t", "input": {}}), Some("t"), "Error: Missing field `name`"),
+        (json!({"type": "tool_use", "id": "t", "name": "memory"}), Some("t"), "Error: Missing field `input`"),
+        (
+            json!({"type": "tool_use", "id": "t", "name": "memory", "input": "view"}),
+            Some("t"),
+            "Error: The input must be a JSON object, got a string",
+        ),
+        (json!({"type": "tool_use", "name": "memory", "input": {}}), None, "Error: Missing field `id`"),
+        (
+            json!({"type": "tool_use", "id": 7, "name": "memory", "input": {}}),
+            None,
+            "Error: Field `id` must be a string, got an integer",
+        ),
+    ] {
+        let place = Place::new();
+        let mut session = place.session();
+        let result = session.call(block.to_string());
+        let mut expected = json!({"type": "tool_result", "content": message, "is_error": true});
+        if let Some(id) = id {
+            expected["tool_use_id"] = id.into();
+        }
+        assert_eq!(result, expected);
+        assert_eq!(text(&session.call(VIEW)), EMPTY_STORE);
+        session.close();
+    }
+}
+
+#[test]
+fn a_line_of_17_mib_is_refused_and_the_next_one_served() {
+    let huge = format!(r#"{{"command":"create","path":"/memories/a","file_text":"{}"}}"#, "x".repeat(17 << 20));
+    assert_eq!(refused(huge), "Error: The input is longer than 16777216 bytes");
+}
+
+#[test]
+fn a_line_of_just_under_16_mib_is_served() {
+    let place = Place::new();
+    let mut session = place.session();
+    let file_text = "x".repeat((16 << 20) - 100);
+    let create = json!({"command": "create", "path": "/memories/a", "file_text": file_text});
+    assert_eq!(session.succeed(&create), "File created successfully at: /memories/a");
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), file_text);
+    session.close();
+}
+
+#[test]
+fn a_huge_last_line_without_its_line_feed_is_refused() {
+    let place = Place::new();
+    let mut session = place.session();
+    session.send_raw(vec![b'['; 17 << 20]);
+    let (lines, status, _) = session.finish();
+    assert!(status.success());
+    assert_eq!(lines.len(), 1);
+    let result: Value = serde_json::from_slice(&lines[0]).unwrap();
+    assert_eq!(text(&result), "Error: The input is longer than 16777216 bytes");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_line_without_end_takes_no_more_memory_than_the_longest_that_is_served() {
+    let place = Place::new();
+    let mut session = place.session();
+    let mebibyte = vec![b'x'; 1 << 20];
+    for _ in 0..200 {
+        session.send_raw(&mebibyte);
+    }
+    assert_eq!(session.call("")["is_error"], true);
+    let status = fs::read_to_string(format!("/proc/{}/status", session.process_id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kibibytes < 64 << 10, "{kibibytes} KiB");
+    session.close();
+}
+
+#[test]
+fn create_refuses_what_exists_unless_told_otherwise() {
+    let place = Place::new();
+    let create = |text: &str| json!({"command": "create", "path": "/memories/a", "file_text": text});
+    let mut session = place.session();
+    session.succeed(&create("old"));
+    assert_eq!(session.fail(&create("new")), "Error: File /memories/a already exists");
+    session.close();
+    let mut session = Session::start(place.store(), &["--create-overwrites"]);
+    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "new"}));
+    session.succeed(&create("newer"));
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "newer");
+    session.close();
+}
+
+#[test]
+fn the_cap_on_view_is_the_contracts_another_or_none() {
+    let place = Place::new();
+    let mut session = place.session();
+    let lines = "123456789\n".repeat(2_000);
+    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": lines}));
+    session.close();
+    for (options, last_line) in [
+        (&[][..], "[Showing lines 1-941 of 2001. To read on, use view_range [942, -1].]"),
+        (&["--max-view-chars", "33"], "[Showing lines 1-2 of 2001. To read on, use view_range [3, -1].]"),
+        (&["--max-view-chars", "none"], "  2001\t"),
+    ] {
+        let mut session = Session::start(place.store(), options);
+        let view = session.succeed(&json!({"command": "view", "path": "/memories/a"}));
+        assert_eq!(view.lines().next_back(), Some(last_line), "{options:?}");
+        session.close();
+    }
+}
+
+#[test]
+fn wrong_options_are_wrong_usage() {
+    for options in [
+        &["--max-view-chars", "0"][..],
+        &["--max-view-chars", "-1"],
+        &["--max-view-chars", "many"],
+        &["--max-view-chars"],
+        &["--nonsense"],
+        &["extra"],
+    ] {
+        let (lines, status, errors) = Session::start(Place::new().store(), options).finish();
+        assert_eq!((lines, status.code()), (vec![], Some(2)), "{options:?}");
+        assert!(errors.starts_with("error: "), "{errors}");
+    }
+    let output = program().arg("run").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--store <URL>"));
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_the_program_quietly() {
+    let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
+    let mut process = program()
+        .args(["run", "--store"])
+        .arg(place.store())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    // The input stays open: the program ends of itself, not because the input does.
+    let mut input = process.stdin.take().unwrap();
+    input.write_all(format!("{VIEW}\n").as_bytes()).unwrap();
+    let status = wait_for_end(&mut process);
+    let mut errors = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((status.code(), errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_fails_is_reported() {
+    let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
+    let input = place.outside("input");
+    fs::write(&input, VIEW).unwrap();
+    let output = program()
+        .args(["run", "--store"])
+        .arg(place.store())
+        .stdin(File::open(input).unwrap())
+        .stdout(File::options().write(true).open("/dev/full").unwrap())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("memory-tool: cannot write the standard output: No space left"), "{errors}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_input_that_fails_is_reported() {
+    let place = Place::new();
+    fs::create_dir_all(place.file("")).unwrap();
+    let directory = File::open(std::env::temp_dir()).unwrap();
+    let output = program().args(["run", "--store"]).arg(place.store()).stdin(directory).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("memory-tool: cannot read the standard input: Is a directory"), "{errors}");
+}
+
+#[test]
+fn what_fails_in_the_storage_is_told_to_the_operator_and_not_to_the_model() {
+    let place = Place::new();
+    let mut session = place.session();
+    session.call(VIEW);
+    place.break_storage();
+    let result = session.call(VIEW);
+    let message = "Error: The memory storage failed. Nothing was changed";
+    assert_eq!(result, json!({"type": "tool_result", "content": message, "is_error": true}));
+    session.call("not JSON");
+    let (lines, status, errors) = session.finish();
+    assert!(lines.is_empty() && status.success());
+    let line = errors.strip_suffix('\n').unwrap();
+    let causes = line.strip_prefix(&format!("memory-tool: {message}: ")).unwrap();
+    assert!(causes.contains("lock failed: ") && !causes.contains('\n'), "{errors}");
+}

@@ -1,0 +1,1091 @@
+//! `memory-tool copy`, `export` and `import`: what is put where, what stays, and what is told.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use memory_tool::{Batch, Memory};
+use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use serde_json::{Value, json};
+
+/// How many instants a copy is killed at.
+const KILLS: u32 = 25;
+
+type Outcome = (Option<i32>, String, String);
+
+/// The files beneath a directory: names and contents.
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs the program.
+fn run(arguments: &[&dyn AsRef<OsStr>]) -> Outcome {
+    outcome(program().args(arguments.iter().map(AsRef::as_ref)))
+}
+
+/// The JSON that the program prints, with its status.
+fn report(arguments: &[&dyn AsRef<OsStr>]) -> (Option<i32>, Value) {
+    let (status, output, errors) = outcome(program().args(arguments.iter().map(AsRef::as_ref)).arg("--json"));
+    assert_eq!(errors, "");
+    (status, serde_json::from_str(&output).unwrap())
+}
+
+fn done(status: i32, output: &str) -> Outcome {
+    (Some(status), format!("{output}\n"), String::new())
+}
+
+/// Makes a local store with these files, as a person would by hand.
+fn fill(store: &Path, files: &[(&str, &[u8])]) {
+    for (name, content) in files {
+        let path = store.join("memories").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+/// The plain files beneath a directory, links by what they lead to.
+fn files(directory: &Path) -> Files {
+    let mut found = Files::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(current) = directories.pop() {
+        for entry in fs::read_dir(current).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                directories.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap_or_default());
+            }
+        }
+    }
+    found
+}
+
+fn memories(store: &Path) -> Files {
+    files(&store.join("memories"))
+}
+
+/// The files of any store, by way of an export.
+fn exported(place: &Place, store: &dyn AsRef<OsStr>, options: &[&str]) -> Files {
+    let target = place.outside("exported");
+    let _ = fs::remove_dir_all(&target);
+    let mut command = program();
+    command.arg("export").arg("--store").arg(store.as_ref()).args(options).arg(&target);
+    let (status, _, errors) = outcome(&mut command);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    files(&target)
+}
+
+const ODD: &[(&str, &[u8])] = &[
+    ("a.txt", b"one\n"),
+    ("d/e/100% [...slug] \"q\".md", b"two\r\n"),
+    ("d/memories/x", b""),
+    ("memories/a.txt", "Grüße".as_bytes()),
+    ("é/ -rf", b"\xff\x00\xfe not text"),
+    (".hidden", b"x"),
+];
+
+/// Names as long as they may be, which no header of a tar archive holds.
+fn long_names() -> [String; 2] {
+    let segment = "n".repeat(255);
+    [format!("{segment}/{segment}/{segment}/{}", "m".repeat(200)), "k".repeat(255)]
+}
+
+fn fill_with_odd_files(store: &Path) -> Files {
+    fill(store, ODD);
+    for name in long_names() {
+        fill(store, &[(&name, &[7; 70_000])]);
+    }
+    memories(store)
+}
+
+#[test]
+fn files_go_from_any_store_to_any_other_and_back() {
+    let place = Place::in_memory();
+    let key = place.outside("memory.key");
+    assert_eq!(run(&[&"keygen", &"--output", &key]).0, Some(0));
+    let all = fill_with_odd_files(&place.store());
+    let bytes: usize = all.values().map(Vec::len).sum();
+    let stops: [(OsString, bool); 5] = [
+        (place.store().into(), false),
+        (place.sqlite("a").into(), false),
+        (place.outside("sealed").into(), true),
+        (place.sqlite("sealed").into(), true),
+        (place.outside("last").into(), false),
+    ];
+    for pair in stops.windows(2) {
+        let [(source, source_is_encrypted), (destination, is_encrypted)] = pair else { unreachable!() };
+        let copy = |summary: String| {
+            let mut command = program();
+            command.arg("copy").arg(source).arg(destination);
+            if *source_is_encrypted {
+                command.arg("--source-key-file").arg(&key);
+            }
+            if *is_encrypted {
+                command.arg("--key-file").arg(&key);
+            }
+            assert_eq!(outcome(&mut command), done(0, &summary), "{source:?} to {destination:?}");
+        };
+        copy(format!("{} files copied, 0 overwritten, {bytes} bytes; 0 already there, 0 besides", all.len()));
+        copy(format!("0 files copied, 0 overwritten, 0 bytes; {} already there, 0 besides", all.len()));
+    }
+    assert_eq!(memories(&place.outside("last")), all);
+}
+
+#[test]
+fn what_is_there_with_other_bytes_stays_unless_it_is_to_be_overwritten() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"beneath"), ("e", b"file")]);
+    fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file"), ("e/f", b"a directory"), ("g", b"more")]);
+    let before = memories(&destination);
+    let told = "/memories/a stays as it is: another file is there\n\
+                /memories/e stays as it is: a directory is there\n\
+                /memories/c/d is refused: /memories/c is a file, not a directory\n";
+    let summary = "0 files copied, 0 overwritten, 0 bytes; 1 already there, 3 besides";
+    assert_eq!(run(&[&"copy", &source, &destination]), done(1, &format!("{told}{summary}")));
+    assert_eq!(memories(&destination), before);
+
+    let (status, found) = report(&[&"copy", &source, &destination, &"--overwrite"]);
+    let expected = json!({
+        "dry_run": false, "copied": 0, "overwritten": 1, "bytes": 3, "already_there": 1, "redacted": [],
+        "conflicts": [{"path": "/memories/e", "reason": "a directory is there"}],
+        "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
+        "unverified": [], "besides": 3, "unreadable": [], "gone": [], "goes_on_changing": false,
+    });
+    assert_eq!((status, found), (Some(1), expected));
+    let mut after = before;
+    after.insert("a".to_owned(), b"new".to_vec());
+    assert_eq!(memories(&destination), after);
+}
+
+#[test]
+fn a_dry_run_tells_the_same_and_changes_nothing() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"1"), ("s", b"postgres://app:t7Kq-9vLz2@db.internal/app")]);
+    // Where there is no store, none comes into being.
+    let database = place.sqlite("a");
+    for store in [destination.as_os_str(), OsStr::new(&database)] {
+        let (status, output, _) = run(&[&"copy", &source, &store, &"--dry-run", &"--screen=redact"]);
+        let told = "/memories/s is redacted\n4 files would be copied, 0 overwritten, ";
+        assert_eq!((status, output.starts_with(told)), (Some(0), true), "{output}");
+    }
+    assert!(!destination.exists() && !place.database().exists());
+
+    fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
+    run(&[&"view", &"/memories", &"--store", &destination]);
+    let before = files(&destination);
+    for options in [
+        &["--screen=refuse"][..],
+        &["--overwrite"],
+        &["--scope=alice"],
+        &["--read-only"],
+        &["--max-files=5", "--max-file-bytes=10"],
+        &["--expire-after=1h"],
+        &["--expire-after=1h", "--pin=/memories/s", "--overwrite"],
+    ] {
+        let copy = |options: &[&str]| {
+            let mut command = program();
+            let (status, output, _) = outcome(command.arg("copy").arg(&source).arg(&destination).args(options));
+            (status, output.replace("would be copied", "copied"))
+        };
+        let rehearsed = copy(&[options, &["--dry-run"]].concat());
+        assert_eq!(files(&destination), before, "{options:?}");
+        assert_eq!(copy(options), rehearsed, "{options:?}");
+        fs::remove_dir_all(&destination).unwrap();
+        fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
+        run(&[&"view", &"/memories", &"--store", &destination]);
+    }
+}
+
+#[test]
+fn a_dry_run_knows_that_what_is_expired_gives_way() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    fill(&source, &[("a", b"new"), ("b/c", b"1"), ("d", b"2"), ("e/f", b"3")]);
+    fill(&destination, &[("a", b"old!"), ("b", b"a file"), ("d/x", b"a directory"), ("g", b"besides")]);
+    let expire = "--expire-after=1h";
+    let last_used = ["a", "b", "d/x", "g"].map(|name| format!(r#""/memories/{name}":1740000000"#)).join(",");
+    let times = format!(r#"{{"version":1,"files":{{{last_used}}}}}"#);
+    record_access_times(&destination, times);
+    let before = files(&destination);
+    let rehearsed = run(&[&"copy", &source, &destination, &expire, &"--dry-run"]);
+    assert_eq!(files(&destination), before);
+    assert_eq!(rehearsed, done(0, "4 files would be copied, 0 overwritten, 6 bytes; 0 already there, 0 besides"));
+    let copied = run(&[&"copy", &source, &destination, &expire]);
+    assert_eq!(copied.1, rehearsed.1.replace("would be copied", "copied"));
+}
+
+#[test]
+fn a_copy_that_is_killed_goes_on_from_there() {
+    let place = Place::in_memory();
+    let source = place.store();
+    let texts: Vec<_> = (0..40).map(|number| (format!("d{}/{number}", number % 3), vec![b'x'; number * 500])).collect();
+    let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
+    fill(&source, &listed);
+    let all = memories(&source);
+    let begin = Instant::now();
+    let whole = place.outside("whole");
+    assert_eq!(run(&[&"copy", &source, &whole]).0, Some(0));
+    let mut length = begin.elapsed();
+    let mut interrupted = 0;
+    for kill in 0..KILLS {
+        let place = Place::in_memory();
+        let to_database = kill % 2 == 1;
+        let destination: OsString = if to_database { place.sqlite("a").into() } else { place.store().into() };
+        let mut command = program();
+        command.arg("copy").arg(&source).arg(&destination).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        std::thread::sleep(length * kill / KILLS);
+        process.kill().unwrap();
+        if process.wait().unwrap().code().is_none() {
+            interrupted += 1;
+        } else {
+            length = length * 9 / 10; // the machine has become faster
+        }
+        let (status, found) = report(&[&"copy", &source, &destination]);
+        let count = |field: &str| found[field].as_u64().unwrap();
+        assert_eq!((status, count("copied") + count("already_there")), (Some(0), 40), "{found}");
+        assert_eq!((count("overwritten"), count("besides")), (0, 0));
+        assert_eq!(exported(&place, &destination, &[]), all);
+    }
+    // Some even where the machine was slow when the whole copy was timed, and is fast since then.
+    assert!(interrupted >= KILLS / 10, "only {interrupted} were interrupted");
+    assert_eq!(memories(&source), all);
+}
+
+#[test]
+fn a_damaged_file_is_told_and_the_others_are_copied() {
+    let place = Place::in_memory();
+    let key = place.outside("memory.key");
+    run(&[&"keygen", &"--output", &key]);
+    let plain = place.store();
+    fill(&plain, &[("a", &[b'a'; 3_000]), ("b", &[b'b'; 40_000]), ("c", b"c")]);
+    let sealed = place.outside("sealed");
+    assert_eq!(run(&[&"copy", &plain, &sealed, &"--key-file", &key]).0, Some(0));
+    let largest = files(&sealed).into_iter().max_by_key(|(_, content)| content.len()).unwrap().0;
+    let mut content = fs::read(sealed.join(&largest)).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    fs::write(sealed.join(&largest), content).unwrap();
+
+    let (status, found) = report(&[&"copy", &sealed, &place.outside("to"), &"--source-key-file", &key]);
+    assert_eq!(
+        (status, &found["copied"], &found["unreadable"][0]["path"]),
+        (Some(1), &json!(2), &json!("/memories/b"))
+    );
+    assert_eq!(memories(&place.outside("to")).into_keys().collect::<Vec<_>>(), ["a", "c"]);
+    let backups = place.outside("backups");
+    fs::create_dir(&backups).unwrap();
+    let archive = backups.join("backup.tar");
+    for (options, exported) in [(&[][..], 2), (&["--overwrite"], 0)] {
+        if exported == 0 {
+            fs::write(&archive, "of a better day").unwrap();
+        }
+        let mut command = program();
+        command.args(["export", "--json", "--key-file"]).arg(&key).args(options).arg("--store").arg(&sealed);
+        let (status, output, _) = outcome(command.arg(&archive));
+        let found: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(
+            (status, &found["exported"], &found["unreadable"][0]["path"]),
+            (Some(1), &json!(exported), &json!("/memories/b"))
+        );
+        assert_eq!(found["kept"].is_string(), exported == 0, "{found}");
+    }
+    assert_eq!(files(&backups), Files::from([("backup.tar".to_owned(), b"of a better day".to_vec())]));
+}
+
+#[test]
+fn policies_hold_for_what_is_copied_and_imported() {
+    let place = Place::in_memory();
+    let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
+    fill(&place.store(), &[("a", secret.as_bytes()), ("b", b"harmless")]);
+    let store = place.store();
+    let plain = store.join("memories");
+    let ways: [&[&dyn AsRef<OsStr>]; 2] = [&[&"copy", &store], &[&"import", &plain, &"--store"]];
+    for (number, way) in ways.into_iter().enumerate() {
+        let to = |name: &str| place.outside(&format!("{name}{number}"));
+        let put = |destination: &Path, options: &[&str]| {
+            let mut command = program();
+            command.args(way.iter().map(AsRef::as_ref)).arg(destination).args(options).arg("--json");
+            let (status, output, errors) = outcome(&mut command);
+            assert!(!output.contains("t7Kq") && errors.is_empty(), "{output}{errors}");
+            (status, serde_json::from_str::<Value>(&output).unwrap())
+        };
+        let (status, found) = put(&to("refused"), &["--screen=refuse"]);
+        assert_eq!(
+            (status, &found["copied"], &found["refused"][0]["path"]),
+            (Some(1), &json!(1), &json!("/memories/a"))
+        );
+        assert!(found["refused"][0]["reason"].as_str().unwrap().contains("password in a URL (line 1)"), "{found}");
+        assert_eq!(memories(&to("refused")).into_keys().collect::<Vec<_>>(), ["b"]);
+
+        // Once more: what is kept of the text is recognized.
+        for (copied, there) in [(2, 0), (0, 2)] {
+            let (status, found) = put(&to("redacted"), &["--screen=redact"]);
+            assert_eq!((status, &found["redacted"]), (Some(0), &json!(["/memories/a"])), "{found}");
+            assert_eq!((&found["copied"], &found["already_there"]), (&json!(copied), &json!(there)));
+        }
+        let kept = &memories(&to("redacted"))["a"];
+        assert_eq!(kept, &secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").into_bytes());
+        // What the file held before does not let the secret in again.
+        fill(&to("redacted"), &[("a", format!("{secret} ").as_bytes())]);
+        assert_eq!(put(&to("redacted"), &["--screen=redact", "--overwrite"]).0, Some(0));
+        assert_eq!(&memories(&to("redacted"))["a"], kept);
+
+        let (status, _) = put(&to("scoped"), &["--scope=alice"]);
+        assert_eq!(status, Some(0));
+        let scoped = to("scoped");
+        let (_, output, _) = run(&[&"copy", &scoped, &to("unscoped"), &"--source-scope=alice"]);
+        assert_eq!(output, "2 files copied, 0 overwritten, 49 bytes; 0 already there, 0 besides\n");
+        assert_eq!(memories(&to("unscoped")), memories(&store));
+    }
+}
+
+#[test]
+fn a_source_must_be_there_and_be_another_store() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    let (status, output, errors) = run(&[&"copy", &source, &destination]);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    assert!(errors.contains("there is no memory store at "), "{errors}");
+    let (status, _, errors) = run(&[&"export", &"--store", &source, &destination]);
+    assert!(status == Some(2) && errors.contains("there is no memory store at "), "{errors}");
+    let (status, _, errors) = run(&[&"import", &source, &"--store", &destination]);
+    assert!(status == Some(2) && errors.contains("cannot read "), "{errors}");
+    assert!(!source.exists() && !destination.exists());
+
+    fill(&source, &[("a", b"text")]);
+    for options in [&[][..], &["--scope=alice"], &["--source-scope=alice", "--scope=alice"]] {
+        let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
+        assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
+    }
+    // A source that is there and holds no file is no success either.
+    let empty = place.outside("empty");
+    fs::create_dir_all(empty.join("memories")).unwrap();
+    let (status, output, errors) = run(&[&"copy", &empty, &place.outside("empty too")]);
+    assert_eq!((status, output.starts_with("0 files copied")), (Some(1), true), "{output}");
+    assert!(errors.contains("there is no file in ") && errors.lines().count() == 1, "{errors}");
+    // A key that is missing is told before anything is made.
+    let source = place.store();
+    let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
+    assert!(status == Some(2) && errors.contains("cannot use the key"), "{errors}");
+    assert!(!destination.exists());
+    assert_eq!(memories(&source).len(), 1);
+}
+
+#[test]
+fn a_store_is_not_copied_into_itself_however_it_is_named() {
+    let place = Place::in_memory();
+    let store = place.store();
+    fill(&store, &[("a", b"text")]);
+    assert_eq!(run(&[&"copy", &store, &place.sqlite("a"), &"--scope=alice"]).0, Some(0));
+    symlink(&store, place.outside("link")).unwrap();
+    symlink(place.database(), place.outside("link.db")).unwrap();
+    let database = place.database().into_os_string().into_string().unwrap();
+    let copy = |source: &str, destination: &str, options: &[&str]| {
+        let mut command = program();
+        command.current_dir(place.outside("")).args(["copy", source, destination]).args(options);
+        outcome(&mut command)
+    };
+    let absolute = store.to_str().unwrap();
+    let mount = format!("--mount=/memories/m={absolute}");
+    for (source, destination, options) in [
+        ("./store", "store", &["--scope=alice"][..]),
+        ("store", absolute, &["--scope=alice"]),
+        ("store", "file:store", &["--scope=alice"]),
+        ("link", "store", &["--scope=alice"]),
+        ("store", "new/../link", &["--scope=alice"]),
+        ("store", "store", &["--source-scope=alice"]),
+        ("store", "store/memories/new", &[]),
+        ("store/memories/new", "store", &[]),
+        ("store", "sqlite:store/memories/new.db", &[]),
+        ("store", "other", &[&mount]),
+        ("sqlite:memory.db?memory=a", &format!("sqlite:{database}?memory=a"), &["--scope=bob"]),
+        ("sqlite:memory.db?memory=a", "sqlite:link.db?memory=a", &["--scope=bob"]),
+    ] {
+        let (status, _, errors) = copy(source, destination, options);
+        assert!(status == Some(2) && errors.contains("into itself"), "{source} {destination} {options:?} {errors}");
+    }
+    assert_eq!(memories(&store).into_keys().collect::<Vec<_>>(), ["a"]);
+    // What has nothing in common is copied.
+    for (source, destination, options) in [
+        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=b", &[][..]),
+        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=a", &["--source-scope=alice", "--scope=bob"]),
+        ("store", "store/beside", &[]),
+        ("store", "other", &["--mount-read-only=/memories/m=store"]),
+    ] {
+        let (status, _, errors) = copy(source, destination, options);
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{source} {destination} {options:?}");
+    }
+}
+
+#[test]
+fn nothing_is_put_into_what_ends_with_the_process() {
+    let place = Place::in_memory();
+    let (store, other) = (place.store(), place.outside("other"));
+    fill(&store, &[("m/a", b"text")]);
+    let plain = store.join("memories");
+    for options in [&[][..], &["--dry-run"]] {
+        let mounted = [&["--mount=/memories/m=in-process:"], options].concat();
+        for command in [
+            program().arg("copy").arg(&store).arg("in-process:").args(options),
+            program().arg("import").arg(&plain).arg("--store=in-process:").args(options),
+            program().arg("copy").arg(&store).arg(&other).args(mounted),
+        ] {
+            let (status, output, errors) = outcome(command);
+            assert_eq!((status, output.as_str()), (Some(2), ""), "{command:?}");
+            assert!(errors.contains("in-process: is temporary"), "{errors}");
+        }
+    }
+    assert!(!other.exists());
+}
+
+/// Replaces the record of the access times.
+fn record_access_times(store: &Path, times: String) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let memory = Memory::open(store).await.unwrap();
+        let record = "expiry/access-times".parse().unwrap();
+        memory.store().apply(Batch::new().write_record(record, times)).await.unwrap();
+    });
+}
+
+#[test]
+fn access_times_are_not_copied() {
+    let place = Place::in_memory();
+    let (plain, used) = (place.store(), place.outside("used"));
+    fill(&plain, &[("a", b"text"), ("d/.access-times", b"a file as any other")]);
+    assert_eq!(run(&[&"copy", &plain, &used, &"--expire-after=1h"]).0, Some(0));
+    let has_records = |store: &Path| store.join(".memory-tool/records").exists();
+    assert!(has_records(&used), "the test needs access times");
+    let to = |name: &str| place.outside(name);
+    let archive = place.outside("used.tar");
+    assert_eq!(run(&[&"copy", &used, &to("copy")]).0, Some(0));
+    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "2 files exported, 23 bytes"));
+    assert_eq!(run(&[&"import", &archive, &"--store", &to("import")]).0, Some(0));
+    for store in [to("copy"), to("import")] {
+        assert_eq!((memories(&store), has_records(&store)), (memories(&plain), false), "{store:?}");
+    }
+}
+
+#[test]
+fn an_export_comes_back_as_it_was() {
+    let place = Place::in_memory();
+    let all = fill_with_odd_files(&place.store());
+    let bytes: usize = all.values().map(Vec::len).sum();
+    for target in ["plain", "backup.tar", "backup.tar.gz", "backup.tgz", "B.TAR.GZ"] {
+        let path = place.outside(target);
+        let summary = format!("{} files exported, {bytes} bytes", all.len());
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &path]), done(0, &summary));
+        let store = place.outside(&format!("of-{target}"));
+        let summary = |copied: usize, bytes: usize, there: usize| {
+            format!("{copied} files imported, 0 overwritten, {bytes} bytes; {there} already there, 0 besides")
+        };
+        assert_eq!(run(&[&"import", &"--store", &store, &path]), done(0, &summary(all.len(), bytes, 0)));
+        assert_eq!(run(&[&"import", &"--store", &store, &path]), done(0, &summary(0, 0, all.len())));
+        assert_eq!(memories(&store), all);
+        let (status, _, errors) = run(&[&"export", &"--store", &store, &path]);
+        assert!(status == Some(2) && errors.contains("something is there"), "{errors}");
+    }
+    assert_eq!(files(&place.outside("plain")), all);
+    let mode = |name: &str| fs::metadata(place.outside(name)).unwrap().permissions().mode() & 0o777;
+    let modes = [mode("plain"), mode("plain/d/e"), mode("plain/a.txt"), mode("backup.tar")];
+    assert_eq!(modes, [0o700, 0o700, 0o600, 0o600]);
+}
+
+#[test]
+fn an_archive_has_the_same_bytes_each_time_and_tar_reads_it() {
+    let place = Place::in_memory();
+    let all = fill_with_odd_files(&place.store());
+    assert_eq!(run(&[&"export", &"--store", &place.store(), &place.outside("a.tar")]).0, Some(0));
+    let output = program().arg("export").arg("--store").arg(place.store()).arg("-").output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains(" files exported, "));
+    assert_eq!(output.stdout, fs::read(place.outside("a.tar")).unwrap());
+
+    let unpacked = place.outside("unpacked");
+    fs::create_dir(&unpacked).unwrap();
+    let (status, _, errors) =
+        outcome(Command::new("tar").arg("-xf").arg(place.outside("a.tar")).arg("-C").arg(&unpacked));
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!(files(&unpacked), all);
+    let mode = |name: &str| fs::metadata(unpacked.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!([mode("d/e"), mode("a.txt")], [0o700, 0o600]);
+
+    // What tar writes is read, with its `./` and beneath a directory of it.
+    let mut packed = program();
+    let (status, output, _) = {
+        let tar = Command::new("tar").arg("-c").arg("-C").arg(&unpacked).arg("./d").output().unwrap().stdout;
+        feed(packed.args(["import", "-", "--beneath", "d/e", "--store"]).arg(place.outside("e")), &tar)
+    };
+    assert_eq!((status, output.lines().count()), (Some(0), 1), "{output}");
+    assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
+}
+
+#[test]
+fn an_archive_of_no_files_replaces_none_that_is_there() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text")]);
+    let database = place.sqlite("alice");
+    assert_eq!(run(&[&"copy", &place.store(), &database]).0, Some(0));
+    let backups = place.outside("backups");
+    fs::create_dir(&backups).unwrap();
+    let archive = backups.join("backup.tar");
+    assert_eq!(run(&[&"export", &"--store", &database, &archive]).0, Some(0));
+    let before = files(&backups);
+    let empty = place.outside("empty");
+    fs::create_dir_all(empty.join("memories")).unwrap();
+    let told = "the archive that is there stays as it is: there is no file to export\n0 files exported, 0 bytes";
+    assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, told));
+    for mistyped in [&["--scope=alcie"][..], &["--scope=alcie", "--overwrite"]] {
+        let mut command = program();
+        let (status, output, errors) =
+            outcome(command.args(["export", "--store", &database]).args(mistyped).arg(&archive));
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        assert!(errors.contains("there is no memory store for the scope alcie at "), "{errors}");
+    }
+    assert_eq!(files(&backups), before);
+    // Where none is there, an empty store makes an empty archive.
+    let new = backups.join("new.tar");
+    assert_eq!(run(&[&"export", &"--store", &empty, &new]), done(0, "0 files exported, 0 bytes"));
+    assert_eq!(fs::read(new).unwrap(), END);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_compressed_archive_has_the_same_bytes_each_time_and_holds_the_plain_one() {
+    let place = Place::in_memory();
+    let all = fill_with_odd_files(&place.store());
+    for target in ["a.tar", "a.tar.gz", "b.tgz"] {
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &place.outside(target)]).0, Some(0));
+    }
+    let read = |name: &str| fs::read(place.outside(name)).unwrap();
+    assert_eq!(read("a.tar.gz"), read("b.tgz"));
+    let unpacked = Command::new("gzip").arg("-dc").arg(place.outside("b.tgz")).output().unwrap();
+    assert!(unpacked.status.success() && unpacked.stdout == read("a.tar"));
+    // What gzip makes is read whatever it is called, and from the standard input; so are several streams in a row.
+    let (first, rest) = unpacked.stdout.split_at(2_000);
+    for (number, archive) in [gzip(&unpacked.stdout), [gzip(first), gzip(rest)].concat()].iter().enumerate() {
+        let (of_file, of_input) = (place.outside(&format!("file{number}")), place.outside(&format!("input{number}")));
+        fs::write(place.outside("backup.tar"), archive).unwrap();
+        assert_eq!(run(&[&"import", &"--store", &of_file, &place.outside("backup.tar")]).0, Some(0));
+        assert_eq!(feed(program().args(["import", "-", "--store"]).arg(&of_input), archive).0, Some(0));
+        assert_eq!((memories(&of_file), memories(&of_input)), (all.clone(), all.clone()));
+    }
+}
+
+#[test]
+fn a_compressed_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
+    let whole = gzip(&[regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec(), vec![0; 9_000]].concat());
+    let import = |bytes: &[u8]| {
+        let place = Place::in_memory();
+        let command = &mut program();
+        let (status, output, errors) =
+            feed(command.args(["import", "-", "--json", "--store"]).arg(place.store()), bytes);
+        assert_eq!(errors, "");
+        (status, serde_json::from_str::<Value>(&output).unwrap())
+    };
+    assert_eq!(import(&whole).0, Some(0));
+    for length in (2..whole.len()).step_by(7).chain([whole.len() - 1]) {
+        let (status, found) = import(&whole[..length]);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{length} bytes: {found}");
+    }
+    let checksum = whole.len() - 8;
+    for (position, byte) in whole.iter().enumerate().skip(checksum) {
+        let mut damaged = whole.clone();
+        damaged[position] = !byte;
+        let (status, found) = import(&damaged);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "byte {position}: {found}");
+    }
+}
+
+/// What is a thousand times as long as it looks takes time, and no more memory than other archives.
+#[test]
+fn a_compressed_archive_cannot_fill_the_memory() {
+    const LENGTH: usize = 512 << 20;
+    let place = Place::in_memory();
+    // Streams in a row are one, and that of a megabyte of zeros or letters is made once.
+    let filled = |byte: u8| gzip(&vec![byte; 1 << 20]).repeat(LENGTH >> 20);
+    let header = |kind, name: &[u8]| gzip(&entry(kind, name, LENGTH as u64, b""));
+    let rest = gzip(&[regular("last", b"last"), END.to_vec()].concat());
+    let long_name = header(tar::EntryType::GNULongName, b"././@LongLink");
+    let extension = header(tar::EntryType::XHeader, b"extensions");
+    for (number, (archive, is_whole)) in [
+        ([header(tar::EntryType::Regular, b"large"), filled(0), rest.clone()], true),
+        ([long_name, filled(b'n'), rest.clone()], false),
+        ([extension, filled(b'1'), rest.clone()], false),
+        ([gzip(&END), filled(0), filled(0)], true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = place.outside("bomb.tar.gz");
+        fs::write(&path, archive.concat()).unwrap();
+        let store = place.outside(&number.to_string());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 300000 && exec \"$0\" import \"$1\" --json --store \"$2\""]);
+        let (_, output, errors) = outcome(shell.arg(program().get_program()).arg(&path).arg(&store));
+        let found: Value = serde_json::from_str(&output).expect(&errors);
+        assert_eq!(found["broken_off"].is_null(), is_whole, "{number}: {found}");
+        assert_eq!(found["copied"], i32::from(number == 0), "{number}: {found}");
+    }
+}
+
+#[test]
+fn an_archive_of_another_format_is_refused_in_one_line() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text")]);
+    for name in [
+        "x.zip",
+        "x.tar.zst",
+        "x.tar.bz2",
+        "x.tar.xz",
+        "x.7z",
+        "x.rar",
+        "x.gz",
+        "x.tar.Z",
+        "x.cpio",
+        "X.ZIP",
+        "dir/x.tzst",
+    ] {
+        let target = place.outside(name);
+        let told = format!(
+            "memory-tool: cannot export to {}: its format is not supported. \
+             Name a directory, or a file that ends in .tar, .tar.gz or .tgz\n",
+            target.display()
+        );
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &target]), (Some(2), String::new(), told));
+        assert!(!target.exists());
+    }
+    let store = place.outside("to");
+    for (start, format) in [
+        (b"PK\x03\x04\x14\0".as_slice(), "a zip archive"),
+        (b"\x28\xb5\x2f\xfd\x04\0", "zstd compression"),
+        (b"BZh91AY&SY\0", "bzip2 compression"),
+        (b"\xfd7zXZ\0\0", "xz compression"),
+        (b"7z\xbc\xaf\x27\x1c\0", "a 7z archive"),
+        (b"Rar!\x1a\x07\x01\0", "a rar archive"),
+    ] {
+        let source = place.outside("backup");
+        fs::write(&source, [start, &[7; 2_000]].concat()).unwrap();
+        let told = |source: &str| {
+            format!(
+                "memory-tool: cannot import {source}: {format} is not supported. \
+                 Name a directory, a tar archive, or one that is compressed with gzip\n"
+            )
+        };
+        let of_file = run(&[&"import", &source, &"--store", &store]);
+        assert_eq!(of_file, (Some(2), String::new(), told(source.to_str().unwrap())));
+        let of_input = feed(program().args(["import", "-", "--store"]).arg(&store), start);
+        assert_eq!(of_input, (Some(2), String::new(), told("-")));
+    }
+    assert!(!store.exists());
+}
+
+#[test]
+fn the_directory_of_a_store_is_copied_and_not_imported() {
+    let place = Place::in_memory();
+    let (source, destination) = (place.store(), place.outside("to"));
+    let create = ["create", "/memories/a", "--text", "text", "--store"];
+    assert!(program().args(create).arg(&source).output().unwrap().status.success());
+    let told = format!(
+        "memory-tool: cannot import {0}: it is the directory of a store. Copy it instead: \
+         memory-tool copy {0} file://{1}\n",
+        source.display(),
+        destination.display()
+    );
+    assert_eq!(run(&[&"import", &source, &"--store", &destination]), (Some(2), String::new(), told));
+    assert!(!destination.exists());
+    let beneath = run(&[&"import", &source, &"--store", &destination, &"--beneath=memories"]);
+    assert_eq!(beneath.0, Some(0), "{beneath:?}");
+    assert_eq!(memories(&destination), memories(&source));
+}
+
+#[test]
+fn an_import_without_a_file_creates_no_store() {
+    let place = Place::in_memory();
+    let (empty, junk) = (place.outside("empty"), place.outside("junk"));
+    fs::create_dir(&empty).unwrap();
+    fs::write(&junk, [7; 2_000]).unwrap();
+    for (source, status) in [(&empty, 0), (&junk, 1)] {
+        let (ended, found) = report(&[&"import", source, &"--store", &place.store()]);
+        assert_eq!((ended, &found["copied"]), (Some(status), &json!(0)), "{found}");
+        assert!(!place.store().exists());
+    }
+    fill(&place.store(), &[("a", b"text")]);
+    assert_eq!(report(&[&"import", &empty, &"--store", &place.store()]).1["besides"], 1);
+}
+
+#[test]
+fn a_directory_that_a_source_lacks_is_reported_and_no_store_is_created() {
+    let place = Place::in_memory();
+    let (plain, archive) = (place.outside("plain"), place.outside("plain.tar.gz"));
+    fs::create_dir_all(plain.join("typo-not")).unwrap();
+    fs::write(plain.join("typo-not/a"), "text").unwrap();
+    fs::write(&archive, gzip(&[regular("typo-not/a", b"text"), END.to_vec()].concat())).unwrap();
+    let store = place.store();
+    for source in [&plain, &archive] {
+        for option in [&[][..], &["--dry-run"], &["--json"]] {
+            let mut command = program();
+            command.arg("import").arg(source).args(["--beneath=typo", "--store"]).arg(&store).args(option);
+            let told = format!("memory-tool: there is nothing under typo in {}\n", source.display());
+            assert_eq!(outcome(&mut command), (Some(2), String::new(), told));
+        }
+    }
+    assert!(!store.exists());
+    let (status, found) = report(&[&"import", &plain, &"--beneath=typo-not", &"--store", &store]);
+    assert_eq!((status, &found["copied"]), (Some(0), &json!(1)));
+}
+
+#[test]
+fn no_archive_goes_to_a_terminal() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"what is remembered")]);
+    let on_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let mut python = Command::new("python3");
+    python.args(["-c", on_terminal]).arg(program().get_program()).args(["export", "-", "--store"]).arg(place.store());
+    let (status, output, errors) = outcome(python.stdin(Stdio::null()));
+    assert_eq!((status, errors.as_str()), (Some(2), ""));
+    assert!(output.contains("cannot export an archive to a terminal") && !output.contains("remembered"), "{output}");
+}
+
+/// Runs a command with this on its standard input.
+fn feed(command: &mut Command, input: &[u8]) -> Outcome {
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may well not read all.
+    let _ = process.stdin.take().unwrap().write_all(input);
+    let output = process.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn no_link_in_the_target_of_an_export_is_followed() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text"), ("d/b", b"text"), ("e", b"new"), ("f", b"x")]);
+    let (target, outside) = (place.outside("to"), place.outside("outside"));
+    for directory in [&target, &outside] {
+        fs::create_dir(directory).unwrap();
+    }
+    fs::write(outside.join("a"), "theirs").unwrap();
+    symlink(outside.join("a"), target.join("a")).unwrap();
+    symlink(&outside, target.join("d")).unwrap();
+    fs::create_dir(target.join("f")).unwrap();
+    fs::write(target.join("e"), "old").unwrap();
+    fs::write(target.join("mine"), "mine").unwrap();
+    let (status, found) = report(&[&"export", &"--store", &place.store(), &target, &"--overwrite"]);
+    let refused: Vec<_> =
+        found["refused"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
+    assert_eq!((status, refused), (Some(1), vec!["/memories/a", "/memories/d/b", "/memories/f"]));
+    assert_eq!((&found["exported"], &found["bytes"]), (&json!(1), &json!(3)));
+    assert_eq!(files(&outside), Files::from([("a".to_owned(), b"theirs".to_vec())]));
+    assert_eq!(fs::read(target.join("e")).unwrap(), b"new");
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 5, "nothing else is left there");
+}
+
+#[test]
+fn what_is_no_plain_file_of_a_directory_is_left_out() {
+    let place = Place::in_memory();
+    let plain = place.outside("plain");
+    fs::create_dir_all(plain.join("d")).unwrap();
+    fs::write(plain.join("d/a"), "text").unwrap();
+    fs::write(plain.join("large"), [0; 11]).unwrap();
+    fs::write(plain.join(OsStr::from_bytes(b"n\xff")), "x").unwrap();
+    fs::create_dir(plain.join("back\\slash")).unwrap();
+    fs::write(plain.join("back\\slash/a"), "x").unwrap();
+    fs::write(place.outside("secret"), "secret").unwrap();
+    symlink(place.outside("secret"), plain.join("link")).unwrap();
+    symlink(place.outside(""), plain.join("links")).unwrap();
+    assert!(Command::new("mkfifo").arg(plain.join("pipe")).status().unwrap().success());
+    let store = place.store();
+    let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
+    let expected = json!({
+        "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "already_there": 0, "redacted": [],
+        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null, "also_left_out": 0,
+        "left_out": [
+            {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
+            {"path": "large", "reason": "it has more than 10 bytes, see --skip-above"},
+            {"path": "link", "reason": "it is a link"},
+            {"path": "links", "reason": "it is a link"},
+            {"path": "n\u{fffd}", "reason": "the name is not UTF-8 text"},
+            {"path": "pipe", "reason": "it is no file"},
+        ],
+    });
+    assert_eq!((status, found), (Some(1), expected));
+    assert_eq!(memories(&store), Files::from([("d/a".to_owned(), b"text".to_vec())]));
+}
+
+/// An entry of an archive, whatever its name; the size may be another than that of its content.
+fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.set_entry_type(kind);
+    header.set_size(size);
+    header.set_cksum();
+    let padding = content.len().next_multiple_of(512) - content.len();
+    [header.as_bytes().as_slice(), content, &vec![0; padding]].concat()
+}
+
+/// A sparse file of one block, which may lie far behind its beginning.
+fn sparse(name: &str, offset: u64, content: &[u8]) -> Vec<u8> {
+    let length = content.len() as u64;
+    let number = |number: u64| [[0x80, 0, 0, 0].as_slice(), &number.to_be_bytes()].concat();
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(length);
+    let sparse = header.as_gnu_mut().unwrap();
+    sparse.sparse[0].offset.copy_from_slice(&number(offset));
+    sparse.sparse[0].numbytes.copy_from_slice(&number(length));
+    sparse.realsize.copy_from_slice(&number(offset + length));
+    header.set_cksum();
+    [header.as_bytes().as_slice(), content].concat()
+}
+
+/// The extensions that go before an entry.
+fn extensions(records: &[&str]) -> Vec<u8> {
+    let content: String = records.iter().map(|record| format!("{} {record}\n", record.len() + 4)).collect();
+    assert!(records.iter().all(|record| (6..96).contains(&record.len())), "the length has two digits");
+    entry(tar::EntryType::XHeader, b"extensions", content.len() as u64, content.as_bytes())
+}
+
+fn regular(name: &str, content: &[u8]) -> Vec<u8> {
+    entry(tar::EntryType::Regular, name.as_bytes(), content.len() as u64, content)
+}
+
+const END: [u8; 1024] = [0; 1024];
+
+#[test]
+fn a_hostile_archive_changes_nothing_but_what_it_may() {
+    let place = Place::in_memory();
+    let archive = [
+        regular("./a", b"text"),
+        regular("../x", b"x"),
+        regular("/etc/x", b"x"),
+        regular("d/../../x", b"x"),
+        regular("d/./x", b"x"),
+        regular("d//x", b"x"),
+        regular("d\\x", b"x"),
+        regular("%2e%2e/x", b"x"),
+        regular("e\n\u{1b}[2J", b"x"),
+        regular("a", b"again"),
+        regular("large", &[0; 5_000]),
+        entry(tar::EntryType::Symlink, b"link", 0, b""),
+        entry(tar::EntryType::Link, b"hard", 0, b""),
+        entry(tar::EntryType::Fifo, b"pipe", 0, b""),
+        entry(tar::EntryType::Char, b"device", 0, b""),
+        entry(tar::EntryType::Directory, b"empty/", 0, b""),
+        sparse("zeros", 1 << 62, b""),
+        sparse("holes", 1 << 62, &[1; 3 << 20]),
+        extensions(&["GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=posix"]),
+        regular("GNUSparseFile.1/posix", b"1\n0\n4\ntext"),
+        extensions(&["GNU.sparse.offset=0", "GNU.sparse.numbytes=4"]),
+        regular("posix of old", b"text"),
+        regular("a/b", b"x"),
+        regular("last", b"last"),
+        END.to_vec(),
+    ]
+    .concat();
+    let path = place.outside("x.tar");
+    fs::write(&path, archive).unwrap();
+    let limit = "--skip-above=4096";
+    // A dry run knows what it would have written before.
+    let (_, mut rehearsed) = report(&[&"import", &path, &"--store", &place.store(), &limit, &"--dry-run"]);
+    assert!(!place.store().exists());
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &limit]);
+    rehearsed["dry_run"] = false.into();
+    rehearsed["besides"] = found["besides"].clone();
+    assert_eq!(rehearsed, found);
+    let left_out: Vec<_> =
+        found["left_out"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
+    let expected = [
+        "../x",
+        "/etc/x",
+        "d/../../x",
+        "d/./x",
+        "d//x",
+        "d\\x",
+        "%2e%2e/x",
+        "e\n\u{1b}[2J",
+        "a",
+        "large",
+        "link",
+        "hard",
+        "pipe",
+        "device",
+        "zeros",
+        "holes",
+        "GNUSparseFile.1/posix",
+        "posix of old",
+    ];
+    assert_eq!((status, left_out.as_slice()), (Some(1), &expected[..]));
+    assert_eq!(
+        found["refused"],
+        json!([{"path": "/memories/a/b", "reason": "/memories/a is a file, not a directory"}])
+    );
+    assert_eq!((&found["copied"], &found["broken_off"]), (&json!(2), &Value::Null));
+    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store(), &limit]);
+    assert!(output.contains("\ne\\n\\u{1b}[2J is left out: ") && !output.contains('\u{1b}'), "{output}");
+    let expected = Files::from([("a".to_owned(), b"text".to_vec()), ("last".to_owned(), b"last".to_vec())]);
+    assert_eq!(memories(&place.store()), expected);
+    assert!(!place.outside("x").exists());
+}
+
+#[test]
+fn of_very_many_names_that_are_left_out_the_first_are_told() {
+    let place = Place::in_memory();
+    let long = [b'\\'; 200_000];
+    let named = [
+        entry(tar::EntryType::GNULongName, b"././@LongLink", long.len() as u64, &long),
+        regular("short", b"x"),
+        regular("../x", b"x").repeat(1_001),
+        regular("last", b"last"),
+        END.to_vec(),
+    ];
+    let path = place.outside("x.tar");
+    fs::write(&path, named.concat()).unwrap();
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store()]);
+    let told = found["left_out"].as_array().unwrap();
+    assert_eq!((status, told.len(), &found["also_left_out"]), (Some(1), 1_000, &json!(2)));
+    assert!(["path", "reason"].iter().all(|part| told[0][part].as_str().unwrap().chars().count() == 1_025));
+    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store()]);
+    assert!(output.contains("\n2 more left out\n0 files imported, "), "{output}");
+    assert_eq!(memories(&place.store()).into_keys().collect::<Vec<_>>(), ["last"]);
+}
+
+#[test]
+fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
+    let place = Place::in_memory();
+    let whole = [regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec()].concat();
+    let import = |bytes: &[u8]| {
+        let place = Place::in_memory();
+        let (status, output, errors) =
+            feed(program().args(["import", "-", "--json", "--store"]).arg(place.store()), bytes);
+        assert_eq!(errors, "");
+        (status, serde_json::from_str::<Value>(&output).unwrap())
+    };
+    assert_eq!(import(&whole).0, Some(0));
+    for length in [0, 100, 512, 514, 1024, 1536, 1600, 2048, 2560] {
+        let (status, found) = import(&whole[..length]);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{length} bytes: {found}");
+    }
+    let declared = |size: u64| [entry(tar::EntryType::Regular, b"huge", size, b"x"), regular("b", b"x")].concat();
+    for (what, bytes) in [
+        ("more than there is", declared(10_000_000)),
+        ("far more than is allowed", declared(1 << 50)),
+        ("all that can be said", declared(u64::MAX >> 1)),
+        ("no archive", b"what is no archive at all".repeat(100)),
+        ("compressed", [b"\x1f\x8b\x08\x00".as_slice(), &[7; 2000]].concat()),
+        ("a sparse file of two sizes, and a long name behind it", {
+            let mut header = tar::Header::from_byte_slice(&sparse("sparse", 0, b"")).clone();
+            header.set_size(1 << 62);
+            header.set_cksum();
+            let name = vec![b'n'; 3 << 20];
+            let long = entry(tar::EntryType::GNULongName, b"././@LongLink", name.len() as u64, &name);
+            let size = extensions(&["size=000"]);
+            [size, header.as_bytes().to_vec(), long, regular("b", b"x"), END.to_vec()].concat()
+        }),
+        ("a long name without end", {
+            let name = vec![b'n'; 3 << 20];
+            [
+                entry(tar::EntryType::GNULongName, b"././@LongLink", name.len() as u64, &name),
+                regular("b", b"x"),
+                END.to_vec(),
+            ]
+            .concat()
+        }),
+    ] {
+        let (status, found) = import(&bytes);
+        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{what}: {found}");
+        assert_eq!(found["copied"], 0, "{what}");
+    }
+    // An export that fails leaves no archive, and none that was begun.
+    fill(&place.store(), &[("a", b"text")]);
+    let target = place.outside("none/backup.tar");
+    let (status, _, errors) = run(&[&"export", &"--store", &place.store(), &target]);
+    assert!(status == Some(2) && errors.contains("cannot write "), "{errors}");
+}
+
+#[test]
+fn an_export_that_is_killed_leaves_no_file_that_seems_whole() {
+    let place = Place::in_memory();
+    let texts: Vec<_> = (0..40).map(|number| (number.to_string(), vec![b'x'; 50_000])).collect();
+    let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
+    fill(&place.store(), &listed);
+    let begin = Instant::now();
+    run(&[&"export", &"--store", &place.store(), &place.outside("whole.tar")]);
+    let length: Duration = begin.elapsed();
+    for kill in 0..10 {
+        let archive = place.outside(&format!("{kill}.tar"));
+        let directory = place.outside(&kill.to_string());
+        for target in [&archive, &directory] {
+            let mut command = program();
+            command.arg("export").arg("--store").arg(place.store()).arg(target).stdout(Stdio::null());
+            let mut process = command.spawn().unwrap();
+            std::thread::sleep(length * kill / 10);
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        if archive.exists() {
+            assert_eq!(fs::read(&archive).unwrap(), fs::read(place.outside("whole.tar")).unwrap());
+        }
+        if directory.exists() {
+            let left = files(&directory);
+            let named = left.iter().filter(|(name, _)| !name.starts_with(".memory-tool-export-"));
+            assert!(named.into_iter().all(|(_, content)| content.len() == 50_000));
+            let (status, _, _) = run(&[&"export", &"--store", &place.store(), &directory, &"--overwrite"]);
+            assert_eq!(status, Some(0));
+            let (_, found) = report(&[&"import", &directory, &"--store", &place.outside(&format!("of{kill}"))]);
+            assert_eq!(found["copied"], 40);
+        }
+    }
+}
+
+#[test]
+fn an_export_that_a_signal_ends_leaves_nothing_that_is_not_whole() {
+    let place = Place::in_memory();
+    let names: Vec<_> = (0..3_000).map(|number| number.to_string()).collect();
+    let listed: Vec<_> = names.iter().map(|name| (name.as_str(), [b'x'; 500].as_slice())).collect();
+    fill(&place.store(), &listed);
+    for (signal, status, name) in [("-INT", 130, "backup.tar"), ("-TERM", 143, "backup.tar"), ("-INT", 130, "plain")] {
+        // The export may be through before the signal comes, and is then made again.
+        let ended = (0..200).find_map(|attempt| {
+            let beside = place.outside(&format!("{name}{signal}{attempt}"));
+            fs::create_dir(&beside).unwrap();
+            let target = beside.join(name);
+            let mut command = program();
+            command.arg("export").arg("--store").arg(place.store()).arg(&target);
+            let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            let start = Instant::now();
+            while fs::read_dir(&beside).unwrap().count() == 0 {
+                assert!(start.elapsed() < PATIENCE, "it does not begin");
+            }
+            assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().unwrap().success());
+            let ended = wait_for_end(&mut process).code();
+            if ended == Some(0) {
+                return None;
+            }
+            let errors = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+            assert_eq!((ended, errors.as_str()), (Some(status), "memory-tool: interrupted\n"));
+            Some(files(&beside))
+        });
+        let left = ended.expect("the signal never came in time");
+        assert!(left.iter().all(|(name, content)| !name.contains(".memory-tool-export-") && content.len() == 500));
+        assert!(name == "plain" || left.is_empty(), "{signal}");
+    }
+}

@@ -1,0 +1,156 @@
+//! `memory-tool verify`: what is whole, what is not, and that looking changes nothing.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::thread;
+
+use memory_tool_test_fixtures::session::{Place, Session, program};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// Verifies a store: status, standard output, standard error.
+fn verify(store: impl AsRef<OsStr>, options: &[&str]) -> (Option<i32>, String, String) {
+    let output = program().arg("verify").args(options).arg("--store").arg(store).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// That only this was printed, and nothing on the standard error.
+fn found(status: i32, output: &str) -> (Option<i32>, String, String) {
+    (Some(status), output.to_owned(), String::new())
+}
+
+fn create(session: &mut Session, path: &str, text: &str) {
+    session.succeed(&json!({"command": "create", "path": path, "file_text": text}));
+}
+
+#[test]
+fn what_is_whole_is_counted() {
+    let place = Place::new();
+    for store in [place.store().into_os_string(), place.sqlite("default").into()] {
+        let mut session = Session::start(&store, &[]);
+        session.succeed(&json!({"command": "view", "path": "/memories"}));
+        assert_eq!(verify(&store, &[]), found(0, "0 files, 0 bytes: no problem found\n"));
+        create(&mut session, "/memories/a", "x");
+        assert_eq!(verify(&store, &[]), found(0, "1 file, 1 byte: no problem found\n"));
+        create(&mut session, "/memories/d/e/f", "Grüße");
+        assert_eq!(verify(&store, &[]), found(0, "2 files, 8 bytes: no problem found\n"));
+        assert_eq!(verify(&store, &["--json"]), found(0, "{\"files\":2,\"bytes\":8,\"problems\":[]}\n"));
+        session.close();
+    }
+}
+
+#[test]
+fn an_empty_directory_is_no_store() {
+    let place = Place::new();
+    fs::create_dir(place.outside("empty")).unwrap();
+    let (status, output, errors) = verify(place.outside("empty"), &[]);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    assert_eq!(
+        errors,
+        format!("memory-tool: there is no memory store at file://{}\n", place.outside("empty").display())
+    );
+    assert_eq!(fs::read_dir(place.outside("empty")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_storage_that_fails_leaves_the_question_open() {
+    let place = Place::new();
+    place.session().succeed(&json!({"command": "view", "path": "/memories"}));
+    place.break_storage();
+    let (status, output, errors) = verify(place.store(), &[]);
+    assert_eq!((status, output.as_str()), (Some(2), ""));
+    assert!(
+        errors.starts_with("memory-tool: cannot verify the store: waiting for the store's lock failed: "),
+        "{errors}"
+    );
+}
+
+/// Wherever a page of the database is overwritten, it is found.
+#[test]
+fn damage_is_found_and_what_it_touches_is_named() {
+    const PAGE: usize = 4_096;
+    let place = Place::in_memory();
+    let mut session = Session::start(place.sqlite("a"), &[]);
+    for number in 0..20 {
+        create(&mut session, &format!("/memories/{number}"), &"y".repeat(2_000));
+    }
+    create(&mut session, "/memories/large", &"z".repeat(20_000));
+    session.close();
+    let whole = fs::read(place.database()).unwrap();
+    let mut named = 0;
+    for start in (0..whole.len()).step_by(PAGE) {
+        let mut damaged = whole.clone();
+        damaged[start..start + 100].fill(0xa5);
+        fs::write(place.database(), damaged).unwrap();
+        let (status, output, errors) = verify(place.sqlite("a"), &[]);
+        match status {
+            Some(1) => {
+                let lines: Vec<_> = output.lines().collect();
+                assert!(lines[0].starts_with("SQLite: ") && errors.is_empty(), "{output}{errors}");
+                named += lines.iter().filter(|line| line.contains(" cannot be read: reading failed: ")).count();
+                let problems = lines.len() - 1;
+                assert_eq!(
+                    lines[problems],
+                    format!("{problems} problem{} found", if problems == 1 { "" } else { "s" })
+                );
+            }
+            // So near the beginning that nothing can be known of the rest.
+            _ => assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "page at {start}"),
+        }
+    }
+    assert!(named >= 20, "{named}");
+}
+
+#[test]
+fn what_contradicts_itself_is_found_and_told_once() {
+    let place = Place::new();
+    let mut session = Session::start(place.sqlite("a"), &[]);
+    for path in ["/memories/whole", "/memories/short", "/memories/empty"] {
+        create(&mut session, path, "text");
+    }
+    session.close();
+    let sql = "PRAGMA foreign_keys = OFF;
+        UPDATE file SET size = 7 WHERE path = '/memories/short';
+        DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/empty');
+        INSERT INTO content VALUES (98, 1, x'00'), (99, 1, x'00');
+        INSERT INTO file VALUES ('b' || char(10), '/memories/x', 1, 98, 0, 0);";
+    Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
+    let expected = [
+        "/memories/empty of the memory a has no content",
+        "/memories/short of the memory a has 4 bytes instead of 7",
+        "\"/memories/x\" of the memory \"b\\n\" is not legal: the name of a memory contains the control character \\n",
+        "the content 99 belongs to no file",
+    ];
+    let (status, output, errors) = verify(place.sqlite("a"), &[]);
+    assert_eq!((status, output, errors.as_str()), (Some(1), expected.join("\n") + "\n4 problems found\n", ""));
+    let (status, output, _) = verify(place.sqlite("a"), &["--json"]);
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((status, output), (Some(1), json!({"files": 1, "bytes": 4, "problems": expected})));
+}
+
+/// Others go on working: what they change between the listing and the reading is no problem.
+#[test]
+fn writers_are_no_problem() {
+    const LOOKS: usize = 50;
+    let place = Place::in_memory();
+    for store in [place.store().into_os_string(), place.sqlite("a").into()] {
+        let mut session = Session::start(&store, &["--create-overwrites"]);
+        create(&mut session, "/memories/first", "");
+        let verifying = thread::spawn({
+            let store = store.clone();
+            move || (0..LOOKS).map(|_| verify(&store, &[])).collect::<Vec<_>>()
+        });
+        for number in 0.. {
+            create(&mut session, "/memories/a", &"x".repeat(number % 1_000));
+            create(&mut session, "/memories/d/b", "x");
+            session.succeed(&json!({"command": "delete", "path": "/memories/d"}));
+            if verifying.is_finished() {
+                break;
+            }
+        }
+        for (status, output, errors) in verifying.join().unwrap() {
+            assert!(status == Some(0) && output.ends_with("no problem found\n"), "{output}{errors}");
+        }
+    }
+}

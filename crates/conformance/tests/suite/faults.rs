@@ -1,0 +1,87 @@
+//! The suite tested itself: backends that each have one fault, and must fail exactly the cases that name it. In the default tier only
+//! these cases are run on such a backend; that it fails no others is seen in the long tier.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libtest_mimic::{Failed, Trial};
+use memory_tool_conformance::{Report, Suite};
+use memory_tool_test_fixtures::Tier;
+use tokio::runtime::Runtime;
+
+use crate::broken;
+
+/// How often a fault is run at most until exactly the cases that it names have failed: who loses a race is a matter of chance. A case
+/// that it names has to fail in one of the runs. One that it does not name may fail in less than half of them, by an accident.
+const RUNS: usize = 30;
+/// So often at least where other cases than those fail.
+const RUNS_TO_JUDGE: usize = 3;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let subjects = broken::all();
+    let mut trials = vec![trial_of_names(&subjects.iter().map(|(fault, _)| *fault).collect())];
+    trials.extend(
+        broken::without_fault().into_iter().map(|(name, suite)| Trial::test(name, || expect_no_failure(suite))),
+    );
+    trials.extend(subjects.into_iter().map(|(fault, suite)| Trial::test(fault, || expect_failures(fault, suite))));
+    trials
+}
+
+fn run(suite: &Suite) -> Report {
+    Runtime::new().unwrap().block_on(suite.run())
+}
+
+/// Each fault that is described is one that a backend here has, and the cases that it names exist.
+fn trial_of_names(built: &BTreeSet<&'static str>) -> Trial {
+    let built: BTreeSet<_> = built.iter().map(|&fault| fault.to_owned()).collect();
+    Trial::test("every-fault-is-described-and-built", move || {
+        let described: BTreeSet<_> = Suite::faults().into_iter().map(|fault| fault.name).collect();
+        expect_same("described", &described, "built", &built)?;
+        let ids: BTreeSet<_> = Suite::all_cases().into_iter().map(|case| case.id).collect();
+        let named: BTreeSet<_> = Suite::faults().into_iter().flat_map(|fault| fault.cases).collect();
+        let unknown: Vec<_> = named.difference(&ids).collect();
+        if unknown.is_empty() { Ok(()) } else { Err(format!("there are no cases {unknown:?}").into()) }
+    })
+}
+
+/// The right backend that the broken ones are made of passes everything, so that their faults alone make them fail.
+fn expect_no_failure(suite: Suite) -> Result<(), Failed> {
+    let report = run(&suite);
+    if report.is_success() { Ok(()) } else { Err(report.to_string().into()) }
+}
+
+fn expect_failures(fault: &str, suite: Suite) -> Result<(), Failed> {
+    let faults = Suite::faults();
+    let named = faults.into_iter().find(|known| known.name == fault).map(|fault| fault.cases).unwrap_or_default();
+    let named: BTreeSet<_> = named.into_iter().collect();
+    let suite = if Tier::current() == Tier::Long { suite } else { named.iter().fold(suite, Suite::filter) };
+    let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+    let mut runs = 0;
+    while runs < RUNS {
+        runs += 1;
+        for (case, _) in run(&suite).failed() {
+            *failures.entry(case.id.clone()).or_default() += 1;
+        }
+        let all_named_failed = named.iter().all(|case| failures.contains_key(case));
+        if all_named_failed && (failures.len() == named.len() || runs >= RUNS_TO_JUDGE) {
+            break;
+        }
+    }
+    let counts = |case: &String, times: usize| named.contains(case) || 2 * times >= runs;
+    let failed = failures.into_iter().filter(|(case, times)| counts(case, *times)).map(|(case, _)| case).collect();
+    expect_same("failed", &failed, "named", &named)
+}
+
+fn expect_same(
+    left_name: &str,
+    left: &BTreeSet<String>,
+    right_name: &str,
+    right: &BTreeSet<String>,
+) -> Result<(), Failed> {
+    if left == right {
+        return Ok(());
+    }
+    let only = |of: &BTreeSet<String>, other: &BTreeSet<String>| of.difference(other).cloned().collect::<Vec<_>>();
+    let (only_left, only_right) = (only(left, right), only(right, left));
+    Err(format!("{left_name} but not {right_name}: {only_left:?}\n{right_name} but not {left_name}: {only_right:?}")
+        .into())
+}

@@ -1,0 +1,32 @@
+//! The conformance suite on the tool alone, over the in-memory store: what a tool that is no engine can be tested for.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_tool_conformance::{FixtureError, Suite, ToolFixture, ToolOptions};
+use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
+
+struct Fixture;
+
+#[async_trait]
+impl ToolFixture for Fixture {
+    type Guard = Arc<InMemoryStore>;
+
+    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError> {
+        let store = Arc::new(InMemoryStore::new());
+        let builder = Engine::builder(Arc::clone(&store)).create_overwrites(options.create_overwrites);
+        let builder = match options.max_view_characters {
+            Some(cap) => builder.max_view_characters(cap),
+            None => builder.unlimited_views(),
+        };
+        Ok((Arc::new(builder.build()), store))
+    }
+
+    async fn reopen(&self, store: &Self::Guard) -> Result<Arc<dyn MemoryTool>, FixtureError> {
+        Ok(Arc::new(Engine::new(Arc::clone(store))))
+    }
+}
+
+pub(crate) fn suite() -> Suite {
+    Suite::for_tool(Fixture)
+}

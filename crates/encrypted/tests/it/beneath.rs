@@ -1,0 +1,183 @@
+//! What the store beneath reports as damaged is damage of that file or that copy of the index alone.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use crate::support::{content, contents, key, path, problems, record, ring, write};
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Change, FailureKind, InMemoryStore, MemoryPath, Node, OpenOptions, ReadOptions, RecordName, Store,
+    StoreError, StoreExt, StoredFile,
+};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RekeyProgress};
+use memory_tool_local::LocalStore;
+
+/// A store some of whose files cannot be read any more, as a database or a bucket that has lost their contents. They can be
+/// removed and written anew.
+#[derive(Debug, Default)]
+struct Torn {
+    inner: InMemoryStore,
+    torn: Mutex<BTreeSet<MemoryPath>>,
+}
+
+impl Torn {
+    fn tear(&self, file: &MemoryPath) {
+        self.torn.lock().unwrap().insert(file.clone());
+    }
+
+    fn check(&self, file: &MemoryPath) -> Result<(), StoreError> {
+        let is_torn = self.torn.lock().unwrap().contains(file);
+        if is_torn { Err(StoreError::failure(FailureKind::Damaged, "reading", "the content is gone")) } else { Ok(()) }
+    }
+
+    /// The ciphertexts.
+    async fn files(&self) -> Vec<MemoryPath> {
+        let files = self.inner.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path);
+        files.filter(|file| !file.as_str().contains("index")).collect()
+    }
+}
+
+#[async_trait]
+impl Store for Torn {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        for (required, _) in options.preconditions() {
+            self.check(required)?;
+        }
+        self.check(path)?;
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        for (path, _) in batch.preconditions() {
+            self.check(path)?;
+        }
+        let written = batch.changes().iter().filter_map(|change| match change {
+            Change::Write { path, .. } | Change::Remove { path } => Some(path.clone()),
+            Change::Rename { .. } => None,
+        });
+        let written: Vec<_> = written.collect();
+        self.inner.apply(batch).await?;
+        self.torn.lock().unwrap().retain(|torn| !written.iter().any(|path| path == torn || torn.is_under(path)));
+        Ok(())
+    }
+}
+
+async fn open(inner: &Arc<Torn>, keys: KeyRing) -> EncryptedStore {
+    EncryptedStore::open(Arc::clone(inner), keys).await.unwrap()
+}
+
+async fn filled() -> (Arc<Torn>, EncryptedStore) {
+    let inner = Arc::new(Torn::default());
+    let store = open(&inner, ring(1)).await;
+    for file in ["/memories/a", "/memories/b", "/memories/c"] {
+        write(&store, file, file).await;
+    }
+    (inner, store)
+}
+
+#[tokio::test]
+async fn either_copy_of_the_index_may_be_torn() {
+    for copy in ["/memories/index-1", "/memories/index-2"] {
+        let (inner, store) = filled().await;
+        let files = contents(&store).await;
+        inner.tear(&path(copy));
+        let fresh = open(&inner, ring(1)).await;
+        for store in [&store, &fresh] {
+            assert_eq!(contents(store).await, files);
+            let problems = problems(store).await;
+            let [problem] = &problems[..] else { panic!("{copy}: {problems:?}") };
+            assert!(problem.message.starts_with("a copy of the index cannot be read: "), "{problem}");
+            assert_eq!(problem.object, Some(path(copy)));
+        }
+        // An edit of a content alone does not mend it, a change of the tree does.
+        write(&store, "/memories/a", "another").await;
+        assert_eq!(content(&fresh, &path("/memories/a")).await, b"another");
+        write(&store, "/memories/d", "new").await;
+        for store in [&store, &fresh] {
+            assert_eq!(contents(store).await.len(), 4);
+            assert_eq!(problems(store).await, []);
+        }
+    }
+}
+
+/// Both write while the first copy cannot be read: the second tells them that they are two.
+#[tokio::test]
+async fn no_write_is_lost_while_a_copy_of_the_index_is_torn() {
+    let (inner, store) = filled().await;
+    let other = open(&inner, ring(1)).await;
+    for round in 0..20 {
+        inner.tear(&path("/memories/index-1"));
+        let (one, another) = (format!("/memories/one/{round}"), format!("/memories/another/{round}"));
+        tokio::join!(write(&store, &one, "x"), write(&other, &another, "y"));
+    }
+    assert_eq!(contents(&store).await.len(), 3 + 40);
+    assert_eq!(contents(&open(&inner, ring(1)).await).await.len(), 3 + 40);
+}
+
+#[tokio::test]
+async fn both_copies_of_the_index_that_are_torn_are_an_error() {
+    let (inner, store) = filled().await;
+    for copy in ["/memories/index-1", "/memories/index-2"] {
+        inner.tear(&path(copy));
+    }
+    EncryptedStore::open(Arc::clone(&inner), ring(1)).await.unwrap_err();
+    store.list(&MemoryPath::root()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_torn_file_is_found_and_no_other_is_kept_from_the_new_key() {
+    let (inner, store) = filled().await;
+    let torn = inner.files().await[1].clone();
+    inner.tear(&torn);
+    let found = problems(&store).await;
+    assert!(matches!(&found[..], [problem] if problem.path.is_some() && problem.object == Some(torn)), "{found:?}");
+    let report = open(&inner, KeyRing::new(key(2)).with(key(1))).await.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!((report.rewritten, report.damaged.len(), report.still_needed.len()), (2, 1, 1));
+    let store = open(&inner, KeyRing::new(key(2)).with(key(1))).await;
+    let lost = report.damaged[0].clone();
+    write(&store, lost.as_str(), "anew").await;
+    assert_eq!(problems(&store).await, []);
+    assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().no_longer_needed.len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_for_the_store_beneath_is_refused_by_its_own_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |limit| {
+        let inner = LocalStore::builder(directory.path())
+            .options(OpenOptions::new().max_file_bytes(limit))
+            .open()
+            .await
+            .unwrap();
+        EncryptedStore::open(inner, ring(1)).await.unwrap()
+    };
+    let (path, refused) = (path("/memories/a"), "the limit is");
+    let store = open(10_000).await;
+    let writing = |size| store.apply(Batch::new().write(path.clone(), vec![b'a'; size]));
+    let error = writing(20_000).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Refused { path: named, reason, .. } if *named == path && reason.contains(refused))
+    );
+    writing(9_000).await.unwrap();
+
+    let store = open(8_000).await;
+    let error = store.read(&path).await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Refused { path: named, reason, .. } if *named == path && reason.contains(refused))
+    );
+    assert!(matches!(&problems(&store).await[..], [problem] if problem.path.as_ref() == Some(&path)));
+    store.remove(&path).await.unwrap();
+    assert_eq!(problems(&store).await, []);
+
+    let store = open(10_000).await;
+    let writing = |size| store.apply(Batch::new().write_record(record("test/large"), vec![b'a'; size]));
+    let error = writing(20_000).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
+    writing(9_000).await.unwrap();
+    let error = open(8_000).await.read_record(&record("test/large")).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
+}

@@ -1,0 +1,150 @@
+//! The name of a memory: another memory of the same key is not taken for it.
+
+use std::sync::Arc;
+
+use crate::support::{cause, cause_of_opening, content, contents, path, problems, remove, ring, stored, write};
+use memory_tool_core::{InMemoryStore, MemoryPath, OpenError, Store, StoreExt};
+use memory_tool_encrypted::{EncryptedStore, EncryptionError, KeyRing};
+
+type Opened = Result<EncryptedStore, OpenError>;
+
+async fn open_named(inner: &Arc<InMemoryStore>, keys: KeyRing, name: &str) -> Opened {
+    EncryptedStore::builder(Arc::clone(inner), keys).name(name).open().await
+}
+
+async fn open_unnamed(inner: &Arc<InMemoryStore>) -> Opened {
+    EncryptedStore::open(Arc::clone(inner), ring(1)).await
+}
+
+async fn open_to_rename(inner: &Arc<InMemoryStore>, name: &str, former: Option<&str>) -> Opened {
+    EncryptedStore::builder(Arc::clone(inner), ring(1)).name(name).former_name(former).open().await
+}
+
+/// A memory of a name, with one file.
+async fn memory_of(name: &str) -> Arc<InMemoryStore> {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open_named(&inner, ring(1), name).await.unwrap(), "/memories/whose", name).await;
+    inner
+}
+
+/// Puts all that lies in one store in the place of all that lies in another, as whoever can write there may do.
+async fn replace(there: &dyn Store, with: &dyn Store) {
+    remove(there, &MemoryPath::root()).await;
+    for (path, content) in contents(with).await {
+        write(there, path.as_str(), content).await;
+    }
+}
+
+fn expected(opened: Opened) -> Option<String> {
+    match cause_of_opening(&opened.unwrap_err()) {
+        EncryptionError::OtherName { expected } => expected.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn another_memory_of_the_same_key_is_refused() {
+    let (alice, bob) = (memory_of("alice").await, memory_of("bob").await);
+    let open = open_named(&alice, ring(1), "alice").await.unwrap();
+    replace(&*alice, &*bob).await;
+    assert_eq!(expected(open_named(&alice, ring(1), "alice").await), Some("alice".to_owned()));
+    let error = open.read(&path("/memories/whose")).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::OtherName { .. }), "{error:?}");
+    // It is whole, for whoever it belongs to.
+    let bob = open_named(&alice, ring(1), "bob").await.unwrap();
+    assert_eq!(content(&bob, &path("/memories/whose")).await, b"bob");
+}
+
+#[tokio::test]
+async fn one_copy_of_the_index_of_another_memory_harms_nothing() {
+    let (alice, bob) = (memory_of("alice").await, memory_of("bob").await);
+    for copy in ["index-1", "index-2"] {
+        let mine = stored(&*alice, copy).await;
+        write(&*alice, &format!("/memories/{copy}"), stored(&*bob, copy).await).await;
+        let store = open_named(&alice, ring(1), "alice").await.unwrap();
+        assert_eq!(content(&store, &path("/memories/whose")).await, b"alice");
+        let problems = problems(&store).await;
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        let message = "a copy of the index cannot be read: the memory is not the one that is called `alice`";
+        assert_eq!(problem.message, message);
+        assert_eq!(problem.object, Some(path(&format!("/memories/{copy}"))));
+        write(&*alice, &format!("/memories/{copy}"), mine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_named_memory_is_opened_by_its_name_alone() {
+    let named = memory_of("alice").await;
+    for other in ["alice2", "Alice", "alic", ""] {
+        assert_eq!(expected(open_named(&named, ring(1), other).await).as_deref(), Some(other));
+    }
+    assert_eq!(expected(open_unnamed(&named).await), None);
+
+    let unnamed = Arc::new(InMemoryStore::new());
+    write(&open_unnamed(&unnamed).await.unwrap(), "/memories/a", "x").await;
+    for name in ["alice", ""] {
+        assert_eq!(expected(open_named(&unnamed, ring(1), name).await).as_deref(), Some(name));
+    }
+}
+
+#[tokio::test]
+async fn the_errors_say_what_was_expected() {
+    let named = memory_of("alice").await;
+    for (opened, text) in [
+        (open_named(&named, ring(1), "bob").await, "the memory is not the one that is called `bob`"),
+        (open_unnamed(&named).await, "the memory has a name, and was opened without one"),
+    ] {
+        assert_eq!(cause_of_opening(&opened.unwrap_err()).to_string(), text);
+    }
+}
+
+/// Each write keeps the name, those of the whole index and those of a file alone.
+#[tokio::test]
+async fn a_memory_keeps_its_name() {
+    let inner = memory_of("alice").await;
+    let store = open_named(&inner, ring(1), "alice").await.unwrap();
+    write(&store, "/memories/whose", "hers").await;
+    write(&store, "/memories/b", "x").await;
+    remove(&store, &MemoryPath::root()).await;
+    write(&store, "/memories/c", "x").await;
+    assert_eq!(contents(&open_named(&inner, ring(1), "alice").await.unwrap()).await.len(), 1);
+    assert_eq!(expected(open_unnamed(&inner).await), None);
+}
+
+#[tokio::test]
+async fn rekeying_gives_a_memory_its_name() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open_unnamed(&inner).await.unwrap(), "/memories/a", "x").await;
+
+    let store = open_to_rename(&inner, "alice", None).await.unwrap();
+    assert_eq!(content(&store, &path("/memories/a")).await, b"x");
+    open_unnamed(&inner).await.unwrap(); // it has no name yet
+    store.rekey(|_| {}).await.unwrap();
+    assert_eq!(expected(open_unnamed(&inner).await), None);
+    let before = contents(&*inner).await;
+    store.rekey(|_| {}).await.unwrap();
+    assert_eq!(contents(&*inner).await, before, "nothing was left to be done");
+
+    let store = open_to_rename(&inner, "alice of Lisbon", Some("alice")).await.unwrap();
+    write(&store, "/memories/b", "x").await; // as any write of the index does
+    assert_eq!(expected(open_named(&inner, ring(1), "alice").await).as_deref(), Some("alice"));
+    assert_eq!(contents(&open_named(&inner, ring(1), "alice of Lisbon").await.unwrap()).await.len(), 2);
+    assert_eq!(expected(open_to_rename(&inner, "bob", Some("alice")).await).as_deref(), Some("bob"));
+}
+
+#[tokio::test]
+async fn the_name_is_encrypted() {
+    let inner = memory_of("a-name-to-look-for").await;
+    for (path, stored) in contents(&*inner).await {
+        assert!(!stored.windows(18).any(|window| window == b"a-name-to-look-for"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_too_long_is_an_error() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = open_named(&inner, ring(1), &"x".repeat(65_536)).await.unwrap();
+    let batch = memory_tool_core::Batch::new().write(path("/memories/a"), b"x".to_vec());
+    let error = store.apply(batch).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::TooLarge { .. }), "{error:?}");
+}

@@ -1,0 +1,340 @@
+//! Opening: which keys open what, and what is said where they do not.
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::support::{
+    cause, cause_of_opening, content, contents, key, open, open_error, path, problems, remove, ring, stored, write,
+};
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Engine, ErrorKind, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError, OpenMode,
+    OpenOptions, Precondition, ReadOptions, RecordName, Store, StoreError, StoreExt, StoredFile,
+};
+use memory_tool_encrypted::{
+    Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Padding, Passphrase, PassphraseCost,
+    RawKey,
+};
+
+fn passphrase(text: &str) -> Passphrase {
+    Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap())
+}
+
+#[tokio::test]
+async fn a_key_that_the_ring_lacks_is_named() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    match cause_of_opening(&open_error(&inner, ring(2).with(key(3))).await) {
+        EncryptionError::NoKey { needed, available } => {
+            assert_eq!(needed.as_str(), "key-of-1");
+            assert_eq!(available.iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["key-of-2", "key-of-3"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    open(&inner, ring(2).with(key(3)).with(key(1))).await;
+}
+
+#[tokio::test]
+async fn a_wrong_key_of_the_right_name_is_told() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    let impostor = RawKey::from_bytes([9; 32]).with_id("key-of-1".parse().unwrap());
+    let error = open_error(&inner, KeyRing::new(impostor)).await;
+    assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::AccessDenied));
+    let error = cause_of_opening(&error);
+    assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
+    assert_eq!(error.to_string(), "the key key-of-1 does not open it");
+}
+
+#[tokio::test]
+async fn a_wrong_passphrase_is_told_at_once() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, KeyRing::new(passphrase("right"))).await, "/memories/a", "x").await;
+    let error = open_error(&inner, KeyRing::new(passphrase("wrong"))).await;
+    let error = cause_of_opening(&error);
+    assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
+    let store = open(&inner, KeyRing::new(passphrase("right"))).await;
+    assert_eq!(content(&store, &path("/memories/a")).await, b"x");
+}
+
+#[tokio::test]
+async fn files_that_nobody_encrypted_are_no_memory() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&*inner, "/memories/notes.txt", "plain").await;
+    let error = open_error(&inner, ring(1)).await;
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(matches!(cause_of_opening(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+    // Not even by the name of an index.
+    write(&*inner, "/memories/index-1", "plain").await;
+    let error = open_error(&inner, ring(1)).await;
+    let cause = cause_of_opening(&error);
+    assert!(matches!(cause, EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }), "{error:?}");
+    assert_eq!(contents(&*inner).await.len(), 2);
+}
+
+#[tokio::test]
+async fn ciphertexts_without_an_index_are_no_empty_memory() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    for copy in ["/memories/index-1", "/memories/index-2"] {
+        remove(&*inner, &path(copy)).await;
+    }
+    let error = open_error(&inner, ring(1)).await;
+    assert!(matches!(cause_of_opening(&error), EncryptionError::IndexGone), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_format_of_the_future_is_told() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    for name in ["index-1", "index-2"] {
+        let mut bytes = stored(&*inner, name).await;
+        bytes[8] = 2;
+        write(&*inner, &format!("/memories/{name}"), bytes).await;
+    }
+    let error = open_error(&inner, ring(1)).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    match cause_of_opening(&error) {
+        EncryptionError::Damaged { damage, .. } => {
+            assert_eq!(*damage, Damage::UnknownFormat { found: 2, known: 1 });
+            assert_eq!(damage.to_string(), "it has version 2 of the format, and this program knows version 1");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_store_comes_into_being_with_its_first_write() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = open(&inner, ring(1)).await;
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
+    remove(&store, &MemoryPath::root()).await;
+    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
+    write(&store, "/memories/a", "x").await;
+    remove(&store, &MemoryPath::root()).await;
+    // Empty, and not as if it had never been.
+    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap().len(), 2);
+    open_error(&inner, ring(2)).await;
+}
+
+async fn open_as(inner: &Arc<InMemoryStore>, mode: OpenMode) -> Result<EncryptedStore, OpenError> {
+    EncryptedStore::builder(Arc::clone(inner), ring(1)).options(OpenOptions::new().mode(mode)).open().await
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_created_in_one_mode_alone() {
+    let inner = Arc::new(InMemoryStore::new());
+    for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
+        let error = open_as(&inner, mode).await.unwrap_err();
+        assert!(error.is_not_found(), "{error:?}");
+        assert_eq!(error.to_string(), "there is no memory store with encryption");
+        assert_eq!(error.source().unwrap().to_string(), "there is no encrypted memory here");
+    }
+    write(&*inner, "/memories/notes.txt", "plain").await;
+    for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly] {
+        let error = open_as(&inner, mode).await.unwrap_err();
+        assert!(matches!(cause_of_opening(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+        assert!(!error.is_not_found());
+    }
+    remove(&*inner, &path("/memories/notes.txt")).await;
+
+    write(&open_as(&inner, OpenMode::Create).await.unwrap(), "/memories/a", "x").await;
+    let existing = open_as(&inner, OpenMode::Existing).await.unwrap();
+    write(&existing, "/memories/a", "y").await;
+    // An index that vanishes under an open store is not replaced by an empty one.
+    for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
+        remove(&*inner, &copy).await;
+    }
+    let error = existing.apply(Batch::new().write(path("/memories/a"), b"z".to_vec())).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+}
+
+/// Also where there is something to repair, and a key of the ring that has no data key yet.
+#[tokio::test]
+async fn a_store_that_is_opened_read_only_writes_nothing() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    write(&*inner, "/memories/index-2", "damaged").await;
+    let before = contents(&*inner).await;
+    let builder = EncryptedStore::builder(Arc::clone(&inner), ring(2).with(key(1))).name("new").former_name(None);
+    let store = builder.options(OpenOptions::new().read_only()).open().await.unwrap();
+    let changes = [
+        Batch::new().write(path("/memories/b"), b"x".to_vec()),
+        Batch::new().remove(path("/memories/a")),
+        Batch::new().rename(path("/memories/a"), path("/memories/b")),
+    ];
+    for batch in changes {
+        let error = store.apply(batch).await.unwrap_err();
+        assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+    }
+    let error = store.rekey(|_| ()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+    // A batch without a change is a question.
+    store.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
+    assert_eq!(contents(&store).await[&path("/memories/a")], b"x");
+    assert_eq!(problems(&store).await.len(), 1);
+    assert_eq!(contents(&*inner).await, before);
+}
+
+/// Both write the first file at once: the one that is late sees that the store is there.
+#[tokio::test]
+async fn two_first_writers_make_one_store() {
+    for _ in 0..50 {
+        let inner = Arc::new(InMemoryStore::new());
+        let (left, right) = (open(&inner, ring(1)).await, open(&inner, ring(1)).await);
+        tokio::join!(write(&left, "/memories/left", "l"), write(&right, "/memories/right", "r"));
+        for store in [&left, &right] {
+            assert_eq!(contents(store).await.len(), 2);
+        }
+    }
+}
+
+/// Two processes with different primaries, each of which knows the other's key, do not rewrite each other's files.
+#[tokio::test]
+async fn each_ring_writes_under_its_own_primary() {
+    let inner = Arc::new(InMemoryStore::new());
+    let (old, new) = (open(&inner, ring(1).with(key(2))).await, open(&inner, ring(2).with(key(1))).await);
+    for round in 0..4 {
+        write(&old, "/memories/old", format!("{round}")).await;
+        write(&new, "/memories/new", format!("{round}")).await;
+        write(&old, "/memories/shared", format!("old {round}")).await;
+        write(&new, "/memories/shared", format!("new {round}")).await;
+        assert_eq!(contents(&old).await, contents(&new).await);
+    }
+    // One slot for each: the names of the keys are in the clear.
+    let index = stored(&*inner, "index-1").await;
+    for name in ["key-of-1", "key-of-2"] {
+        assert_eq!(index.windows(8).filter(|window| *window == name.as_bytes()).count(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_shows_a_key_a_passphrase_a_name_or_a_text() {
+    let inner = Arc::new(InMemoryStore::new());
+    let raw = RawKey::from_bytes([0x5a; 32]);
+    let hidden = [
+        "5a5a5a5a".to_owned(),
+        "5A5A5A5A".to_owned(),
+        "90, 90, 90, 90".to_owned(),
+        "WlpaWlpa".to_owned(),
+        "correct horse".to_owned(),
+        format!("{:?}", b"correct horse").trim_matches(['[', ']']).to_owned(),
+        "secret-name".to_owned(),
+        "secret text".to_owned(),
+    ];
+    let keys = KeyRing::new(raw).with(passphrase("correct horse"));
+    let builder = EncryptedStore::builder(Arc::clone(&inner), keys.clone());
+    let mut shown = vec![format!("{keys:?}"), format!("{builder:?}")];
+    let store = builder.open().await.unwrap();
+    write(&store, "/memories/secret-name", "secret text").await;
+    store.read(&path("/memories/secret-name")).await.unwrap();
+    shown.push(format!("{store:?} {store:#?}"));
+    let error = open_error(&inner, KeyRing::new(passphrase("correct horse"))).await;
+    shown.push(format!("{error:?} {error}"));
+    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+        write(&*inner, entry.path.as_str(), vec![0x8d; 200]).await;
+    }
+    let error = store.read(&path("/memories/secret-name")).await.unwrap_err();
+    shown.push(format!("{error:?} {error} {}", error.source().unwrap()));
+    let data_key = memory_tool_encrypted::DataKey::from_bytes([0x5a; 32]);
+    shown.push(format!("{data_key:?} {data_key:#?}"));
+    for text in shown {
+        for secret in &hidden {
+            assert!(!text.contains(secret), "{secret:?} is in {text}");
+        }
+    }
+}
+
+/// What the model reads names no stored object, even where the store beneath does.
+#[tokio::test]
+async fn the_model_does_not_read_what_is_beneath() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = open(&inner, ring(1)).await;
+    write(&store, "/memories/a", "x").await;
+    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+        if !entry.path.as_str().contains("index") {
+            write(&*inner, entry.path.as_str(), "plain").await;
+        }
+    }
+    let error = store.read(&path("/memories/a")).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }));
+    assert!(matches!(error, StoreError::Failure { .. }));
+    let input = serde_json::json!({"command": "view", "path": "/memories/a"});
+    let reply = Engine::new(store).call(input).await.unwrap_err().to_string();
+    assert_eq!(reply, "Error: The memory storage holds damaged data here. Nothing was changed");
+}
+
+#[tokio::test]
+async fn ids_of_keys_are_short_texts() {
+    for illegal in ["", "line\nbreak", &"x".repeat(256)] {
+        illegal.parse::<memory_tool_encrypted::KeyId>().unwrap_err();
+    }
+    assert_eq!(key(1).key_id().as_str(), "key-of-1");
+}
+
+/// A store in which somebody else makes the memory after it was looked for, and before anything else is.
+#[derive(Debug)]
+struct Overtaken(Arc<InMemoryStore>);
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        if path.is_root() {
+            write(&open(&self.0, ring(1)).await, "/memories/theirs", "x").await;
+        }
+        self.0.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.0.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+/// A mistake in the options must not end the process.
+#[tokio::test]
+async fn a_padding_that_no_memory_holds_is_an_error() {
+    let inner = Arc::new(InMemoryStore::new());
+    for size in [usize::MAX, usize::MAX / 2] {
+        let padding = Padding::Multiple(NonZeroUsize::new(size).unwrap());
+        let store = EncryptedStore::builder(Arc::clone(&inner), ring(1)).padding(padding).open().await.unwrap();
+        let batch = Batch::new().write(path("/memories/a"), b"x".to_vec());
+        let error = store.apply(batch).await.unwrap_err();
+        assert!(matches!(cause(&error), EncryptionError::TooLarge { .. }), "{error:?}");
+    }
+    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_store_that_is_made_while_it_is_opened_is_opened() {
+    let store = EncryptedStore::open(Overtaken(Arc::default()), ring(1)).await.unwrap();
+    assert_eq!(content(&store, &path("/memories/theirs")).await, b"x");
+}
+
+/// Opened before there was anything, and asked when there was something else than it could know.
+#[tokio::test]
+async fn what_came_to_be_since_a_store_was_opened_is_not_taken_for_nothing() {
+    let inner = Arc::new(InMemoryStore::new());
+    let early = open(&inner, ring(1)).await;
+    assert!(contents(&early).await.is_empty());
+    write(&*inner, "/memories/notes.txt", "plain").await;
+    for refused in [
+        early.list(&MemoryPath::root()).await.map(drop),
+        early.apply(Batch::new().write(path("/memories/a"), b"x".to_vec())).await,
+    ] {
+        let error = refused.unwrap_err();
+        assert!(matches!(cause(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+    }
+    remove(&*inner, &path("/memories/notes.txt")).await;
+
+    write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
+    for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
+        remove(&*inner, &copy).await;
+    }
+    let error = early.list(&MemoryPath::root()).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+}

@@ -1,0 +1,42 @@
+//! The conformance suite on encrypted stores: over the in-memory store, over a local directory and over SQLite, without padding and
+//! with it; and where keys lie in the memory of a process, whose tests start themselves again. They have a `main` of their own, so
+//! that each case is a named test.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test prints, and fails by panicking"
+)]
+
+#[cfg(target_os = "linux")]
+mod process_memory;
+
+use std::process::ExitCode;
+
+use memory_tool_core::BoxError;
+use memory_tool_encrypted::Padding;
+use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, InMemoryFixture, LocalFixture, SqliteFixture, Tier};
+
+fn main() -> Result<ExitCode, BoxError> {
+    let is_full = Tier::current() >= Tier::Full;
+    let mut fixtures = Fixtures::default();
+    #[cfg(target_os = "linux")]
+    {
+        if process_memory::open_and_close_if_asked() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if is_full {
+            fixtures.add_tests(process_memory::trials());
+        }
+    }
+    fixtures.add("in_memory", |name| EncryptedFixture::over(InMemoryFixture::new(name)));
+    fixtures.add("local", |name| EncryptedFixture::over(LocalFixture::new(name)));
+    if is_full {
+        fixtures.add("local_padded", |name| EncryptedFixture::over(LocalFixture::new(name)).padding(Padding::Padme));
+        fixtures.add("sqlite", |name| EncryptedFixture::over(SqliteFixture::new(name)));
+    }
+    fixtures.run()
+}

@@ -1,0 +1,245 @@
+//! `[X3]`: several tasks and several stores on one directory behave as if one command came after another.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::support::Memory;
+use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Store, StoreExt};
+use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::by_tier;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+/// Runs the inputs at once, each on a store of its own as another process would have, and gives their outcomes in order.
+async fn at_once(stores: &[LocalStore], inputs: Vec<Value>) -> Vec<Result<String, String>> {
+    let barrier = Arc::new(tokio::sync::Barrier::new(inputs.len()));
+    let tasks = inputs.into_iter().zip(stores.iter().cycle()).map(|(input, store)| {
+        let (barrier, tool) = (Arc::clone(&barrier), Engine::new(store.clone()));
+        tokio::spawn(async move {
+            barrier.wait().await;
+            tool.call(input).await.map(|reply| reply.to_string()).map_err(|error| error.to_string())
+        })
+    });
+    let mut outcomes = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        outcomes.push(task.await.unwrap());
+    }
+    outcomes
+}
+
+async fn two_stores(memory: &Memory) -> [LocalStore; 2] {
+    [LocalStore::open(memory.base()).await.unwrap(), LocalStore::open(memory.base()).await.unwrap()]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
+    let memory = Memory::new().await;
+    for stores in [vec![memory.tool.store().clone()], two_stores(&memory).await.to_vec()] {
+        memory.create("/memories/log.txt", "").await;
+        let mut tasks = JoinSet::new();
+        for (task, store) in (0..8).zip(stores.iter().cycle()) {
+            let tool = Engine::new(store.clone());
+            tasks.spawn(async move {
+                for line in 0..50 {
+                    let text = format!("{task}-{line}\n");
+                    let input = json!({"command": "insert", "path": "/memories/log.txt", "insert_line": 0, "insert_text": text});
+                    tool.call(input).await.unwrap();
+                }
+            });
+        }
+        while let Some(finished) = tasks.join_next().await {
+            finished.unwrap();
+        }
+        let text = std::fs::read_to_string(memory.on_disk("/memories/log.txt")).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!((lines.len(), lines.iter().collect::<BTreeSet<_>>().len()), (400, 400));
+        memory.delete("/memories/log.txt").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn x3_of_two_that_create_one_path_one_wins() {
+    let memory = Memory::new().await;
+    let stores = two_stores(&memory).await;
+    for round in 0..by_tier(40, 200, 1_000) {
+        let path = format!("/memories/{round}/file.txt");
+        let create = |text: &str| json!({"command": "create", "path": path, "file_text": text});
+        let outcomes = at_once(&stores, vec![create("first"), create("second")]).await;
+        let winner = outcomes.iter().position(Result::is_ok).unwrap();
+        assert_eq!(outcomes[winner], Ok(format!("File created successfully at: {path}")));
+        assert_eq!(outcomes[1 - winner], Err(format!("Error: File {path} already exists")));
+        let content = std::fs::read_to_string(memory.on_disk(&path)).unwrap();
+        assert_eq!(content, ["first", "second"][winner]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn x3_of_two_that_rename_to_one_path_one_wins() {
+    let memory = Memory::new().await;
+    let stores = two_stores(&memory).await;
+    for round in 0..by_tier(40, 200, 1_000) {
+        let (first, second, target) =
+            (format!("/memories/a{round}"), format!("/memories/b{round}"), format!("/memories/to/{round}"));
+        memory.create(&first, "first").await;
+        memory.create(&second, "second").await;
+        let rename = |from: &str| json!({"command": "rename", "old_path": from, "new_path": target});
+        let outcomes = at_once(&stores, vec![rename(&first), rename(&second)]).await;
+        let winner = outcomes.iter().position(Result::is_ok).unwrap();
+        assert_eq!(outcomes[1 - winner], Err(format!("Error: The destination {target} already exists")));
+        assert_eq!(std::fs::read_to_string(memory.on_disk(&target)).unwrap(), ["first", "second"][winner]);
+        let loser = memory.on_disk([&first, &second][1 - winner]);
+        assert_eq!(std::fs::read_to_string(loser).unwrap(), ["first", "second"][1 - winner]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn x1_a_reader_sees_a_batch_and_a_rename_whole_or_not_at_all() {
+    let memory = Memory::new().await;
+    let [writer, reader] = two_stores(&memory).await;
+    for name in ["left/a", "left/b", "left/c"] {
+        memory.create(&format!("/memories/{name}"), "0").await;
+    }
+    let has_seen_enough = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&has_seen_enough);
+    let writing = tokio::spawn(async move {
+        for round in 1.. {
+            if round >= 300 && is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            assert!(round < 100_000, "the reader came too late to see anything");
+            let (from, to) = if round % 2 == 1 { ("left", "right") } else { ("right", "left") };
+            let rename = Batch::new().rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}")));
+            writer.apply(rename).await.unwrap();
+            let mut batch = Batch::new();
+            for name in ["a", "b", "c"] {
+                batch = batch.write(path(&format!("/memories/{to}/{name}")), vec![b'x'; round]);
+            }
+            writer.apply(batch).await.unwrap();
+        }
+    });
+    let mut sights = BTreeSet::new();
+    while !writing.is_finished() {
+        let files = reader.list(&MemoryPath::root()).await.unwrap();
+        let directories: BTreeSet<_> = files.iter().map(|file| file.path.parent().unwrap()).collect();
+        let sizes: BTreeSet<_> = files.iter().map(|file| file.size).collect();
+        assert_eq!((files.len(), directories.len(), sizes.len()), (3, 1, 1), "{files:?}");
+        sights.insert(sizes);
+        has_seen_enough.store(sights.len() > 3, Ordering::Relaxed);
+    }
+    writing.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_nothing() {
+    let memory = Memory::new().await;
+    memory.create("/memories/a.txt", "a").await;
+    let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
+    held.lock().unwrap();
+    let store = LocalStore::builder(memory.base())
+        .options(OpenOptions::new().timeout(Duration::from_millis(50)))
+        .open()
+        .await
+        .unwrap();
+    let tool = Engine::new(store);
+    for input in [
+        json!({"command": "view", "path": "/memories"}),
+        json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"}),
+    ] {
+        let error = tool.call(input).await.unwrap_err();
+        assert!(matches!(error, Error::Storage { kind: FailureKind::Busy, .. }), "{error:?}");
+        assert_eq!(error.to_string(), "Error: The memory storage is busy. Nothing was changed. Please try again");
+    }
+    held.unlock().unwrap();
+    assert!(memory.view("/memories").await.ends_with("\n1B\t/memories\n1B\t/memories/a.txt"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_writer_is_not_starved_by_readers() {
+    let memory = Memory::new().await;
+    let held = std::fs::File::open(memory.base().join(".memory-tool/lock"));
+    let held = held.or_else(|_| {
+        std::fs::write(memory.base().join(".memory-tool/lock"), "")?;
+        std::fs::File::open(memory.base().join(".memory-tool/lock"))
+    });
+    let held = held.unwrap();
+    held.lock_shared().unwrap();
+    let [writer, reader] = two_stores(&memory).await;
+    let writing = tokio::spawn(async move { writer.apply(Batch::new().write(path("/memories/a"), "new")).await });
+    let turnstile = memory.base().join(".memory-tool/turnstile");
+    let is_writer_in_line = || {
+        let turnstile = std::fs::File::open(&turnstile);
+        turnstile.is_ok_and(|turnstile| matches!(turnstile.try_lock(), Err(std::fs::TryLockError::WouldBlock)))
+    };
+    while !is_writer_in_line() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // The writer waits for the reader that holds the lock. A reader that comes now has to queue behind it, although it
+    // could share the lock: so it reads what the writer wrote.
+    let reading = tokio::spawn(async move { reader.read(&path("/memories/a")).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!writing.is_finished() && !reading.is_finished());
+    held.unlock().unwrap();
+    writing.await.unwrap().unwrap();
+    let Node::File(file) = reading.await.unwrap().unwrap() else { panic!("the reader overtook the writer") };
+    assert_eq!(file.content, b"new");
+}
+
+fn write_two(content: &str) -> Batch {
+    let batch = Batch::new().write(path("/memories/d/a"), content);
+    batch.write(path("/memories/b"), content)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new() {
+    let memory = Memory::new().await;
+    let store = memory.tool.store().clone();
+    let mut dropped = 0;
+    let mut rounds = 0;
+    while rounds < 300 || dropped <= 20 {
+        assert!(rounds < 100_000, "only {dropped} futures were dropped half way");
+        store.apply(write_two("old")).await.unwrap();
+        let applying = tokio::spawn({
+            let store = store.clone();
+            async move { store.apply(write_two("new")).await }
+        });
+        std::thread::sleep(Duration::from_micros(rounds % 300 * 3));
+        rounds += 1;
+        applying.abort();
+        dropped += usize::from(applying.await.is_err());
+        let contents = [read(&store, "/memories/d/a").await, read(&store, "/memories/b").await];
+        assert!(contents == ["old", "old"] || contents == ["new", "new"], "{contents:?}");
+    }
+    assert_eq!(crate::support::tree(&memory.base().join(".memory-tool/staging")), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_future_that_is_dropped_while_it_waits_its_turn_does_nothing() {
+    let memory = Memory::new().await;
+    let store = memory.tool.store().clone();
+    store.apply(write_two("old")).await.unwrap();
+    let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
+    held.lock().unwrap();
+    let first = tokio::spawn({
+        let store = store.clone();
+        async move { store.apply(write_two("first")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let second = tokio::time::timeout(Duration::from_millis(50), store.apply(write_two("second"))).await;
+    assert!(second.is_err());
+    held.unlock().unwrap();
+    first.await.unwrap().unwrap();
+    assert_eq!(read(&store, "/memories/b").await, "first");
+}
+
+async fn read(store: &LocalStore, text: &str) -> String {
+    match store.read(&path(text)).await.unwrap() {
+        Node::File(file) => String::from_utf8(file.content).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,183 @@
+//! What other programs leave in the directory: it breaks no listing, and nothing of it is lost by surprise.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+use crate::support::{Memory, tree};
+use memory_tool_core::{Engine, FailureKind, MemoryTool, StoreError};
+use memory_tool_local::LocalStore;
+use serde_json::json;
+
+fn make_pipe(path: &std::path::Path) {
+    let status = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn p4_special_files_are_neither_listed_nor_opened() {
+    let memory = Memory::new().await;
+    memory.create("/memories/d/a.txt", "a").await;
+    memory.create("/memories/existing", "a").await;
+    make_pipe(&memory.on_disk("/memories/d/pipe"));
+    let _socket = UnixListener::bind(memory.on_disk("/memories/d/socket")).unwrap();
+    let listing = memory.view("/memories/d").await;
+    assert!(listing.ends_with("\n1B\t/memories/d\n1B\t/memories/d/a.txt"), "{listing}");
+    for path in ["/memories/d/pipe", "/memories/d/socket"] {
+        // Opening the pipe would wait for ever.
+        for reply in memory.every_command_on(path).await {
+            let expected = format!("Error: The path {path} is neither a file nor a directory and cannot be used");
+            assert_eq!(reply, expected);
+        }
+    }
+    assert_eq!(memory.delete("/memories/d").await, "Successfully deleted /memories/d");
+    assert!(!memory.on_disk("/memories/d").exists());
+}
+
+#[tokio::test]
+async fn names_that_are_not_legal_break_no_listing() {
+    let memory = Memory::new().await;
+    memory.create("/memories/d/a.txt", "a").await;
+    let directory = memory.on_disk("/memories/d");
+    let illegal: [&[u8]; 5] =
+        [b"not \xff UTF-8", b"line\nfeed", "cafe\u{301}.md".as_bytes(), b"back\\slash", b"%2e%2e"];
+    for name in illegal {
+        fs::write(directory.join(OsStr::from_bytes(name)), "foreign").unwrap();
+    }
+    let listing = memory.view("/memories").await;
+    assert!(listing.ends_with("\n1B\t/memories\n1B\t/memories/d/\n1B\t/memories/d/a.txt"), "{listing}");
+    assert_eq!(memory.rename("/memories/d", "/memories/e").await, "Successfully renamed /memories/d to /memories/e");
+    assert_eq!(tree(&memory.on_disk("/memories/e")).len(), 1 + illegal.len());
+    memory.delete("/memories/e/a.txt").await;
+    assert_eq!(tree(&memory.on_disk("/memories/e")).len(), illegal.len(), "files that nobody named are kept");
+}
+
+#[tokio::test]
+async fn a_person_may_edit_the_files_and_nothing_else_lies_among_them() {
+    let memory = Memory::new().await;
+    memory.create("/memories/notes.txt", "one\n").await;
+    fs::write(memory.on_disk("/memories/notes.txt"), "two\n").unwrap();
+    fs::create_dir(memory.on_disk("/memories/mine")).unwrap();
+    fs::write(memory.on_disk("/memories/mine/list.txt"), "three").unwrap();
+    assert!(memory.view("/memories/notes.txt").await.ends_with("     1\ttwo\n     2\t"));
+    assert!(memory.view("/memories/mine/list.txt").await.ends_with("     1\tthree"));
+    memory.insert("/memories/notes.txt", "zero").await;
+    let files = tree(&memory.base().join("memories"));
+    let paths: Vec<_> = files.iter().map(|(path, _)| path.to_str().unwrap()).collect();
+    assert_eq!(paths, ["mine", "mine/list.txt", "notes.txt"]);
+    assert_eq!(fs::read_to_string(memory.on_disk("/memories/notes.txt")).unwrap(), "zero\ntwo\n");
+    assert_eq!(tree(&memory.base().join(".memory-tool/staging")), []);
+}
+
+#[tokio::test]
+async fn names_like_our_own_are_ordinary_names() {
+    let memory = Memory::new().await;
+    for name in [".memory-tool/lock", "memories", "lock", "journal", "staging", ".tmp-1"] {
+        let path = format!("/memories/{name}");
+        assert_eq!(memory.create(&path, name).await, format!("File created successfully at: {path}"));
+        assert!(memory.view(&path).await.ends_with(name));
+    }
+}
+
+#[tokio::test]
+async fn directories_that_vanish_while_the_store_is_open_come_back() {
+    let memory = Memory::new().await;
+    memory.create("/memories/a.txt", "a").await;
+    fs::remove_dir_all(memory.base().join("memories")).unwrap();
+    assert!(memory.view("/memories").await.ends_with("\n0B\t/memories"));
+    fs::remove_dir_all(memory.base().join(".memory-tool")).unwrap();
+    assert_eq!(memory.create("/memories/d/b.txt", "b").await, "File created successfully at: /memories/d/b.txt");
+    fs::remove_dir_all(memory.base()).unwrap();
+    let failed = "Error: The memory storage failed. Nothing was changed";
+    assert_eq!(memory.create("/memories/c.txt", "c").await, failed);
+    assert_eq!(memory.view("/memories").await, failed);
+    fs::create_dir_all(memory.base()).unwrap(); // a new directory of that name is another store
+    assert_eq!(memory.view("/memories").await, failed);
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_our_own_directories_is_refused() {
+    for name in ["memories", ".memory-tool", ".memory-tool/staging"] {
+        let memory = Memory::new().await;
+        memory.create("/memories/a.txt", "a").await;
+        fs::remove_dir_all(memory.base().join(name)).unwrap();
+        symlink(memory.outside(), memory.base().join(name)).unwrap();
+        let error = LocalStore::open(memory.base()).await.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("is a symbolic link"), "{cause}");
+        let reply = memory.create("/memories/b.txt", "b").await;
+        assert!(reply.starts_with("Error: The memory storage failed"), "{reply}");
+        assert_eq!(tree(&memory.outside()), []);
+    }
+    let memory = Memory::new().await;
+    fs::write(memory.outside().join("target"), "kept").unwrap();
+    fs::remove_file(memory.base().join(".memory-tool/lock")).ok();
+    symlink(memory.outside().join("target"), memory.base().join(".memory-tool/lock")).unwrap();
+    assert!(memory.create("/memories/b.txt", "b").await.starts_with("Error: The memory storage failed"));
+    assert_eq!(fs::read(memory.outside().join("target")).unwrap(), b"kept");
+}
+
+#[tokio::test]
+async fn a_damaged_journal_stops_the_store_and_loses_nothing() {
+    let memory = Memory::new().await;
+    memory.create("/memories/a.txt", "a").await;
+    let journal = memory.base().join(".memory-tool/journal");
+    for damaged in ["", "{", r#"{"format": 2, "steps": []}"#] {
+        fs::write(&journal, damaged).unwrap();
+        let error = memory.tool.call(json!({"command": "view", "path": "/memories"})).await.unwrap_err();
+        assert_eq!(error.to_string(), "Error: The memory storage holds damaged data here. Nothing was changed");
+        let source = std::error::Error::source(&error).unwrap().downcast_ref::<StoreError>().unwrap();
+        assert!(matches!(source, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{source:?}");
+    }
+    fs::remove_file(journal).unwrap();
+    assert!(memory.view("/memories/a.txt").await.ends_with("\ta"));
+}
+
+#[tokio::test]
+async fn a_base_that_cannot_be_a_directory_is_refused() {
+    let memory = Memory::new().await;
+    let file = memory.outside().join("file");
+    fs::write(&file, "x").unwrap();
+    for base in [file.clone(), file.join("beneath")] {
+        let error = LocalStore::open(&base).await.unwrap_err();
+        assert!(error.to_string().contains(base.to_str().unwrap()) && std::error::Error::source(&error).is_some());
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"x");
+}
+
+#[tokio::test]
+async fn a_tree_as_deep_as_a_path_can_be_is_listed_moved_and_deleted() {
+    let memory = Memory::new().await;
+    let deep = format!("/memories{}", "/d".repeat(507));
+    assert_eq!(memory.create(&deep, "x").await, format!("File created successfully at: {deep}"));
+    assert!(memory.view("/memories").await.ends_with("\n1B\t/memories\n1B\t/memories/d/\n1B\t/memories/d/d/"));
+    let too_long = memory.rename("/memories/d", "/memories/longer/name").await;
+    assert!(too_long.contains("A path may have up to 1024 bytes"), "{too_long}");
+    assert!(memory.view(&deep).await.ends_with("\tx"));
+    assert_eq!(memory.rename("/memories/d", "/memories/e").await, "Successfully renamed /memories/d to /memories/e");
+    assert_eq!(memory.delete("/memories/e").await, "Successfully deleted /memories/e");
+    assert_eq!(tree(&memory.base().join("memories")), []);
+    assert_eq!(tree(&memory.base().join(".memory-tool/staging")), []);
+}
+
+#[tokio::test]
+async fn clear_all_memory_leaves_an_empty_directory() {
+    let memory = Memory::new().await;
+    memory.create("/memories/d/a.txt", "a").await;
+    memory.create("/memories/.hidden", "b").await;
+    assert_eq!(memory.tool.clear_all_memory().await.unwrap().to_string(), "All memory cleared");
+    assert_eq!(tree(&memory.base().join("memories")), []);
+    assert_eq!(memory.tool.clear_all_memory().await.unwrap().to_string(), "All memory cleared");
+    let again = Engine::new(LocalStore::open(memory.base()).await.unwrap());
+    assert!(again.call(json!({"command": "view", "path": "/memories"})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_base_is_made_with_all_that_is_missing_above_it() {
+    let memory = Memory::new().await;
+    let base = memory.outside().join("new/../other/./base");
+    LocalStore::open(&base).await.unwrap();
+    assert!(memory.outside().join("other/base/memories").is_dir());
+}

@@ -1,0 +1,383 @@
+//! A store that somebody else made: a copy, a clone, an archive, another user's directory. Nothing in `.memory-tool` is believed, and
+//! nothing outside the base is read, moved, written or made.
+
+use std::error::Error as _;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::tree;
+use memory_tool_core::{
+    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, RecordName, Store, StoreError,
+    StoreExt,
+};
+use memory_tool_local::LocalStore;
+use tempfile::TempDir;
+
+/// A temporary name as the store makes them.
+const STAGED: &str = "0123456789abcdef";
+const OTHER: &str = "fedcba9876543210";
+/// Far more than there is RAM, and no room on the disk.
+const HUGE: u64 = 1 << 40;
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+/// A base that was put together by hand, next to a directory that no command may reach.
+struct Hostile(TempDir);
+
+impl Hostile {
+    fn new() -> Self {
+        let hostile = Self(TempDir::new().unwrap());
+        for directory in ["base/memories", "base/.memory-tool/staging", "base/.memory-tool/conflicts", "outside"] {
+            fs::create_dir_all(hostile.0.path().join(directory)).unwrap();
+        }
+        hostile.write("outside/id_rsa", "the private key");
+        hostile
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn base(&self) -> PathBuf {
+        self.path("base")
+    }
+
+    fn private(&self, name: &str) -> PathBuf {
+        self.path("base/.memory-tool").join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn journal(&self, steps: &str) {
+        fs::write(self.private("journal"), format!(r#"{{"format":1,"steps":[{steps}]}}"#)).unwrap();
+    }
+
+    async fn open(&self) -> Result<LocalStore, OpenError> {
+        LocalStore::open(self.base()).await
+    }
+
+    /// That reading fails as damaged, and that nothing is moved by it, anywhere.
+    async fn refuses(&self, what: &str) {
+        // Opening a store may make what it lacks besides files, so that does not count.
+        let store = self.open().await.unwrap();
+        fs::File::create(self.private("lock")).unwrap();
+        fs::File::create(self.private("turnstile")).unwrap();
+        let before = tree(self.0.path());
+        let read = store.list(&MemoryPath::root()).await.map(|_| ());
+        let written = store.apply(Batch::new().write(path("/memories/new"), "new")).await;
+        for result in [read, written] {
+            let is_damaged = matches!(&result, Err(StoreError::Failure { kind: FailureKind::Damaged, .. }));
+            assert!(is_damaged, "{what}: {result:?}");
+        }
+        assert_eq!(tree(self.0.path()), before, "{what}");
+    }
+}
+
+fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_journal_moves_nothing_into_the_memory_from_outside() {
+    for link in ["../../../outside", "/ABSOLUTE"] {
+        let hostile = Hostile::new();
+        let target = if link.starts_with('/') { hostile.path("outside") } else { link.into() };
+        symlink(target, hostile.private("staging/d")).unwrap();
+        symlink("../../memories", hostile.private("conflicts/d")).unwrap();
+        hostile.journal(r#"{"write":{"path":"/memories/x","staged":"d/id_rsa","replaces":null}}"#);
+        hostile.refuses(link).await;
+    }
+}
+
+#[tokio::test]
+async fn a_journal_moves_nothing_out_of_the_store() {
+    let hostile = Hostile::new();
+    hostile.write("base/.memory-tool/staging/d/.profile", "theirs");
+    symlink("../../../outside", hostile.private("conflicts/d")).unwrap();
+    symlink("/", hostile.path("base/memories/y")).unwrap(); // the step is impossible, so its contents are set aside
+    hostile.journal(r#"{"write":{"path":"/memories/y","staged":"d/.profile","replaces":null}}"#);
+    hostile.refuses("staged").await;
+    hostile.journal(r#"{"remove":{"path":"/memories/y","removed":"../conflicts/d/y"}}"#);
+    hostile.refuses("removed").await;
+}
+
+#[tokio::test]
+async fn a_journal_that_no_store_wrote_is_damaged() {
+    let hostile = Hostile::new();
+    hostile.write("base/memories/a", "a");
+    let write = |staged: &str| format!(r#"{{"write":{{"path":"/memories/x","staged":"{staged}","replaces":null}}}}"#);
+    let remove = |removed: &str| format!(r#"{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}}"#);
+    for name in
+        ["", ".", "..", "/", "journal", "../journal", "/etc/passwd", "0123456789ABCDEF", "0123456789abcde\\u0000"]
+    {
+        for step in [write(name), remove(name)] {
+            hostile.journal(&step);
+            hostile.refuses(&step).await;
+        }
+    }
+    for steps in [
+        format!("{},{}", write(STAGED), write(OTHER)),   // overlapping paths
+        format!("{},{}", write(STAGED), remove(STAGED)), // one temporary name
+        r#"{"write":{"path":"/memories","staged":"0123456789abcdef","replaces":null}}"#.to_owned(),
+        r#"{"write":{"path":"/memories/../x","staged":"0123456789abcdef","replaces":null}}"#.to_owned(),
+        r#"{"write":{"path":"/memories/x","staged":"0123456789abcdef","replaces":null,"more":1}}"#.to_owned(),
+        r#"{"rename":{"from":"/memories","to":"/memories/x"}}"#.to_owned(),
+        r#"{"rename":{"from":"/memories/a","to":"/memories/a/b"}}"#.to_owned(),
+        r#"{"link":{"from":"/memories/a","to":"/memories/b"}}"#.to_owned(),
+    ] {
+        hostile.journal(&steps);
+        hostile.refuses(&steps).await;
+    }
+}
+
+#[tokio::test]
+async fn what_no_store_staged_is_not_moved_into_place() {
+    let hostile = Hostile::new();
+    hostile.write("base/memories/a", "a");
+    let staged = hostile.private("staging").join(STAGED);
+    // The first step could be made. It is not, as the second is not to be believed.
+    hostile.journal(&format!(
+        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write":{{"path":"/memories/x","staged":"{STAGED}","replaces":null}}}}"#
+    ));
+    symlink(hostile.path("outside/id_rsa"), &staged).unwrap();
+    hostile.refuses("a link").await;
+    fs::remove_file(&staged).unwrap();
+    fs::hard_link(hostile.path("outside/id_rsa"), &staged).unwrap();
+    hostile.refuses("a hard link").await;
+    fs::remove_file(&staged).unwrap();
+    make_pipe(&staged);
+    hostile.refuses("a pipe").await;
+    fs::remove_file(&staged).unwrap();
+    fs::create_dir(&staged).unwrap();
+    hostile.refuses("a directory").await;
+    fs::remove_dir(&staged).unwrap();
+    fs::write(&staged, "staged").unwrap();
+    let store = hostile.open().await.unwrap();
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2, "a file that was staged is moved into place");
+}
+
+#[tokio::test]
+async fn contents_are_set_aside_in_no_directory_but_ours() {
+    let hostile = Hostile::new();
+    hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
+    symlink("/", hostile.path("base/memories/y")).unwrap();
+    hostile.journal(&format!(r#"{{"write":{{"path":"/memories/y","staged":"{STAGED}","replaces":null}}}}"#));
+    fs::remove_dir(hostile.private("conflicts")).unwrap();
+    symlink("../../outside", hostile.private("conflicts")).unwrap();
+    let store = hostile.open().await.unwrap();
+    assert!(store.list(&MemoryPath::root()).await.is_err());
+    assert_eq!(tree(&hostile.path("outside")).len(), 1);
+    assert!(hostile.private("staging").join(STAGED).exists(), "nothing is lost");
+}
+
+#[tokio::test]
+async fn a_journal_that_is_too_long_or_no_file_is_not_read() {
+    let hostile = Hostile::new();
+    File::create(hostile.private("journal")).unwrap().set_len(HUGE).unwrap();
+    let start = Instant::now();
+    let store = hostile.open().await.unwrap();
+    let error = store.list(&MemoryPath::root()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+    fs::remove_file(hostile.private("journal")).unwrap();
+    make_pipe(&hostile.private("journal"));
+    assert!(store.list(&MemoryPath::root()).await.is_err());
+    fs::remove_file(hostile.private("journal")).unwrap();
+    symlink("../../outside/id_rsa", hostile.private("journal")).unwrap();
+    assert!(store.list(&MemoryPath::root()).await.is_err());
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+/// Nothing but a regular file is locked, and none is changed.
+#[tokio::test]
+async fn only_a_regular_file_is_locked_and_none_is_written() {
+    for name in ["lock", "turnstile"] {
+        let hostile = Hostile::new();
+        fs::set_permissions(hostile.path("outside/id_rsa"), Permissions::from_mode(0o640)).unwrap();
+        let before = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
+        for kind in ["link", "pipe", "directory"] {
+            let store = hostile.open().await.unwrap();
+            let ours = hostile.private(name);
+            match kind {
+                "link" => symlink("../../outside/id_rsa", &ours).unwrap(),
+                "pipe" => make_pipe(&ours),
+                _ => fs::create_dir(&ours).unwrap(),
+            }
+            for read_only in [false, true] {
+                let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::Create };
+                let store =
+                    LocalStore::builder(hostile.base()).options(OpenOptions::new().mode(mode)).open().await.unwrap();
+                assert!(store.list(&MemoryPath::root()).await.is_err(), "{name} as a {kind}");
+            }
+            let written = store.apply(Batch::new().write(path("/memories/a"), "a")).await;
+            assert!(matches!(written, Err(StoreError::Failure { .. })), "{name} as a {kind}: {written:?}");
+            if kind == "directory" { fs::remove_dir(&ours).unwrap() } else { fs::remove_file(&ours).unwrap() }
+        }
+        // As in a backup that was made with hard links.
+        let store = hostile.open().await.unwrap();
+        fs::hard_link(hostile.path("outside/id_rsa"), hostile.private(name)).unwrap();
+        store.apply(Batch::new().write(path("/memories/a"), "a")).await.unwrap();
+        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+        let after = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
+        assert_eq!((after.mode(), after.modified().unwrap()), (before.mode(), before.modified().unwrap()));
+        assert_eq!(fs::read(hostile.path("outside/id_rsa")).unwrap(), b"the private key");
+    }
+}
+
+#[tokio::test]
+async fn the_epoch_is_never_written_into_the_file_that_is_there() {
+    let hostile = Hostile::new();
+    hostile.write("outside/id_rsa", "the private key that is longer");
+    let before = tree(&hostile.path("outside"));
+    let epoch = hostile.private("epoch");
+    for kind in ["hard link", "link", "pipe", "huge"] {
+        let store = hostile.open().await.unwrap();
+        match kind {
+            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &epoch).unwrap(),
+            "link" => symlink("../../outside/id_rsa", &epoch).unwrap(),
+            "pipe" => make_pipe(&epoch),
+            _ => File::create(&epoch).unwrap().set_len(HUGE).unwrap(),
+        }
+        for name in ["a", "b"] {
+            let batch = Batch::new().limit(MemoryPath::root(), Quota::new().with_files(1_000));
+            store.apply(batch.write(path(&format!("/memories/{kind}/{name}")), "x")).await.unwrap();
+        }
+        assert_eq!(tree(&hostile.path("outside")), before, "the epoch is a {kind}");
+        let found = fs::symlink_metadata(&epoch).unwrap();
+        assert!(found.is_file() && found.nlink() == 1 && found.len() == 16, "{kind}");
+        fs::remove_file(&epoch).unwrap();
+    }
+}
+
+/// The file of the record `a`: the SHA-256 of its name.
+const RECORD: &str = "records/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
+
+#[tokio::test]
+async fn what_no_store_wrote_is_not_a_record() {
+    let name: RecordName = "a".parse().unwrap();
+    for kind in ["hard link", "link", "pipe", "huge", "directory"] {
+        let hostile = Hostile::new();
+        fs::create_dir(hostile.private("records")).unwrap();
+        let file = hostile.private(RECORD);
+        match kind {
+            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &file).unwrap(),
+            "link" => symlink("../../../outside/id_rsa", &file).unwrap(),
+            "pipe" => make_pipe(&file),
+            "huge" => File::create(&file).unwrap().set_len(HUGE).unwrap(),
+            _ => fs::create_dir(&file).unwrap(),
+        }
+        let outside = tree(&hostile.path("outside"));
+        let store = hostile.open().await.unwrap();
+        let read_only =
+            LocalStore::builder(hostile.base()).options(OpenOptions::new().read_only()).open().await.unwrap();
+        for store in [&store, &read_only] {
+            let refused = store.read_record(&name).await.unwrap_err();
+            let expected = if kind == "huge" { FailureKind::Full } else { FailureKind::Damaged };
+            assert!(matches!(refused, StoreError::Failure { kind, .. } if kind == expected), "{kind}: {refused:?}");
+            assert_eq!(store.verify(|_| {}).await.unwrap().problems.len(), 1, "{kind}");
+        }
+        for batch in [Batch::new(), Batch::new().write(path("/memories/a"), "a")] {
+            let written = store.apply(batch.write_record(name.clone(), "new")).await;
+            if kind == "directory" {
+                assert!(matches!(written, Err(StoreError::Failure { .. })), "{written:?}");
+                assert_eq!(store.list("/memories").await.unwrap(), [], "nothing is decided");
+            } else {
+                written.unwrap();
+                assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new", "{kind}");
+            }
+        }
+        assert_eq!(tree(&hostile.path("outside")), outside, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn records_that_others_may_write_are_refused() {
+    let hostile = Hostile::new();
+    let name: RecordName = "a".parse().unwrap();
+    let store = hostile.open().await.unwrap();
+    let write = || Batch::new().write_record(name.clone(), "record");
+    store.apply(write()).await.unwrap();
+    fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
+    for refused in [store.read_record(&name).await.map(|_| ()), store.apply(write()).await] {
+        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+    }
+    let trusting = LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
+    assert!(trusting.read_record(&name).await.unwrap().is_some());
+}
+
+/// The file of the batch may be in place by then: so its record is not given up, however long it takes.
+#[tokio::test]
+async fn a_decided_record_waits_until_others_may_not_write_records() {
+    let hostile = Hostile::new();
+    let name: RecordName = "a".parse().unwrap();
+    hostile.write("base/memories/a", "a");
+    let store = hostile.open().await.unwrap();
+    store.apply(Batch::new().write_record(name.clone(), "old")).await.unwrap();
+    hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
+    fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
+    hostile.journal(&format!(
+        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#
+    ));
+    let refused = store.list("/memories").await.unwrap_err();
+    assert!(refused.source().unwrap().to_string().contains("run `chmod go-w` on it"), "{refused:?}");
+    fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(store.list("/memories").await.unwrap()[0].path, path("/memories/b"));
+    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new");
+}
+
+#[tokio::test]
+async fn a_journal_changes_no_file_as_a_record() {
+    let hostile = Hostile::new();
+    hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
+    for name in ["", ".", "..", "../lock", "/etc/passwd", "a/../../b", "A", "a\\u0000"] {
+        for step in [
+            format!(r#"{{"write_record":{{"record":"{name}","staged":"{STAGED}"}}}}"#),
+            format!(r#"{{"remove_record":{{"record":"{name}"}}}}"#),
+        ] {
+            hostile.journal(&step);
+            hostile.refuses(&step).await;
+        }
+    }
+    let remove = r#"{"remove_record":{"record":"a"}}"#;
+    hostile.journal(&format!("{remove},{remove}"));
+    hostile.refuses("one record twice").await;
+    fs::remove_file(hostile.private("staging").join(STAGED)).unwrap();
+    fs::hard_link(hostile.path("outside/id_rsa"), hostile.private("staging").join(STAGED)).unwrap();
+    hostile.journal(&format!(r#"{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#));
+    hostile.refuses("a hard link").await;
+}
+
+#[tokio::test]
+async fn a_private_directory_that_others_may_write_to_is_refused() {
+    for name in [".memory-tool", ".memory-tool/staging"] {
+        let hostile = Hostile::new();
+        hostile.write("base/memories/a", "a");
+        let directory = hostile.path("base").join(name);
+        let store = hostile.open().await.unwrap();
+        for mode in [0o720, 0o770, 0o702, 0o777, 0o775] {
+            fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
+            let error = hostile.open().await.unwrap_err();
+            let cause = error.source().unwrap().to_string();
+            assert!(cause.contains(&format!("(mode {mode:o})")) && cause.contains("run `chmod go-w` on it"), "{cause}");
+            assert!(!error.is_not_found());
+            let written = store.apply(Batch::new().write(path("/memories/b"), "b")).await;
+            assert!(matches!(written, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{written:?}");
+            LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
+            let read_only =
+                LocalStore::builder(hostile.base()).options(OpenOptions::new().read_only()).open().await.unwrap();
+            assert!(matches!(read_only.read(&path("/memories/a")).await.unwrap(), Node::File(_)));
+        }
+        for mode in [0o700, 0o750, 0o755] {
+            fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
+            hostile.open().await.unwrap();
+        }
+    }
+}

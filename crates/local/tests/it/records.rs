@@ -1,0 +1,148 @@
+//! Records: where they lie, what changes with them, and what a store that is opened for reading only makes of them. And the times of
+//! listings.
+
+use std::fs;
+use std::time::SystemTime;
+
+use crate::support::tree;
+use memory_tool_core::{
+    Batch, FailureKind, MAX_RECORD_NAME_BYTES, MemoryPath, OpenOptions, Precondition, RecordName, Store, StoreError,
+    StoreExt,
+};
+use memory_tool_local::LocalStore;
+use tempfile::TempDir;
+
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+async fn content(store: &LocalStore, name: &RecordName) -> Option<Vec<u8>> {
+    store.read_record(name).await.unwrap().map(|record| record.content)
+}
+
+#[tokio::test]
+async fn a_name_of_any_length_is_one_file() {
+    let directory = TempDir::new().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    let long = ["a".repeat(MAX_RECORD_NAME_BYTES), format!("{}a", "a/".repeat(200))];
+    let names = ["a", "a/a", "a/b", &long[0], &long[1]].map(record);
+    for name in &names {
+        store.apply(Batch::new().write_record(name.clone(), name.as_str())).await.unwrap();
+    }
+    assert_eq!(fs::read_dir(directory.path().join(".memory-tool/records")).unwrap().count(), names.len());
+    for name in &names {
+        assert_eq!(content(&store, name).await.unwrap(), name.as_str().as_bytes());
+        store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
+        store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
+        assert_eq!(content(&store, name).await, None);
+    }
+    assert_eq!(fs::read_dir(directory.path().join(".memory-tool/records")).unwrap().count(), 0);
+}
+
+/// A batch without a record costs what it always did: no directory is made for records, and none is looked for.
+#[tokio::test]
+async fn nothing_is_made_for_records_before_there_is_one() {
+    let directory = TempDir::new().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    store.write("/memories/a", "a").await.unwrap();
+    assert_eq!(content(&store, &record("a")).await, None);
+    let batch = Batch::new().require_record(record("a"), Precondition::Absent).remove_record(record("a"));
+    store.apply(batch.write(path("/memories/b"), "b")).await.unwrap();
+    assert!(!directory.path().join(".memory-tool/records").exists());
+}
+
+#[tokio::test]
+async fn a_record_that_changed_is_a_mismatch_and_nothing_changes() {
+    let directory = TempDir::new().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    let name = record("a");
+    store.apply(Batch::new().write_record(name.clone(), "1")).await.unwrap();
+    let old = store.read_record(&name).await.unwrap().unwrap();
+    store.apply(Batch::new().write_record(name.clone(), "2")).await.unwrap();
+    for required in [Precondition::Absent, Precondition::Version(old.version)] {
+        let batch = Batch::new().require_record(name.clone(), required).write_record(name.clone(), "3");
+        let refused = store.apply(batch.write(path("/memories/a"), "a")).await;
+        assert!(matches!(refused, Err(StoreError::RecordMismatch { .. })), "{refused:?}");
+    }
+    assert_eq!(content(&store, &name).await.unwrap(), b"2");
+    assert_eq!(store.list("/memories").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_store_that_is_read_only_reads_records_and_changes_nothing() {
+    let directory = TempDir::new().unwrap();
+    let open = || LocalStore::builder(directory.path()).options(OpenOptions::new().read_only()).open();
+    fs::create_dir(directory.path().join("memories")).unwrap();
+    let name = record("a/b");
+    assert_eq!(content(&open().await.unwrap(), &name).await, None);
+    assert_eq!(tree(directory.path()).len(), 1);
+    let writer = LocalStore::open(directory.path()).await.unwrap();
+    writer.apply(Batch::new().write_record(name.clone(), "record")).await.unwrap();
+    let before = tree(directory.path());
+    let reader = open().await.unwrap();
+    assert_eq!(content(&reader, &name).await.unwrap(), b"record");
+    for batch in [Batch::new().write_record(name.clone(), "new"), Batch::new().remove_record(name.clone())] {
+        let refused = reader.apply(batch).await;
+        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+    }
+    reader.apply(Batch::new().require_record(record("other"), Precondition::Absent)).await.unwrap();
+    let mismatch = reader.apply(Batch::new().require_record(name, Precondition::Absent)).await;
+    assert!(matches!(mismatch, Err(StoreError::RecordMismatch { .. })), "{mismatch:?}");
+    assert_eq!(tree(directory.path()), before);
+}
+
+#[tokio::test]
+async fn verify_reads_records_and_files_and_reports_a_journal() {
+    let directory = TempDir::new().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    let batch = Batch::new().write(path("/memories/a"), "text").write_record(record("a"), "record");
+    store.apply(batch).await.unwrap();
+    let report = store.verify(|_| {}).await.unwrap();
+    assert_eq!((report.files, report.bytes, report.problems.len()), (1, 4, 0));
+
+    let read_only = LocalStore::builder(directory.path()).options(OpenOptions::new().read_only()).open().await.unwrap();
+    let journal = directory.path().join(".memory-tool/journal");
+    fs::write(&journal, r#"{"format":1,"steps":[{"rename":{"from":"/memories/a","to":"/memories/b"}}]}"#).unwrap();
+    let pending = read_only.verify(|_| {}).await.unwrap();
+    assert_eq!((pending.files, pending.problems.len()), (0, 1), "{pending:?}");
+    assert!(pending.problems[0].message.contains("an interrupted change is pending"), "{pending:?}");
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, [], "a store that may change completes it");
+
+    fs::write(&journal, "none").unwrap();
+    for store in [&store, &read_only] {
+        let invalid = store.verify(|_| {}).await.unwrap();
+        assert_eq!((invalid.files, invalid.problems.len()), (0, 1), "{invalid:?}");
+        assert!(invalid.problems[0].message.contains("invalid journal"), "{invalid:?}");
+    }
+}
+
+/// What another program holds is not damage.
+#[tokio::test]
+async fn verify_of_a_store_that_is_locked_is_busy() {
+    let directory = TempDir::new().unwrap();
+    LocalStore::open(directory.path()).await.unwrap().write("/memories/a", "a").await.unwrap();
+    let lock = fs::File::open(directory.path().join(".memory-tool/lock")).unwrap();
+    lock.lock().unwrap();
+    let options = OpenOptions::new().timeout(std::time::Duration::from_millis(50));
+    let store = LocalStore::builder(directory.path()).options(options).open().await.unwrap();
+    let busy = store.verify(|_| {}).await;
+    assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
+}
+
+#[tokio::test]
+async fn a_listing_has_the_time_of_the_last_write() {
+    let directory = TempDir::new().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    let start = SystemTime::now() - std::time::Duration::from_secs(2); // a file system may keep whole seconds
+    store.write("/memories/d/a", "text").await.unwrap();
+    let listed = store.list("/memories").await.unwrap().remove(0);
+    let modified = fs::metadata(directory.path().join("memories/d/a")).unwrap().modified().unwrap();
+    assert_eq!((listed.created, listed.modified), (None, Some(modified)));
+    assert!(modified >= start && modified <= SystemTime::now() + std::time::Duration::from_secs(2), "{modified:?}");
+    store.rename("/memories/d", "/memories/e").await.unwrap();
+    assert_eq!(store.list("/memories").await.unwrap()[0].modified, Some(modified));
+}

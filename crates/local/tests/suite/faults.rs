@@ -1,0 +1,234 @@
+//! Every system call by which a change touches the disk fails once, and is the last one of its process once: what is
+//! reported must be what happened, and the files must be as before or as after (`[X1]`, `[X2]`).
+//!
+//! `strace` puts the failures in. Where it cannot, the tests are reported as ignored. They run this program again as the
+//! process to be struck.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Failed, Trial};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, Precondition, RecordName, Store, StoreError, StoreExt};
+use memory_tool_local::LocalStore;
+
+/// Tells the process to be struck which change to make, and where.
+const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
+const BASE: &str = "MEMORY_TOOL_TEST_BASE";
+
+const CHANGES: [&str; 9] =
+    ["create", "edit", "remove-file", "remove-directory", "rename", "clear", "batch", "record", "file-and-records"];
+
+const RECORDS: [&str; 3] = ["written", "removed", "made"];
+
+/// The calls that the store makes, and how each may fail.
+const FAILURES: [(&str, &str); 9] = [
+    ("openat2", "EMFILE"),
+    ("fchmod", "EIO"),
+    ("fsync", "EIO"),
+    ("mkdirat", "ENOSPC"),
+    ("renameat", "EIO"),
+    ("renameat2", "EIO"),
+    ("statx", "EIO"),
+    ("unlinkat", "EIO"),
+    ("write", "ENOSPC"),
+];
+
+/// What the process reports by its exit status.
+const DONE: i32 = 0;
+const UNCHANGED: i32 = 10;
+const UNKNOWN: i32 = 11;
+
+/// In a process that a test has started: makes the change, and reports it as the exit status.
+pub(crate) fn make_change_if_asked() -> Option<ExitCode> {
+    let (change, base) = (std::env::var_os(CHANGE)?, std::env::var_os(BASE)?);
+    Some(make_change(&change.into_string().unwrap(), Path::new(&base)))
+}
+
+pub(crate) fn trials() -> impl Iterator<Item = Trial> {
+    let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success());
+    let reason = if can_trace { "" } else { " (needs strace and the right to trace)" };
+    let trial = |kind: &str, change: &'static str, strike: fn(&str)| {
+        let run = move || {
+            strike(change);
+            Ok::<(), Failed>(())
+        };
+        Trial::test(format!("faults::{kind}::{change}{reason}"), run).with_ignored_flag(!can_trace)
+    };
+    let failures = CHANGES.map(|change| trial("a_failure_is_reported_as_what_it_did", change, fail_each_call));
+    let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_the_new", change, kill_at_each_call));
+    failures.into_iter().chain(kills)
+}
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn make_change(change: &str, base: &Path) -> ExitCode {
+    let status = block_on(async {
+        let Ok(store) = LocalStore::open(base).await else { return UNCHANGED };
+        let applied = match batch(change, &store).await {
+            Ok(batch) => store.apply(batch).await,
+            Err(error) => Err(error),
+        };
+        match applied {
+            Ok(()) => DONE,
+            Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => UNKNOWN,
+            Err(_) => UNCHANGED,
+        }
+    });
+    ExitCode::from(u8::try_from(status).unwrap())
+}
+
+async fn batch(change: &str, store: &LocalStore) -> Result<Batch, StoreError> {
+    let batch = Batch::new();
+    Ok(match change {
+        "create" => batch.require(path("/memories/n/m/y"), Precondition::Absent).write(path("/memories/n/m/y"), "new"),
+        "edit" => match store.read(&path("/memories/d/e/x")).await? {
+            Node::File(file) => {
+                let batch = batch.require(path("/memories/d/e/x"), Precondition::Version(file.version));
+                batch.write(path("/memories/d/e/x"), "new")
+            }
+            other => panic!("{other:?}"),
+        },
+        "remove-file" => batch.remove(path("/memories/d/e/x")),
+        "remove-directory" => batch.remove(path("/memories/d")),
+        "rename" => batch.rename(path("/memories/d/e"), path("/memories/g/f")),
+        "clear" => batch.remove(MemoryPath::root()),
+        "batch" => {
+            let batch = batch.remove(path("/memories/r")).write(path("/memories/k"), "new");
+            batch.write(path("/memories/n/m/y"), "new").rename(path("/memories/d/e"), path("/memories/g/f"))
+        }
+        "record" => batch.write_record(record("written"), "new"),
+        "file-and-records" => {
+            let batch = batch.write(path("/memories/k"), "new").write_record(record("written"), "new");
+            batch.write_record(record("made"), "new").remove_record(record("removed"))
+        }
+        other => panic!("{other}"),
+    })
+}
+
+/// A store to be struck, and what it holds before and after the change.
+struct Target {
+    directory: tempfile::TempDir,
+    change: &'static str,
+}
+
+type Contents = Vec<(PathBuf, Vec<u8>)>;
+
+impl Target {
+    fn new(change: &str) -> Self {
+        let change = CHANGES.into_iter().find(|known| *known == change).unwrap();
+        let target = Self { directory: tempfile::tempdir().unwrap(), change };
+        let start = ["k", "d/e/x", "r/s"]
+            .iter()
+            .fold(Batch::new(), |batch, name| batch.write(path(&format!("/memories/{name}")), "old"));
+        let start = start.write_record(record("written"), "old").write_record(record("removed"), "old");
+        block_on(async { LocalStore::open(target.base()).await.unwrap().apply(start).await.unwrap() });
+        target
+    }
+
+    fn base(&self) -> PathBuf {
+        self.directory.path().join("base")
+    }
+
+    /// Runs the change, struck by `fault` at the `number`th call of that name; its status, or that it was not struck.
+    fn strike(&self, call: &str, fault: &str, number: usize) -> Option<std::process::ExitStatus> {
+        let log = self.directory.path().join("log");
+        let mut strace = Command::new("strace");
+        strace.args([
+            "-f",
+            "-e",
+            &format!("trace={call}"),
+            "-e",
+            &format!("inject={call}:{fault}:when={number}"),
+            "-o",
+        ]);
+        strace.arg(&log).arg(std::env::current_exe().unwrap()).env(CHANGE, self.change).env(BASE, self.base());
+        let status = strace.status().unwrap();
+        let log = std::fs::read_to_string(log).unwrap();
+        (log.contains("(INJECTED)") || log.contains("killed by SIGKILL")).then_some(status)
+    }
+
+    /// What a process that comes afterwards finds.
+    fn contents(&self) -> Contents {
+        block_on(async {
+            let store = LocalStore::open(self.base()).await.unwrap();
+            let mut contents = Vec::new();
+            for file in store.list(&MemoryPath::root()).await.unwrap() {
+                match store.read(&file.path).await.unwrap() {
+                    Node::File(stored) => contents.push((file.path.as_str().into(), stored.content)),
+                    other => panic!("{} is listed, but {other:?}", file.path),
+                }
+            }
+            for name in RECORDS {
+                let stored = store.read_record(&record(name)).await.unwrap();
+                contents.extend(stored.map(|stored| (name.into(), stored.content)));
+            }
+            contents.sort();
+            contents
+        })
+    }
+}
+
+/// What the store holds before and after the change.
+fn before_and_after(change: &str) -> (Contents, Contents) {
+    let target = Target::new(change);
+    let before = target.contents();
+    let made = Command::new(std::env::current_exe().unwrap()).env(CHANGE, change).env(BASE, target.base()).status();
+    assert_eq!(made.unwrap().code(), Some(DONE));
+    (before, target.contents())
+}
+
+/// Strikes each call of each kind in turn, on a fresh store each time, until there are no more; how many there were.
+fn strike_each(
+    change: &str,
+    fault: impl Fn(&str) -> String,
+    check: impl Fn(&Target, std::process::ExitStatus, &str),
+) -> usize {
+    let mut strikes = 0;
+    for (call, error) in FAILURES {
+        for number in 1.. {
+            let target = Target::new(change);
+            let Some(status) = target.strike(call, &fault(error), number) else { break };
+            check(&target, status, &format!("{change}, {call} number {number}"));
+            strikes += 1;
+        }
+    }
+    strikes
+}
+
+fn fail_each_call(change: &str) {
+    let (before, after) = before_and_after(change);
+    let check = |target: &Target, status: std::process::ExitStatus, place: &str| {
+        let found = target.contents();
+        match status.code() {
+            Some(DONE) => assert_eq!(found, after, "{place} reported success"),
+            Some(UNCHANGED) => assert_eq!(found, before, "{place} reported that nothing was changed"),
+            Some(UNKNOWN) => assert!(found == before || found == after, "{place} left {found:?}"),
+            other => panic!("{place} ended with {other:?}"),
+        }
+    };
+    let strikes = strike_each(change, |error| format!("error={error}"), check);
+    assert!(strikes > 30, "only {strikes} calls could be made to fail");
+    eprintln!("{change}: {strikes} failures");
+}
+
+fn kill_at_each_call(change: &str) {
+    let (before, after) = before_and_after(change);
+    let check = |target: &Target, status: std::process::ExitStatus, place: &str| {
+        assert_eq!(status.code(), None, "{place} was not the last call");
+        let found = target.contents();
+        assert!(found == before || found == after, "{place} left {found:?}");
+    };
+    let strikes = strike_each(change, |_| "signal=KILL".to_owned(), check);
+    assert!(strikes > 30, "only {strikes} calls could be the last");
+    eprintln!("{change}: {strikes} kills");
+}

@@ -1,0 +1,220 @@
+//! A disk that is full, read-only, or another than expected: each a clear error, with nothing lost.
+//!
+//! The tests mount small file systems, which takes the rights of root on Linux. Without them they are reported as ignored.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libtest_mimic::{Failed, Trial};
+use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, OpenOptions, Store, StoreError};
+use memory_tool_local::{LocalStore, LocalStoreBuilder};
+use serde_json::json;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let can_mount = Mount::new("size=64k").is_some();
+    let trial = |name: &str, test: fn()| {
+        let reason = if can_mount { "" } else { " (needs the right to mount a file system)" };
+        let run = move || {
+            test();
+            Ok::<(), Failed>(())
+        };
+        Trial::test(format!("mounts::{name}{reason}"), run).with_ignored_flag(!can_mount)
+    };
+    vec![
+        trial("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
+        trial("a_read_only_disk_can_be_read", a_read_only_disk_can_be_read),
+        trial("plain_files_on_a_read_only_disk_can_be_read", plain_files_on_a_read_only_disk_can_be_read),
+        trial("a_store_of_another_user_is_opened_for_reading_only", a_store_of_another_user_is_opened_for_reading_only),
+        trial("memories_that_are_a_mount_of_their_own_are_refused", memories_that_are_a_mount_of_their_own_are_refused),
+        trial("a_mount_among_the_files_stops_nothing_else", a_mount_among_the_files_stops_nothing_else),
+        trial("clearing_a_full_disk_clears_it", clearing_a_full_disk_clears_it),
+    ]
+}
+
+/// A small file system in RAM, unmounted on drop.
+struct Mount {
+    directory: tempfile::TempDir,
+}
+
+impl Mount {
+    fn new(options: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        Self::mount(directory.path(), options).then_some(Self { directory })
+    }
+
+    fn mount(path: &Path, options: &str) -> bool {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path).output();
+        mount.is_ok_and(|mount| mount.status.success())
+    }
+
+    fn base(&self) -> PathBuf {
+        self.directory.path().join("base")
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let mount = Command::new("mount").args(["-o", &options]).arg(self.directory.path()).output().unwrap();
+        assert!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.directory.path()).status();
+    }
+}
+
+/// What the model reads.
+fn call(tool: &impl MemoryTool, input: serde_json::Value) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    match runtime.block_on(tool.call(input)) {
+        Ok(reply) => reply.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn open(base: &Path) -> Result<Engine<LocalStore>, String> {
+    open_as(LocalStore::builder(base))
+}
+
+fn open_as(options: LocalStoreBuilder) -> Result<Engine<LocalStore>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = runtime.block_on(options.open());
+    store.map(Engine::new).map_err(|error| std::error::Error::source(&error).unwrap().to_string())
+}
+
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    let create = |number: usize| {
+        let path = format!("/memories/d{number}/file.txt");
+        call(&tool, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)}))
+    };
+    let created = (0..10).take_while(|&number| create(number).starts_with("File created")).count();
+    assert!((2..6).contains(&created), "{created}");
+    assert_eq!(create(99), "Error: The memory storage is full. Nothing was changed");
+    assert_eq!(crate::support::tree(&mount.base().join(".memory-tool/staging")), [], "what failed takes up no space");
+    let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": "x".repeat(50_000), "new_str": "y"});
+    let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+    assert_eq!(call(&tool, grow.clone()), "Error: The memory storage is full. Nothing was changed");
+    let files = crate::support::tree(&mount.base().join("memories"));
+    let whole = files.iter().filter(|(_, content)| content.as_ref().is_some_and(|content| *content == [b'x'; 50_000]));
+    assert_eq!(whole.count(), created, "a file was lost or is there in part");
+    // Claude can make room, and what failed then works.
+    assert!(call(&tool, json!({"command": "delete", "path": "/memories/d2"})).starts_with("Successfully deleted"));
+    assert!(call(&tool, edit).starts_with("The memory file has been edited."));
+    assert!(call(&tool, grow).ends_with("has been edited."));
+    assert_eq!(crate::support::tree(&mount.base().join(".memory-tool/staging")), []);
+}
+
+fn a_read_only_disk_can_be_read() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
+    call(&tool, create);
+    mount.remount("ro");
+    let tool = open(&mount.base()).unwrap();
+    let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
+    assert!(view.ends_with("     1\ta"), "{view}");
+    for input in [
+        json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"}),
+        json!({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": "b"}),
+        json!({"command": "delete", "path": "/memories/a.txt"}),
+        json!({"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/c.txt"}),
+    ] {
+        assert_eq!(call(&tool, input), "Error: The memory storage refused access. Nothing was changed");
+    }
+    let error = open(&mount.directory.path().join("new")).unwrap_err();
+    assert!(error.contains("Read-only"), "{error}");
+}
+
+/// A directory that was copied by hand, without `.memory-tool`, which nobody can make there.
+fn plain_files_on_a_read_only_disk_can_be_read() {
+    let mount = Mount::new("size=256k").unwrap();
+    std::fs::create_dir_all(mount.base().join("memories")).unwrap();
+    std::fs::write(mount.base().join("memories/a.txt"), "a").unwrap();
+    mount.remount("ro");
+    assert!(open(&mount.base()).unwrap_err().contains("Read-only"));
+    let tool = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
+    let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
+    assert!(view.ends_with("     1\ta"), "{view}");
+    let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
+    assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
+}
+
+fn chown(owner: &str, path: &Path) {
+    assert!(Command::new("chown").arg(owner).arg(path).status().unwrap().success());
+}
+
+fn a_store_of_another_user_is_opened_for_reading_only() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
+    assert!(call(&tool, create).starts_with("File created"));
+    let view = json!({"command": "view", "path": "/memories/a.txt"});
+    for name in [".memory-tool", ".memory-tool/staging"] {
+        let directory = mount.base().join(name);
+        chown("12345", &directory);
+        let error = open(&mount.base()).unwrap_err();
+        assert!(error.contains("belongs to user 12345, but this process runs as user 0"), "{error}");
+        assert!(error.contains("`chown -R 0` on the directory"), "{error}");
+        let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
+        assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
+        let before = crate::support::tree(&mount.base());
+        let reader = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
+        assert!(call(&reader, view.clone()).ends_with("     1\ta"));
+        assert_eq!(crate::support::tree(&mount.base()), before);
+        let trusting = open_as(LocalStore::builder(mount.base()).trust_other_users()).unwrap();
+        assert!(call(&trusting, view.clone()).ends_with("     1\ta"));
+        chown("0", &directory);
+    }
+    assert!(open(&mount.base()).is_ok());
+}
+
+fn memories_that_are_a_mount_of_their_own_are_refused() {
+    let mount = Mount::new("size=256k").unwrap();
+    let memories = mount.base().join("memories");
+    std::fs::create_dir_all(&memories).unwrap();
+    let bind = || Command::new("mount").arg("--bind").arg(&memories).arg(&memories).status().unwrap().success();
+    for mounted in [Mount::mount(&memories, "size=64k"), bind()] {
+        assert!(mounted);
+        let error = open(&mount.base()).unwrap_err();
+        Command::new("umount").arg(&memories).status().unwrap();
+        assert!(error.contains("a mount of its own"), "{error}");
+    }
+    assert!(open(&mount.base()).is_ok());
+}
+
+/// A batch that cannot be made is refused before it is decided: else its journal would stop the whole store.
+fn a_mount_among_the_files_stops_nothing_else() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&mount.base()).unwrap();
+    call(&tool, json!({"command": "create", "path": "/memories/a", "file_text": "old"}));
+    let foreign = mount.base().join("memories/m");
+    std::fs::create_dir(&foreign).unwrap();
+    assert!(Mount::mount(&foreign, "size=64k"));
+    let path = |text: &str| text.parse::<MemoryPath>().unwrap();
+    let batch = Batch::new().write(path("/memories/a"), "new");
+    let batch = batch.write(path("/memories/m/b"), "new");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let refused = runtime.block_on(tool.store().apply(batch)).unwrap_err();
+    assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
+    assert!(call(&tool, json!({"command": "view", "path": "/memories/a"})).ends_with("\told"));
+    let create = json!({"command": "create", "path": "/memories/c", "file_text": "c"});
+    assert!(call(&tool, create).starts_with("File created"));
+    Command::new("umount").arg(&foreign).status().unwrap();
+}
+
+/// Emptying the store takes effect at once, so nothing that fails after that may say that nothing was changed.
+fn clearing_a_full_disk_clears_it() {
+    let mount = Mount::new("nr_inodes=9").unwrap(); // the root, ours, and one file
+    let tool = open(&mount.base()).unwrap();
+    let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
+    assert!(call(&tool, create.clone()).starts_with("File created"));
+    let fill = |number: usize| std::fs::write(mount.base().join(format!("memories/{number}")), "x").is_ok();
+    assert!((0..9).any(|number| !fill(number)), "the disk is not full");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(tool.clear_all_memory()).unwrap().to_string(), "All memory cleared");
+    assert!(call(&tool, json!({"command": "view", "path": "/memories"})).ends_with("\n0B\t/memories"));
+    assert!(call(&tool, create).starts_with("File created"));
+}

@@ -1,0 +1,846 @@
+//! What is recorded of commands and batches, in which order, and what is done where it cannot be.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use crate::support::{block_on, contents, path, remove, rename, run, steps, write};
+use async_trait::async_trait;
+use futures::future::{FutureExt as _, join, poll_fn};
+use memory_tool_core::{
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions,
+    RecordName, Store, StoreError, StoreExt as _, StoredFile, Version,
+};
+use memory_tool_policies::{
+    Actor, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile,
+    AuditedState, AuditedStore, AuditedTool, Detector, ExpiringStore, JsonLinesLog, LimitedStore, MAX_LISTED_FILES,
+    MountedStore, Scope, ScopedStore, ScreenedStore, SensitiveData, StoreLog,
+};
+use memory_tool_test_fixtures::property;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const TEA: &str = "Prefers tea.\n";
+const COFFEE: &str = "Prefers coffee.\n";
+
+/// The digests and sizes as Python's `hashlib` computes them.
+fn tea() -> Value {
+    json!({"sha256": "fa3ae007fc19c9379c7209c7be73b37a4f7306e98690d5ac86491955aaa47da5", "size": 13})
+}
+
+fn coffee() -> Value {
+    json!({"sha256": "20aa974619515e9096f25aea575eb4a53cb8941f3f9fd8352c2a70ffdec32761", "size": 16})
+}
+
+fn noted_coffee() -> Value {
+    json!({"sha256": "0ad4b9b722359700c7b010444ddc348914e96d3cabd0bb5301c4abdcd49964a8", "size": 21})
+}
+
+/// A log that keeps its records at hand, and fails where it is told to.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    records: Arc<Mutex<Vec<AuditRecord>>>,
+    fails_at: Option<usize>,
+    appended: Arc<AtomicUsize>,
+}
+
+impl Kept {
+    /// Fails at this record, and keeps the others.
+    fn failing_at(index: usize) -> Self {
+        Self { fails_at: Some(index), ..Self::default() }
+    }
+
+    fn records(&self) -> Vec<AuditRecord> {
+        self.records.lock().unwrap().clone()
+    }
+
+    /// The records as JSON, without what is different each time.
+    fn plain(&self) -> Vec<Value> {
+        let records = self.records();
+        let records = records.into_iter().map(|record| {
+            let mut record = serde_json::to_value(record).unwrap();
+            for field in ["id", "time", "command_id"] {
+                record.as_object_mut().unwrap().remove(field);
+            }
+            record
+        });
+        records.collect()
+    }
+
+    fn keep(&self, record: &AuditRecord) {
+        self.records.lock().unwrap().push(record.clone());
+    }
+}
+
+#[async_trait]
+impl AuditLog for Kept {
+    async fn append(&self, record: &AuditRecord) -> Result<(), AuditError> {
+        if self.fails_at == Some(self.appended.fetch_add(1, Ordering::Relaxed)) {
+            return Err(AuditError::new("appending a record", "the disk /dev/sdb7 is gone"));
+        }
+        self.keep(record);
+        Ok(())
+    }
+
+    fn append_without_waiting(&self, record: &AuditRecord) {
+        self.keep(record);
+    }
+}
+
+/// A store in memory that is told what to do besides.
+#[derive(Debug, Default)]
+struct Scripted {
+    files: InMemoryStore,
+    reads: AtomicUsize,
+    cannot_read: AtomicBool,
+    /// What somebody else writes right before the next batch.
+    overtaken_by: Mutex<Option<(&'static str, &'static str)>>,
+    /// Applies the batch, and never comes back.
+    hangs: AtomicBool,
+    fails: Mutex<Option<FailureKind>>,
+    /// What was in this log when a batch came.
+    log: Option<Kept>,
+    seen: Mutex<Vec<usize>>,
+}
+
+#[async_trait]
+impl Store for Scripted {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        if self.cannot_read.load(Ordering::Relaxed) {
+            return Err(StoreError::failure(FailureKind::Damaged, "reading a file", "damaged"));
+        }
+        self.files.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.files.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        if let Some(log) = &self.log {
+            self.seen.lock().unwrap().push(log.records().len());
+        }
+        let other = self.overtaken_by.lock().unwrap().take();
+        if let Some((at, text)) = other {
+            write(&self.files, at, text).await?;
+        }
+        if let Some(kind) = *self.fails.lock().unwrap() {
+            return Err(StoreError::failure(kind, "applying a batch", "the disk /dev/sdb7 is gone"));
+        }
+        self.files.apply(batch).await?;
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+type Tool = AuditedTool<Engine<Arc<AuditedStore<Arc<Scripted>>>>>;
+
+fn actor(name: &str) -> Actor {
+    Actor::from_trusted_name(name).unwrap()
+}
+
+fn audited(store: Scripted, log: &Kept) -> (Tool, Arc<Scripted>) {
+    let store = Arc::new(store);
+    let audited = Arc::new(AuditedStore::new(Arc::clone(&store), log.clone(), actor("the service")));
+    (AuditedTool::new(Engine::new(audited), log.clone(), actor("alice")), store)
+}
+
+fn create(at: &str, text: &str) -> Value {
+    json!({"command": "create", "path": at, "file_text": text})
+}
+
+fn str_replace(at: &str, old: &str, new: &str) -> Value {
+    json!({"command": "str_replace", "path": at, "old_str": old, "new_str": new})
+}
+
+fn intent(command: &str, change: Value) -> Value {
+    json!({"format": 1, "actor": "alice", "command": command, "event": "intent", "changes": [change]})
+}
+
+fn done(command: &str) -> Value {
+    json!({"format": 1, "actor": "alice", "command": command, "event": "outcome", "outcome": "done"})
+}
+
+#[test]
+fn each_command_leaves_what_it_changes_and_what_came_of_it() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, _) = audited(Scripted::default(), &log);
+        let begun = SystemTime::now();
+        let (drink, note) = ("/memories/drink.txt", "/memories/notes/drink.txt");
+        for input in [
+            create(drink, TEA),
+            str_replace(drink, "tea", "coffee"),
+            json!({"command": "insert", "path": drink, "insert_line": 0, "insert_text": "Note"}),
+            json!({"command": "view", "path": drink}),
+            json!({"command": "rename", "old_path": drink, "new_path": note}),
+            json!({"command": "rename", "old_path": "/memories/notes", "new_path": "/memories/old"}),
+            json!({"command": "delete", "path": "/memories/old"}),
+            create(drink, COFFEE),
+            json!({"command": "delete", "path": drink}),
+        ] {
+            tool.call(input).await.unwrap();
+        }
+        tool.clear_all_memory().await.unwrap();
+        let directory = |path| json!({"directory": {"files": 1, "bytes": 21, "listed": [{"path": path, "size": 21}]}});
+        let nothing = json!({"directory": {"files": 0, "bytes": 0, "listed": []}});
+        let expected = [
+            ("create", json!({"change": "write", "path": drink, "before": "absent", "after": tea()})),
+            ("str_replace", json!({"change": "write", "path": drink, "before": {"file": tea()}, "after": coffee()})),
+            (
+                "insert",
+                json!({"change": "write", "path": drink, "before": {"file": coffee()}, "after": noted_coffee()}),
+            ),
+            ("rename", json!({"change": "rename", "from": drink, "to": note, "moved": {"file": noted_coffee()}})),
+            (
+                "rename",
+                json!({"change": "rename", "from": "/memories/notes", "to": "/memories/old", "moved": directory(note)}),
+            ),
+            (
+                "delete",
+                json!({"change": "remove", "path": "/memories/old", "before": directory("/memories/old/drink.txt")}),
+            ),
+            ("create", json!({"change": "write", "path": drink, "before": "absent", "after": coffee()})),
+            ("delete", json!({"change": "remove", "path": drink, "before": {"file": coffee()}})),
+            ("clear_all_memory", json!({"change": "remove", "path": "/memories", "before": nothing})),
+        ];
+        let expected = expected.into_iter().flat_map(|(command, change)| [intent(command, change), done(command)]);
+        assert_eq!(log.plain(), expected.collect::<Vec<_>>());
+
+        let records = log.records();
+        for pair in records.chunks(2) {
+            assert_eq!((&pair[0].id, &pair[0].command_id), (&pair[1].id, &pair[1].command_id));
+            assert!(pair[0].time <= pair[1].time && pair[0].command_id.is_some());
+        }
+        let mut ids: Vec<_> = records.iter().map(|record| (&record.id, &record.command_id)).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), 9);
+        assert!(begun <= records[0].time + Duration::from_micros(1) && records[17].time <= SystemTime::now());
+    });
+}
+
+#[test]
+fn a_command_that_is_refused_or_fails_leaves_that() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, store) = audited(Scripted::default(), &log);
+        let at = "/memories/a";
+        tool.call(create(at, TEA)).await.unwrap();
+        let mut seen = log.plain().len();
+        let mut new = || {
+            let records = log.plain().split_off(seen);
+            seen += records.len();
+            records
+        };
+        let command = |command, path: &Value, outcome, error| {
+            let mut record =
+                json!({"format": 1, "actor": "alice", "command": command, "event": "command", "outcome": outcome});
+            record["error"] = json!(error);
+            record.as_object_mut().unwrap().extend(path.as_object().unwrap().clone());
+            record
+        };
+
+        tool.call(str_replace(at, "milk", "x")).await.unwrap_err();
+        assert_eq!(new(), [command("str_replace", &json!({"path": at}), "refused", "no_match")]);
+        tool.call(json!({"command": "rename", "old_path": at, "new_path": "/memories/a/b"})).await.unwrap_err();
+        let paths = json!({"path": at, "new_path": "/memories/a/b"});
+        assert_eq!(new(), [command("rename", &paths, "refused", "rename_into_itself")]);
+        tool.call(json!({"command": "view", "path": "/memories/b"})).await.unwrap_err();
+        tool.call(json!({"command": "shred", "path": "/memories/b"})).await.unwrap_err();
+        assert_eq!(new(), [command("none", &json!({}), "refused", "input")]);
+
+        tool.call(create(at, COFFEE)).await.unwrap_err();
+        let records = new();
+        assert_eq!(records[0]["event"], "intent");
+        assert_eq!((&records[1]["outcome"], &records[1]["error"]), (&json!("refused"), &json!("already_exists")));
+        assert_eq!(records[2], command("create", &json!({"path": at}), "refused", "already_exists"));
+        let last = log.records().split_off(log.records().len() - 3);
+        assert!(last.iter().all(|record| record.command_id == last[0].command_id));
+
+        for (kind, outcome, error) in
+            [(FailureKind::Full, "failed", "full"), (FailureKind::OutcomeUnknown, "unknown", "outcome_unknown")]
+        {
+            *store.fails.lock().unwrap() = Some(kind);
+            tool.call(create("/memories/b", COFFEE)).await.unwrap_err();
+            let records = new();
+            assert_eq!((&records[1]["outcome"], &records[1]["error"]), (&json!(outcome), &json!(error)));
+            assert_eq!(records[2], command("create", &json!({"path": "/memories/b"}), outcome, error));
+        }
+    });
+}
+
+#[test]
+fn a_view_is_recorded_where_that_is_asked_for_and_shows_nothing_otherwise() {
+    block_on(async {
+        for (log, is_shown) in [(Kept::default(), true), (Kept::failing_at(0), false)] {
+            let (tool, store) = audited(Scripted::default(), &log);
+            write(&*store, "/memories/a", TEA).await.unwrap();
+            let tool = tool.with_views();
+            let shown = tool.call(json!({"command": "view", "path": "/memories/a"})).await;
+            assert_eq!(shown.is_ok(), is_shown);
+            if is_shown {
+                let expected = json!({
+                    "format": 1, "actor": "alice", "command": "view", "event": "command", "path": "/memories/a",
+                    "outcome": "done",
+                });
+                assert_eq!(log.plain(), [expected]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_batch_of_no_command_is_of_the_stores_actor_and_one_without_changes_is_not_recorded() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, store) = audited(Scripted::default(), &log);
+        write(&*audited_store(&log, &store), "/memories/a", TEA).await.unwrap();
+        let check = Batch::new().require(path("/memories/b"), Precondition::Absent);
+        audited_store(&log, &store).apply(check).await.unwrap();
+        tool.call(create("/memories/b", TEA)).await.unwrap();
+        let records = log.records();
+        let who: Vec<_> = records.iter().map(|record| (&*record.actor, &*record.command)).collect();
+        assert_eq!(who, [("the service", "apply"), ("the service", "apply"), ("alice", "create"), ("alice", "create")]);
+        assert_eq!(records[0].command_id, None);
+    });
+}
+
+fn audited_store(log: &Kept, store: &Arc<Scripted>) -> Arc<AuditedStore<Arc<Scripted>>> {
+    Arc::new(AuditedStore::new(Arc::clone(store), log.clone(), actor("the service")))
+}
+
+/// Gives way to whatever else runs on this thread, as a store on a network does.
+#[derive(Debug)]
+struct Yielding<S>(S);
+
+async fn give_way() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+#[async_trait]
+impl<S: Store> Store for Yielding<S> {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        give_way().await;
+        self.0.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        give_way().await;
+        self.0.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        give_way().await;
+        self.0.apply(batch).await
+    }
+}
+
+#[test]
+fn commands_of_several_that_run_on_one_thread_are_told_apart() {
+    block_on(async {
+        let log = Kept::default();
+        let store = Yielding(InMemoryStore::new());
+        let store = Arc::new(AuditedStore::new(store, log.clone(), actor("the service")));
+        // Above the audited store too, so that other tasks run between the beginning of a command and its batch.
+        let tool = |name: &str| AuditedTool::new(Engine::new(Yielding(Arc::clone(&store))), log.clone(), actor(name));
+        let (alice, bob) = (tool("alice"), tool("bob"));
+        for round in 0..20 {
+            let inputs = ["alice", "bob"].map(|name| create(&format!("/memories/{name}/{round}"), TEA));
+            let [first, second] = inputs;
+            let direct = async {
+                give_way().await;
+                write(&*store, &format!("/memories/the service/{round}"), TEA).await.unwrap();
+            };
+            let commands = join(alice.call(first), bob.call(second));
+            let ((first, second), ()) = join(commands, direct).await;
+            assert!(first.is_ok() && second.is_ok());
+        }
+        let mut intents = 0;
+        for record in log.records() {
+            if let AuditEvent::Intent { changes } = &record.event {
+                intents += 1;
+                let owner = changes[0].paths().next().unwrap().segments().next().unwrap();
+                assert_eq!(record.actor, owner);
+                assert_eq!(record.command_id.is_some(), owner != "the service");
+            }
+        }
+        assert_eq!(intents, 60);
+    });
+}
+
+#[test]
+fn the_intent_is_recorded_before_the_change_and_the_outcome_after_it() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, store) = audited(Scripted { log: Some(log.clone()), ..Scripted::default() }, &log);
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap();
+        assert_eq!(*store.seen.lock().unwrap(), [1, 3]);
+    });
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_done() {
+    block_on(async {
+        let log = Kept::failing_at(2);
+        let (tool, store) = audited(Scripted::default(), &log);
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        let error = tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap_err();
+        assert_eq!(error.to_string(), "Error: The memory storage failed. Nothing was changed");
+        let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let chain: Vec<_> = chain.skip(1).map(ToString::to_string).collect();
+        assert_eq!(
+            chain,
+            ["recording in the audit log failed", "appending a record failed", "the disk /dev/sdb7 is gone"]
+        );
+        assert_eq!(contents(&store.files).await, [(path("/memories/a"), 13, TEA.into())]);
+    });
+}
+
+#[test]
+fn a_change_whose_outcome_cannot_be_recorded_is_done_and_the_operator_learns_of_it() {
+    let told = Told::default();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(told.clone()).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        block_on(async {
+            let log = Kept::failing_at(1);
+            let (tool, store) = audited(Scripted::default(), &log);
+            tool.call(create("/memories/a", TEA)).await.unwrap();
+            assert_eq!(contents(&store.files).await.len(), 1);
+            let told: Value = serde_json::from_slice(&told.0.lock().unwrap()).unwrap();
+            assert_eq!((&told["level"], &told["fields"]["command"]), (&json!("ERROR"), &json!("create")));
+            assert_eq!(told["fields"]["id"], log.records()[0].id);
+            assert!(!told.to_string().contains("/memories") && !told.to_string().contains("tea"), "{told}");
+        });
+    });
+}
+
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Told {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
+fn a_change_that_nobody_waits_for_is_recorded_as_dropped() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, store) = audited(Scripted::default(), &log);
+        store.hangs.store(true, Ordering::Relaxed);
+        let command = tool.call(create("/memories/a", TEA));
+        tokio::time::timeout(Duration::ZERO, command).await.unwrap_err(); // it is polled once
+        let records = log.records();
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[1].event, outcome(AuditOutcome::Dropped));
+        assert_eq!(records[0].id, records[1].id);
+        assert_eq!(contents(&store.files).await.len(), 1, "it was done all the same");
+    });
+}
+
+fn outcome(outcome: AuditOutcome) -> AuditEvent {
+    serde_json::from_value(json!({"event": "outcome", "outcome": outcome})).unwrap()
+}
+
+/// The stack of docs/production.md.
+#[test]
+fn in_a_stack_of_all_policies_each_change_of_a_file_is_recorded_and_no_change_of_a_record() {
+    block_on(async {
+        let log = Kept::default();
+        let shared = Arc::new(InMemoryStore::new());
+        let scoped = ScopedStore::new(Arc::clone(&shared), Scope::from_trusted_name("alice").unwrap());
+        let expiring = ExpiringStore::builder(scoped, Duration::from_secs(3_600)).build().unwrap();
+        let limited = LimitedStore::new(expiring, Quota::new().with_files(1));
+        let mounted =
+            MountedStore::builder(limited).mount(path("/memories/team"), InMemoryStore::new()).build().unwrap();
+        let audited = AuditedStore::new(mounted, log.clone(), actor("the service"));
+        let screen = SensitiveData::builder().redact([Detector::EmailAddress]).build();
+        let tool = Engine::new(ScreenedStore::new(audited, screen));
+        let tool = AuditedTool::new(tool, log.clone(), actor("alice"));
+
+        tool.call(create("/memories/a", "anna@correio.pt")).await.unwrap();
+        tool.call(create("/memories/team/a", TEA)).await.unwrap();
+        tool.call(create("/memories/b", TEA)).await.unwrap_err();
+        write(&*shared, "/memories/scope-alice/new", TEA).await.unwrap(); // of which no time is recorded
+        let times =
+            async || shared.read_record(&"scopes/scope-alice/expiry/access-times".parse().unwrap()).await.unwrap();
+        let before = times().await;
+        tool.call(json!({"command": "view", "path": "/memories/new"})).await.unwrap();
+        assert_ne!(times().await, before);
+        tool.call(json!({"command": "delete", "path": "/memories/a"})).await.unwrap();
+
+        let redacted = serde_json::to_value(AuditedFile::of(b"[redacted: e-mail address]")).unwrap();
+        let write = |at: &str, file: Value| json!({"change": "write", "path": at, "before": "absent", "after": file});
+        let remove = json!({"change": "remove", "path": "/memories/a", "before": {"file": redacted}});
+        let refused = |event: &str| {
+            json!({
+                "format": 1, "actor": "alice", "command": "create", "event": event, "outcome": "refused", "error": "refused",
+            })
+        };
+        let mut command = refused("command");
+        command["path"] = json!("/memories/b");
+        let expected = [
+            intent("create", write("/memories/a", redacted.clone())),
+            done("create"),
+            intent("create", write("/memories/team/a", tea())),
+            done("create"),
+            intent("create", write("/memories/b", tea())),
+            refused("outcome"),
+            command,
+            intent("delete", remove),
+            done("delete"),
+        ];
+        assert_eq!(log.plain(), expected);
+    });
+}
+
+/// Under an `ExpiringStore`, which changes records in its own batches and in those of others.
+#[test]
+fn under_expiry_what_it_removes_is_recorded_and_its_records_are_not() {
+    block_on(async {
+        let log = Kept::default();
+        let today = Arc::new(AtomicUsize::new(21_000));
+        let day = Arc::clone(&today);
+        let days = |number| Duration::from_secs(24 * 60 * 60 * number as u64);
+        let clock = move || SystemTime::UNIX_EPOCH + days(day.load(Ordering::Relaxed));
+        let audited = AuditedStore::new(InMemoryStore::new(), log.clone(), actor("expiry"));
+        let store = ExpiringStore::builder(audited, days(10)).clock(clock).build().unwrap();
+        write(&store, "/memories/a", TEA).await.unwrap();
+        today.fetch_add(5, Ordering::Relaxed);
+        store.read("/memories/a").await.unwrap();
+        assert_eq!(log.records().len(), 2);
+        today.fetch_add(20, Ordering::Relaxed);
+        store.sweep().await.unwrap();
+        let remove = json!({"change": "remove", "path": "/memories/a", "before": {"file": tea()}});
+        let records = log.plain();
+        assert_eq!(records.len(), 4);
+        assert_eq!((&records[2]["actor"], &records[2]["changes"]), (&json!("expiry"), &json!([remove])));
+    });
+}
+
+#[test]
+fn what_is_dropped_before_its_intent_reaches_the_log_is_not_done() {
+    block_on(async {
+        let log = Kept::default();
+        let store = Arc::new(InMemoryStore::new());
+        let audited = AuditedStore::new(Yielding(Arc::clone(&store)), log.clone(), actor("the service"));
+        let write = write(&audited, "/memories/a", TEA); // which first reads what is there
+        assert!(write.now_or_never().is_none());
+        assert_eq!(log.records(), []);
+        assert_eq!(contents(&*store).await, []);
+    });
+}
+
+#[test]
+fn the_digest_before_is_that_of_the_version_that_is_replaced() {
+    block_on(async {
+        let log = Kept::default();
+        let store = Arc::<Scripted>::default();
+        let audited = audited_store(&log, &store);
+        let tool = AuditedTool::new(Engine::new(Arc::clone(&audited)), log.clone(), actor("alice"));
+        write(&*store, "/memories/a", TEA).await.unwrap();
+        *store.overtaken_by.lock().unwrap() = Some(("/memories/a", "Note\nPrefers tea.\n"));
+        tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap();
+        let records = log.plain();
+        assert_eq!(records[0]["changes"][0]["before"], json!({"file": tea()}));
+        assert_eq!(records[1]["error"], "version_mismatch");
+        let noted_tea = AuditedFile::of(b"Note\nPrefers tea.\n");
+        assert_eq!(records[2]["changes"][0]["before"], json!({"file": noted_tea}));
+        assert_eq!(records[2]["changes"][0]["after"], noted_coffee());
+        assert_eq!(records[3]["outcome"], "done");
+
+        let stale = Batch::new().require(path("/memories/a"), Precondition::Version(Version::new(*b"stale")));
+        audited.apply(stale.write(path("/memories/a"), TEA)).await.unwrap_err();
+        assert_eq!(log.plain()[4]["changes"][0]["before"], "unknown");
+        let Node::File(file) = store.read(path("/memories/a")).await.unwrap() else { panic!() };
+        let current = Batch::new().require(path("/memories/a"), Precondition::Version(file.version));
+        audited.apply(current.write(path("/memories/a"), TEA)).await.unwrap();
+        assert_eq!(log.plain()[6]["changes"][0]["before"], json!({"file": noted_coffee()}));
+        write(&*audited, "/memories/a", COFFEE).await.unwrap();
+        assert_eq!(log.plain()[8]["changes"][0]["before"], json!({"file": tea()}));
+    });
+}
+
+#[test]
+fn an_edit_reads_the_file_once() {
+    block_on(async {
+        let (tool, store) = audited(Scripted::default(), &Kept::default());
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        assert_eq!(store.reads.load(Ordering::Relaxed), 0);
+        tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap();
+        assert_eq!(store.reads.load(Ordering::Relaxed), 1);
+        let without_commands = Engine::new(audited_store(&Kept::default(), &store));
+        without_commands.call(str_replace("/memories/a", "coffee", "tea")).await.unwrap();
+        assert_eq!(store.reads.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn what_cannot_be_read_can_be_removed() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, store) = audited(Scripted::default(), &log);
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        store.cannot_read.store(true, Ordering::Relaxed);
+        tool.call(json!({"command": "delete", "path": "/memories/a"})).await.unwrap();
+        assert_eq!(log.plain()[2]["changes"][0]["before"], "unknown");
+    });
+}
+
+#[test]
+fn of_a_directory_files_are_listed_up_to_a_number_and_their_digests_if_asked_for() {
+    block_on(async {
+        let log = Kept::default();
+        let store = Arc::new(InMemoryStore::new());
+        for number in 0..=MAX_LISTED_FILES {
+            write(&*store, &format!("/memories/a/{number:04}"), TEA).await.unwrap();
+        }
+        let plain = AuditedStore::new(Arc::clone(&store), log.clone(), actor("the service"));
+        rename(&plain, "/memories/a", "/memories/b").await.unwrap();
+        remove(&plain.with_digests_of_directories(), "/memories/b").await.unwrap();
+        let states = log.records().into_iter().filter_map(|record| match record.event {
+            AuditEvent::Intent { mut changes } => match changes.remove(0) {
+                AuditedChange::Rename { moved: state, .. } | AuditedChange::Remove { before: state, .. } => Some(state),
+                _ => None,
+            },
+            _ => None,
+        });
+        for (state, has_digests) in states.zip([false, true]) {
+            let AuditedState::Directory { files, bytes, listed } = state else { panic!("{state:?}") };
+            assert_eq!((files, bytes), (1_001, 13_013));
+            assert_eq!(listed.len(), MAX_LISTED_FILES);
+            assert!(listed.is_sorted_by_key(|file| file.path.as_str()));
+            let digest = has_digests.then(|| AuditedFile::of(TEA.as_bytes()).sha256);
+            assert!(listed.iter().all(|file| file.sha256 == digest && file.size == 13));
+        }
+    });
+}
+
+#[test]
+fn a_log_in_a_store_is_read_back_in_order_and_nothing_in_it_is_replaced() {
+    block_on(async {
+        let (kept, records) = (Kept::default(), Arc::new(InMemoryStore::new()));
+        let log = StoreLog::new(Arc::clone(&records));
+        let (tool, _) = audited(Scripted::default(), &kept);
+        for number in 0..10 {
+            tool.call(create(&format!("/memories/{number}"), TEA)).await.unwrap();
+        }
+        tool.call(create("/memories/0", TEA)).await.unwrap_err();
+        for record in kept.records().iter().rev() {
+            log.append(record).await.unwrap();
+        }
+        let mut expected = kept.records();
+        expected.sort_by_key(|record| record.time);
+        let trail = log.read(&AuditFilter::new()).await.unwrap();
+        assert_eq!(trail.records.len(), 23);
+        assert!(trail.records.is_sorted_by_key(|record| record.time));
+        assert!(expected.iter().all(|record| trail.records.contains(record)));
+        assert_eq!((trail.skipped, trail.unfinished().count()), (0, 0));
+
+        let before = contents(&*records).await;
+        log.append(&kept.records()[0]).await.unwrap_err();
+        assert_eq!(contents(&*records).await, before);
+        let (name, ..) = &before[0];
+        let mut segments = name.segments();
+        let (day, file) = (segments.next().unwrap(), segments.next().unwrap());
+        assert_eq!((day.len(), &day[4..5], &file[6..7], &file[13..15]), (10, "-", ".", "Z-"), "{name}");
+
+        write(&*records, "/memories/readme.txt", "Records of the audit log.").await.unwrap();
+        write(&*records, &format!("/memories/{day}/1-torn.json"), r#"{"format":1,"id":"#).await.unwrap();
+        write(&*records, "/memories/1999-12-31/foreign.json", r#"{"format":1}"#).await.unwrap();
+        let trail = log.read(&AuditFilter::new()).await.unwrap();
+        assert_eq!((trail.records.len(), trail.skipped), (23, 3));
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        assert_eq!(log.read(&AuditFilter::new().since(since)).await.unwrap().skipped, 2, "1999 is not read");
+    });
+}
+
+/// Of two machines, or of one whose clock was put back.
+#[test]
+fn an_outcome_that_is_earlier_by_the_clock_is_that_of_its_intent() {
+    block_on(async {
+        let log = Kept::default();
+        let (tool, _) = audited(Scripted::default(), &log);
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        let [mut intent, mut outcome]: [AuditRecord; 2] = log.records().try_into().unwrap();
+        (intent.time, outcome.time) = (outcome.time + Duration::from_secs(1), intent.time);
+        let records = StoreLog::new(InMemoryStore::new());
+        for record in [&intent, &outcome] {
+            records.append(record).await.unwrap();
+        }
+        for filter in [AuditFilter::new(), AuditFilter::new().path(path("/memories/a"))] {
+            let trail = records.read(&filter).await.unwrap();
+            assert_eq!((trail.records.len(), trail.unfinished().count()), (2, 0));
+        }
+    });
+}
+
+#[test]
+fn a_filter_lets_through_what_it_says() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("audit.jsonl");
+        let log = JsonLinesLog::open(&file).await.unwrap();
+        let store = Arc::new(AuditedStore::new(InMemoryStore::new(), log.clone(), actor("the service")));
+        let tool = |name: &str| AuditedTool::new(Engine::new(Arc::clone(&store)), log.clone(), actor(name));
+        tool("alice").call(create("/memories/a/b", TEA)).await.unwrap();
+        tool("bob").call(create("/memories/c", TEA)).await.unwrap();
+        tool("bob")
+            .call(json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/d"}))
+            .await
+            .unwrap();
+        tool("bob").call(create("/memories/c", TEA)).await.unwrap_err();
+
+        let read = async |filter: &AuditFilter| {
+            let trail = JsonLinesLog::read(&file, filter).await.unwrap();
+            assert_eq!(trail.skipped, 0);
+            trail.records
+        };
+        let all = read(&AuditFilter::new()).await;
+        let those = |indices: &[usize]| indices.iter().map(|index| all[*index].clone()).collect::<Vec<_>>();
+        assert_eq!(all.len(), 9);
+        assert_eq!(read(&AuditFilter::new().actor("alice")).await, those(&[0, 1]));
+        assert_eq!(read(&AuditFilter::new().actor("nobody")).await, []);
+        assert_eq!(read(&AuditFilter::new().path(path("/memories/a/b"))).await, those(&[0, 1, 4, 5]));
+        assert_eq!(read(&AuditFilter::new().path(path("/memories/a"))).await, those(&[0, 1, 4, 5]));
+        assert_eq!(read(&AuditFilter::new().path(path("/memories/d/x"))).await, those(&[4, 5]));
+        assert_eq!(read(&AuditFilter::new().path(path("/memories/c"))).await, those(&[2, 3, 6, 7, 8]));
+        assert_eq!(read(&AuditFilter::new().since(all[3].time)).await, all[3..]);
+        assert_eq!(read(&AuditFilter::new().actor("bob").path(path("/memories/a"))).await, those(&[4, 5]));
+    });
+}
+
+#[test]
+fn no_content_is_in_a_log() {
+    const SECRETS: [&str; 3] = ["divorce", "hunter2", "the customer called"];
+
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("audit.jsonl");
+        let records = Arc::new(InMemoryStore::new());
+        let logs: [Arc<dyn AuditLog>; 2] =
+            [Arc::new(JsonLinesLog::open(&file).await.unwrap()), Arc::new(StoreLog::new(Arc::clone(&records)))];
+        for log in logs {
+            let store = AuditedStore::new(InMemoryStore::new(), Arc::clone(&log), actor("the service"));
+            let tool = AuditedTool::new(Engine::new(store), log, actor("alice")).with_views();
+            let at = "/memories/a";
+            let text = SECRETS.join("\n");
+            for input in [
+                create(at, &text),
+                create(at, &text),
+                str_replace(at, SECRETS[0], &text),
+                str_replace(at, SECRETS[1], &text),
+                str_replace(at, "hunter3", SECRETS[1]),
+                json!({"command": "insert", "path": at, "insert_line": 1, "insert_text": text}),
+                json!({"command": "insert", "path": at, "insert_line": 100, "insert_text": text}),
+                json!({"command": "view", "path": at}),
+                json!({"command": SECRETS[0], "path": at}),
+                json!({"command": "view", "path": format!("/memories/../{}", SECRETS[0])}),
+                json!({"command": "delete", "path": at}),
+            ] {
+                let _ = tool.call(input).await;
+            }
+        }
+        let files = contents(&*records).await;
+        let written = files.iter().map(|(_, _, content)| String::from_utf8(content.clone()).unwrap());
+        let written: Vec<_> = written.chain([std::fs::read_to_string(&file).unwrap()]).collect();
+        assert!(written.len() > 10 && written.iter().all(|text| text.contains(r#""format":1"#)));
+        for secret in SECRETS {
+            assert!(!written.iter().any(|text| text.contains(secret)), "{secret}");
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(property(256, 10_000))]
+
+    /// Whatever is done, the answers are those of the store beneath, and the log alone tells what every file holds in the end.
+    #[test]
+    fn the_log_tells_what_the_store_holds(steps in prop::collection::vec(steps(&["a", "b", "c"], &["/memories"]), 1..30)) {
+        block_on(async {
+            let log = Kept::default();
+            let store = AuditedStore::new(InMemoryStore::new(), log.clone(), actor("the service"));
+            let (plain, audited) = (Engine::new(InMemoryStore::new()), Engine::new(store));
+            for step in &steps {
+                assert_eq!(run(&audited, step).await, run(&plain, step).await);
+            }
+            let files = contents(audited.store()).await;
+            let held = files.into_iter().map(|(path, _, content)| (path, AuditedFile::of(&content))).collect();
+            assert_eq!(replay(&log.records()), held);
+        });
+    }
+}
+
+/// What the files hold after all that was done, by the records alone. What was there before is checked on the way.
+fn replay(records: &[AuditRecord]) -> BTreeMap<MemoryPath, AuditedFile> {
+    let mut files = BTreeMap::new();
+    for pair in records.chunks(2) {
+        let [AuditRecord { event: AuditEvent::Intent { changes }, .. }, AuditRecord { event, .. }] = pair else {
+            panic!("{pair:?}")
+        };
+        if *event != outcome(AuditOutcome::Done) {
+            continue;
+        }
+        for change in changes {
+            match change {
+                AuditedChange::Write { path, before, after } => {
+                    let held = files.insert(path.clone(), after.clone());
+                    assert_eq!(*before, held.map_or(AuditedState::Absent, AuditedState::File));
+                }
+                AuditedChange::Remove { path, before } => drop(take(&mut files, path, before)),
+                AuditedChange::Rename { from, to, moved } => {
+                    for (path, file) in take(&mut files, from, moved) {
+                        files.insert(path.replace_prefix(from, to).unwrap(), file);
+                    }
+                }
+                _ => panic!("{change:?}"),
+            }
+        }
+    }
+    files
+}
+
+fn take(
+    files: &mut BTreeMap<MemoryPath, AuditedFile>,
+    at: &MemoryPath,
+    recorded: &AuditedState,
+) -> Vec<(MemoryPath, AuditedFile)> {
+    let taken: Vec<_> = files.extract_if(.., |path, _| path == at || path.is_under(at)).collect();
+    match (recorded, &taken[..]) {
+        (AuditedState::File(file), [(path, held)]) if path == at => assert_eq!(file, held),
+        (AuditedState::Directory { listed, .. }, taken) => {
+            let listed: Vec<_> = listed.iter().map(|file| (&file.path, file.size)).collect();
+            let held: Vec<_> = taken.iter().map(|(path, file)| (path, file.size)).collect();
+            assert_eq!(listed, held);
+        }
+        other => panic!("{other:?}"),
+    }
+    taken
+}

@@ -1,0 +1,133 @@
+//! The cases of the policies on every store of this machine, and on stores on which they must not pass.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use memory_tool_conformance::PolicyCase;
+use memory_tool_core::{
+    Batch, Change, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
+    StoredFile,
+};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool_local::LocalStore;
+use memory_tool_sqlite::SqliteStore;
+
+/// The cases that fail on the stores that `open` makes, one for each case.
+async fn failing<S: Store>(open: impl AsyncFn(usize) -> S) -> BTreeSet<&'static str> {
+    let mut failing = BTreeSet::new();
+    for (number, case) in PolicyCase::ALL.iter().enumerate() {
+        if case.run(Arc::new(open(number).await)).await.is_err() {
+            failing.insert(case.id());
+        }
+    }
+    failing
+}
+
+fn none() -> BTreeSet<&'static str> {
+    BTreeSet::new()
+}
+
+#[tokio::test]
+async fn they_pass_in_this_process() {
+    assert_eq!(failing(async |_| InMemoryStore::new()).await, none());
+}
+
+#[tokio::test]
+async fn they_pass_in_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |number: usize| LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
+    assert_eq!(failing(open).await, none());
+}
+
+#[tokio::test]
+async fn they_pass_in_a_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |number: usize| SqliteStore::open(directory.path().join(number.to_string())).await.unwrap();
+    assert_eq!(failing(open).await, none());
+}
+
+#[tokio::test]
+async fn they_pass_through_encryption() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |number: usize| {
+        let stored = LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
+        EncryptedStore::open(stored, KeyRing::new(RawKey::from_bytes([1; 32]))).await.unwrap()
+    };
+    assert_eq!(failing(open).await, none());
+}
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    IgnoresQuotas,
+    LosesRecords,
+    KeepsWhatIsRemoved,
+    CutsContents,
+}
+
+#[derive(Debug)]
+struct Faulty {
+    inner: InMemoryStore,
+    fault: Fault,
+}
+
+#[async_trait]
+impl Store for Faulty {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let mut node = self.inner.read_opts(path, options).await?;
+        if let (Fault::CutsContents, Node::File(file)) = (self.fault, &mut node) {
+            file.content.truncate(2);
+        }
+        Ok(node)
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let removes = batch.changes().iter().any(|change| matches!(change, Change::Remove { .. }));
+        match self.fault {
+            Fault::LosesRecords => self.inner.apply(without_records(batch)).await,
+            Fault::IgnoresQuotas => self.inner.apply(without_quotas(batch)).await,
+            Fault::KeepsWhatIsRemoved if removes => Ok(()),
+            _ => self.inner.apply(batch).await,
+        }
+    }
+}
+
+fn without_quotas(batch: Batch) -> Batch {
+    let required = batch.preconditions().iter().cloned();
+    let mut kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
+    for (name, precondition) in batch.record_preconditions() {
+        kept = kept.require_record(name.clone(), precondition.clone());
+    }
+    let (changes, record_changes) = batch.into_changes();
+    record_changes.into_iter().fold(changes.into_iter().fold(kept, Batch::change), |batch, change| match change {
+        RecordChange::Write { name, content } => batch.write_record(name, content),
+        RecordChange::Remove { name } => batch.remove_record(name),
+    })
+}
+
+fn without_records(batch: Batch) -> Batch {
+    let required = batch.preconditions().iter().cloned();
+    let kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
+    let quotas = batch.quotas().iter().cloned();
+    let kept = quotas.fold(kept, |batch, (directory, quota)| batch.limit(directory, quota));
+    batch.into_changes().0.into_iter().fold(kept, Batch::change)
+}
+
+#[tokio::test]
+async fn they_fail_where_a_store_does_not_let_a_policy_keep_its_promise() {
+    for (fault, cases) in [
+        (Fault::IgnoresQuotas, ["limits.files", "limits.bytes", "limits.cleaning"].as_slice()),
+        (Fault::LosesRecords, &["expiry.sweep"]),
+        (Fault::KeepsWhatIsRemoved, &["scope.apart", "limits.cleaning", "expiry.sweep"]),
+        (Fault::CutsContents, &["scope.apart", "read-only.refuses", "mount.read-only", "audit.digests"]),
+    ] {
+        let failing = failing(async |_| Faulty { inner: InMemoryStore::new(), fault }).await;
+        let missed: Vec<_> = cases.iter().filter(|case| !failing.contains(*case)).collect();
+        assert!(missed.is_empty(), "{fault:?}: {missed:?} pass; {failing:?} fail");
+    }
+}

@@ -1,0 +1,473 @@
+//! The rules of the policy, over each kind of store.
+
+use std::sync::Arc;
+
+use memory_tool_core::{
+    Batch, FailureKind, InMemoryStore, MemoryPath, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
+    StoreExt as _, StoredFile,
+};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool_local::LocalStore;
+use memory_tool_policies::{ExpiringStore, ExpiryError};
+use memory_tool_sqlite::SqliteStore;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::harness::{
+    IDLE, RESOLUTION, START, SURELY_EXPIRED, TestClock, access_times, call, create, listed, stored_times, time, view,
+};
+use crate::support::{path, remove, rename, write};
+
+type Inner = Arc<dyn Store>;
+
+macro_rules! over_each_store {
+    ($($check:ident),+ $(,)?) => {
+        over_each_store!(@ in_memory, open_in_memory, $($check),+);
+        over_each_store!(@ local, open_local, $($check),+);
+        over_each_store!(@ sqlite, open_sqlite, $($check),+);
+        over_each_store!(@ encrypted, open_encrypted, $($check),+);
+    };
+    (@ $store:ident, $open:ident, $($check:ident),+) => {
+        mod $store {
+            $(#[tokio::test]
+            async fn $check() {
+                let directory = memory_tool_test_fixtures::directory_in_ram().unwrap();
+                super::$check(super::$open(&directory).await).await;
+            })+
+        }
+    };
+}
+
+over_each_store!(
+    a_file_is_there_for_the_idle_time_and_gone_soon_after,
+    reading_and_writing_keep_a_file,
+    listing_does_not_keep_a_file,
+    what_is_expired_is_in_nobodys_way,
+    a_directory_of_expired_files_is_gone,
+    a_version_that_is_required_is_that_of_a_file_that_is_there,
+    a_sweep_removes_what_is_expired_and_nothing_else,
+    pinned_files_stay,
+    files_from_before_begin_to_count_when_they_are_seen,
+    a_renamed_directory_keeps_what_is_in_it_and_no_more,
+    a_deleted_path_leaves_nothing_behind,
+    a_read_requires_what_is_there,
+    damaged_times_expire_nothing,
+    a_file_at_a_time_to_come_does_not_expire,
+    a_clock_that_goes_back_keeps_files_for_longer_by_as_much,
+    what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again,
+    a_clock_that_was_never_set_changes_nothing,
+);
+
+async fn open_in_memory(_: &TempDir) -> Inner {
+    Arc::new(InMemoryStore::new())
+}
+
+async fn open_local(directory: &TempDir) -> Inner {
+    Arc::new(LocalStore::open(directory.path().join("base")).await.unwrap())
+}
+
+async fn open_sqlite(directory: &TempDir) -> Inner {
+    Arc::new(SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap())
+}
+
+async fn open_encrypted(directory: &TempDir) -> Inner {
+    let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
+    Arc::new(EncryptedStore::open(open_local(directory).await, keys).await.unwrap())
+}
+
+#[tokio::test]
+async fn sizes_under_encryption_do_not_tell_how_long_paths_are() {
+    let mut seen = Vec::new();
+    for file in ["/memories/a", "/memories/a-longer-name"] {
+        let beneath = Arc::new(InMemoryStore::new());
+        let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
+        let store: Inner = Arc::new(EncryptedStore::open(Arc::clone(&beneath), keys).await.unwrap());
+        let tool = TestClock::new().open(Arc::clone(&store));
+        write(tool.store(), file, "text").await.unwrap();
+        assert!(stored_times(&*store).await.is_some());
+        let stored = beneath.list(MemoryPath::root()).await.unwrap();
+        let mut sizes: Vec<_> = stored.into_iter().map(|entry| entry.size).collect();
+        sizes.sort_unstable();
+        seen.push(sizes);
+    }
+    assert_eq!(seen[0].len(), 4, "two copies of the index, the file, and the access times");
+    assert_eq!(seen[0], seen[1]);
+}
+
+async fn a_file_is_there_for_the_idle_time_and_gone_soon_after(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    create(&tool, "/memories/d/a.txt").await;
+    clock.advance(IDLE);
+    assert_eq!(listed(tool.store()).await, ["/memories/d/a.txt"]);
+    clock.advance(RESOLUTION);
+    let other = clock.open(inner);
+    for tool in [&tool, &other] {
+        assert_eq!(listed(tool.store()).await, [""; 0]);
+        assert_eq!(tool.store().read(path("/memories/d/a.txt")).await.unwrap(), Node::Absent);
+        let nothing = "The path /memories/d/a.txt does not exist. Please provide a valid path.";
+        assert_eq!(call(tool, view("/memories/d/a.txt")).await, nothing);
+        let delete = json!({"command": "delete", "path": "/memories/d/a.txt"});
+        assert_eq!(call(tool, delete).await, "Error: The path /memories/d/a.txt does not exist");
+    }
+}
+
+async fn reading_and_writing_keep_a_file(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    for file in ["/memories/read", "/memories/edited", "/memories/idle"] {
+        create(&tool, file).await;
+    }
+    for round in 0..30 {
+        clock.advance(IDLE / 3);
+        // Each round by another session, which knows nothing of the others.
+        let tool = clock.open(Arc::clone(&inner));
+        assert!(call(&tool, view("/memories/read")).await.ends_with("text of /memories/read"), "round {round}");
+        let edit = json!({"command": "insert", "path": "/memories/edited", "insert_line": 0, "insert_text": "x"});
+        assert_eq!(call(&tool, edit).await, "The file /memories/edited has been edited.", "round {round}");
+    }
+    assert_eq!(listed(tool.store()).await, ["/memories/edited", "/memories/read"]);
+}
+
+async fn listing_does_not_keep_a_file(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(inner);
+    create(&tool, "/memories/a.txt").await;
+    for _ in 0..SURELY_EXPIRED / 50 {
+        clock.advance(50);
+        call(&tool, view("/memories")).await;
+    }
+    clock.advance(50);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+}
+
+async fn what_is_expired_is_in_nobodys_way(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    for file in ["/memories/a", "/memories/b", "/memories/d/e", "/memories/f", "/memories/g/h"] {
+        create(&tool, file).await;
+    }
+    clock.advance(SURELY_EXPIRED);
+    for file in ["/memories/a", "/memories/b/beneath", "/memories/d"] {
+        let tool = clock.open(Arc::clone(&inner));
+        create(&tool, file).await;
+    }
+    rename(tool.store(), "/memories/a", "/memories/f").await.unwrap();
+    rename(tool.store(), "/memories/b", "/memories/g").await.unwrap();
+    assert_eq!(listed(tool.store()).await, ["/memories/d", "/memories/f", "/memories/g/beneath"]);
+    assert!(matches!(remove(tool.store(), "/memories/g/h").await, Err(StoreError::NotFound { .. })));
+    let missing = rename(tool.store(), "/memories/g/h", "/memories/x").await;
+    assert!(matches!(missing, Err(StoreError::NotFound { path: named }) if named == path("/memories/g/h")));
+    assert_eq!(tool.store().sweep().await.unwrap().removed, []);
+}
+
+async fn a_directory_of_expired_files_is_gone(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(inner);
+    create(&tool, "/memories/d/e/old.txt").await;
+    create(&tool, "/memories/f/old.txt").await;
+    clock.advance(SURELY_EXPIRED);
+    create(&tool, "/memories/f/new.txt").await;
+    let store = tool.store();
+    for gone in ["/memories/d", "/memories/d/e"] {
+        assert_eq!(store.read(path(gone)).await.unwrap(), Node::Absent);
+        let free = Batch::new().require(path(gone), Precondition::Absent);
+        store.apply(free).await.unwrap();
+        assert!(matches!(remove(store, gone).await, Err(StoreError::NotFound { .. })));
+    }
+    assert!(matches!(store.read("/memories/f").await.unwrap(), Node::Directory(_)));
+    assert!(matches!(store.read("/memories").await.unwrap(), Node::Directory(_)));
+    remove(store, "/memories").await.unwrap();
+    assert_eq!(store.read("/memories").await.unwrap(), Node::Directory(Vec::new()));
+    assert_eq!(listed(store.inner()).await, [""; 0]);
+    assert_eq!(stored_times(store.inner()).await, None, "an empty memory has no times");
+}
+
+async fn a_version_that_is_required_is_that_of_a_file_that_is_there(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(inner);
+    let store = tool.store();
+    let mut edits = Vec::new();
+    for file in ["/memories/edited", "/memories/expired"] {
+        create(&tool, file).await;
+        let Node::File(StoredFile { version, .. }) = store.read(path(file)).await.unwrap() else {
+            panic!("{file} is there")
+        };
+        edits.push(Batch::new().require(path(file), Precondition::Version(version)).write(path(file), "edited"));
+    }
+    let [edit, edit_of_expired] = edits.try_into().unwrap();
+    clock.advance(IDLE);
+    store.apply(edit).await.unwrap(); // which nobody read before
+    clock.advance(IDLE);
+    let outcome = store.apply(edit_of_expired).await;
+    assert!(matches!(outcome, Err(StoreError::VersionMismatch { path: named }) if named == path("/memories/expired")));
+    assert_eq!(listed(store).await, ["/memories/edited"]);
+}
+
+async fn a_sweep_removes_what_is_expired_and_nothing_else(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    // More than are removed at once.
+    let mut batch = Batch::new();
+    for number in 0..250 {
+        batch = batch.write(path(&format!("/memories/old/{number:03}")), "old");
+    }
+    tool.store().apply(batch).await.unwrap();
+    clock.advance(IDLE);
+    create(&tool, "/memories/new").await;
+    clock.advance(SURELY_EXPIRED - IDLE);
+    let expired = tool.store().expired().await.unwrap();
+    assert_eq!(expired.len(), 250);
+    assert_eq!(
+        (&expired[7].path, expired[7].last_access, expired[7].size),
+        (&path("/memories/old/007"), time(START), 3)
+    );
+    assert_eq!(listed(&*inner).await.len(), 251, "a dry run removes nothing");
+
+    let swept = tool.store().sweep().await.unwrap();
+    let paths: Vec<_> = expired.into_iter().map(|file| file.path).collect();
+    assert_eq!((swept.removed, swept.kept), (paths, 1));
+    assert_eq!(listed(&*inner).await, ["/memories/new"]);
+    assert_eq!(stored_times(&*inner).await.unwrap().matches("/memories").count(), 1);
+
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/new")]);
+    assert_eq!(listed(&*inner).await, [""; 0]);
+    assert_eq!(stored_times(&*inner).await, None, "an empty memory has no times");
+    assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
+}
+
+async fn pinned_files_stay(inner: Inner) {
+    let clock = TestClock::new();
+    let open = || {
+        let builder = clock.builder(Arc::clone(&inner)).pin(path("/memories/profile.md")).pin(path("/memories/kept"));
+        builder.build().unwrap()
+    };
+    let store = open();
+    for file in ["/memories/profile.md", "/memories/kept/a", "/memories/kept/b/c", "/memories/kept-not", "/memories/x"]
+    {
+        write(&store, file, "text").await.unwrap();
+    }
+    rename(&store, "/memories/x", "/memories/kept/x").await.unwrap();
+    for _ in 0..2 {
+        clock.advance(SURELY_EXPIRED);
+        let kept = ["/memories/kept/a", "/memories/kept/b/c", "/memories/kept/x", "/memories/profile.md"];
+        assert_eq!(listed(&store).await, kept);
+        assert_eq!(listed(&open()).await, kept);
+        open().sweep().await.unwrap();
+        assert_eq!(listed(&open()).await, kept);
+    }
+    // Where the pin is gone, they begin to count.
+    let unpinned = clock.open(Arc::clone(&inner));
+    assert_eq!(listed(unpinned.store()).await.len(), 4);
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(listed(unpinned.store()).await, [""; 0]);
+}
+
+async fn files_from_before_begin_to_count_when_they_are_seen(inner: Inner) {
+    let clock = TestClock::new();
+    for file in ["/memories/listed", "/memories/swept"] {
+        write(&*inner, file, "text").await.unwrap();
+    }
+    clock.advance(SURELY_EXPIRED);
+    let tool = clock.open(Arc::clone(&inner));
+    assert_eq!(tool.store().expired().await.unwrap(), []);
+    assert_eq!(tool.store().sweep().await.unwrap().kept, 2);
+    clock.advance(IDLE);
+    write(&*inner, "/memories/later", "text").await.unwrap();
+    assert_eq!(listed(tool.store()).await, ["/memories/later", "/memories/listed", "/memories/swept"]);
+    clock.advance(IDLE);
+    assert_eq!(listed(tool.store()).await, ["/memories/later"]);
+    clock.advance(SURELY_EXPIRED - IDLE);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+}
+
+async fn a_renamed_directory_keeps_what_is_in_it_and_no_more(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    create(&tool, "/memories/d/old").await;
+    clock.advance(IDLE);
+    create(&tool, "/memories/d/new").await;
+    clock.advance(SURELY_EXPIRED - IDLE);
+    rename(tool.store(), "/memories/d", "/memories/e").await.unwrap();
+    for tool in [&tool, &clock.open(Arc::clone(&inner))] {
+        assert_eq!(listed(tool.store()).await, ["/memories/e/new"]);
+    }
+    // The rename counts for what was moved.
+    clock.advance(IDLE);
+    assert_eq!(listed(clock.open(inner).store()).await, ["/memories/e/new"]);
+    clock.advance(RESOLUTION);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+}
+
+async fn a_deleted_path_leaves_nothing_behind(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    for file in ["/memories/a", "/memories/d/e", "/memories/keep"] {
+        create(&tool, file).await;
+    }
+    remove(tool.store(), "/memories/a").await.unwrap();
+    remove(tool.store(), "/memories/d").await.unwrap();
+    assert_eq!(stored_times(&*inner).await.unwrap().matches("/memories").count(), 1);
+    clock.advance(SURELY_EXPIRED);
+    // By another program, which knows nothing of times.
+    for file in ["/memories/a", "/memories/d/e"] {
+        write(&*inner, file, "new").await.unwrap();
+    }
+    assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/d/e"]);
+}
+
+async fn a_read_requires_what_is_there(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(inner);
+    create(&tool, "/memories/expired").await;
+    clock.advance(SURELY_EXPIRED);
+    create(&tool, "/memories/a").await;
+    let read = async |required: &str| {
+        let options = ReadOptions::new().require(path(required), Precondition::Absent);
+        tool.store().read_opts(&path("/memories/a"), options).await
+    };
+    assert!(matches!(read("/memories/expired").await, Ok(Node::File(_))), "it is gone, although it is stored");
+    for taken in ["/memories/a", "/memories"] {
+        assert!(
+            matches!(read(taken).await, Err(StoreError::AlreadyExists { path: at }) if at == path(taken)),
+            "{taken}"
+        );
+    }
+}
+
+async fn damaged_times_expire_nothing(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    create(&tool, "/memories/a").await;
+    create(&tool, "/memories/b").await;
+    clock.advance(SURELY_EXPIRED);
+    for unreadable in ["", "{\"version\":1,", "{\"version\":2,\"files\":{\"/memories/a\":1800000000}}"] {
+        inner.apply(Batch::new().write_record(access_times(), unreadable)).await.unwrap();
+        for tool in [&tool, &clock.open(Arc::clone(&inner))] {
+            assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"]);
+            assert!(call(tool, view("/memories/a")).await.ends_with("text of /memories/a"));
+            assert!(matches!(tool.store().sweep().await, Err(StoreError::Failure { .. })));
+            assert!(matches!(tool.store().expired().await, Err(StoreError::Failure { .. })));
+            create(tool, "/memories/c").await;
+            remove(tool.store(), "/memories/c").await.unwrap();
+        }
+        assert_eq!(stored_times(&*inner).await.unwrap(), unreadable, "it is left as it is");
+    }
+    clock.open(Arc::clone(&inner)).store().reset_access_times().await.unwrap();
+    assert_eq!(stored_times(&*inner).await, None);
+    assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"], "the times begin anew");
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(tool.store().sweep().await.unwrap().removed.len(), 2);
+    inner.apply(Batch::new().write_record(access_times(), "{\"version\":1,")).await.unwrap();
+    remove(clock.open(Arc::clone(&inner)).store(), "/memories").await.unwrap();
+    assert_eq!(stored_times(&*inner).await, None, "what is cleared leaves no paths behind");
+}
+
+async fn a_file_at_a_time_to_come_does_not_expire(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(inner);
+    clock.advance(10 * IDLE);
+    create(&tool, "/memories/a").await;
+    clock.set(START);
+    for _ in 0..10 {
+        assert_eq!(tool.store().sweep().await.unwrap().kept, 1);
+        assert!(call(&tool, view("/memories/a")).await.ends_with("text of /memories/a"));
+        clock.advance(IDLE);
+    }
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
+}
+
+async fn a_clock_that_goes_back_keeps_files_for_longer_by_as_much(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    create(&tool, "/memories/a").await;
+    clock.set(START - 500);
+    clock.advance(500 + IDLE);
+    assert_eq!(listed(tool.store()).await, ["/memories/a"]);
+    clock.advance(RESOLUTION);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+    clock.set(clock.seconds() - RESOLUTION);
+    for tool in [&tool, &clock.open(inner)] {
+        assert_eq!(listed(tool.store()).await, ["/memories/a"], "no sweep has removed it");
+    }
+    clock.advance(RESOLUTION);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
+    clock.set(START);
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+}
+
+async fn what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again(inner: Inner) {
+    let clock = TestClock::new();
+    let [reader, writer] = [clock.open(Arc::clone(&inner)), clock.open(Arc::clone(&inner))];
+    create(&reader, "/memories/a").await;
+    remove(writer.store(), "/memories/a").await.unwrap();
+    clock.set(START - 500);
+    create(&writer, "/memories/a").await;
+    clock.advance(500 + RESOLUTION / 2);
+    assert!(call(&reader, view("/memories/a")).await.ends_with("text of /memories/a"));
+    clock.advance(IDLE);
+    for tool in [&reader, &writer] {
+        assert_eq!(listed(tool.store()).await, ["/memories/a"]);
+        assert_eq!(tool.store().sweep().await.unwrap().kept, 1);
+    }
+}
+
+async fn a_clock_that_was_never_set_changes_nothing(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    create(&tool, "/memories/a").await;
+    let times = stored_times(&*inner).await;
+    clock.set(1_000);
+    create(&tool, "/memories/b").await;
+    call(&tool, view("/memories/b")).await;
+    assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"]);
+    assert_eq!(tool.store().sweep().await.unwrap().kept, 2);
+    assert_eq!(stored_times(&*inner).await, times);
+    clock.set(START + SURELY_EXPIRED);
+    assert_eq!(listed(tool.store()).await, ["/memories/b"]);
+}
+
+#[test]
+fn an_idle_time_and_a_resolution_make_sense() {
+    use std::time::Duration;
+
+    let build = |idle: Duration, resolution: Option<Duration>| {
+        let builder = ExpiringStore::builder(InMemoryStore::new(), idle);
+        resolution.into_iter().fold(builder, |builder, resolution| builder.resolution(resolution)).build().map(drop)
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(build(Duration::ZERO, None), Err(ExpiryError::NoIdleTime));
+    assert_eq!(build(second, None), Ok(()));
+    assert_eq!(build(second / 2, Some(second)), Ok(()));
+    assert_eq!(build(second, Some(2 * second)), Err(ExpiryError::Resolution));
+    assert_eq!(build(second, Some(Duration::ZERO)), Err(ExpiryError::Resolution));
+    assert_eq!(build(Duration::MAX, None), Ok(()));
+}
+
+/// Another program, or a lower limit, can make a file too large to be read.
+#[tokio::test]
+async fn files_that_are_too_large_to_be_read_are_in_the_way_of_nothing() {
+    let directory = TempDir::new().unwrap();
+    let clock = TestClock::new();
+    let large = path("/memories/large");
+    let tool = clock.open(LocalStore::open(directory.path()).await.unwrap());
+    write(tool.store(), large.as_str(), &"a".repeat(9_000)).await.unwrap();
+    clock.advance(SURELY_EXPIRED);
+
+    let limited = || LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(4_000)).open();
+    let tool = clock.open(limited().await.unwrap());
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [], "it is kept");
+    create(&tool, large.as_str()).await;
+    assert_eq!(listed(tool.store()).await, [large.as_str()]);
+
+    write(tool.store().inner(), "/memories/b", "text").await.unwrap();
+    let unlimited = LocalStore::open(directory.path()).await.unwrap();
+    unlimited.apply(Batch::new().write_record(access_times(), [b' '; 5_000])).await.unwrap();
+    let tool = clock.open(limited().await.unwrap());
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(listed(tool.store()).await, ["/memories/b", large.as_str()], "nothing expires");
+    assert!(matches!(tool.store().sweep().await, Err(StoreError::Failure { kind: FailureKind::Damaged, .. })));
+}

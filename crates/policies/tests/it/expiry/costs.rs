@@ -1,0 +1,183 @@
+//! What the policy costs the store beneath.
+
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, Engine, MemoryTool, Precondition, ReadOnlyStore, Store, Version};
+use memory_tool_policies::{LimitedStore, default_quota};
+use serde_json::json;
+
+use super::harness::{
+    IDLE, Mishap, Probe, RESOLUTION, SURELY_EXPIRED, TestClock, call, create, listed, stored_times, view,
+};
+use crate::support::{path, write};
+
+#[tokio::test]
+async fn nothing_is_added_while_the_recorded_time_will_do() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    create(&tool, "/memories/a").await;
+    create(&tool, "/memories/d/b").await;
+    call(&tool, view("/memories")).await;
+    probe.take_counts();
+    for _ in 0..RESOLUTION - 1 {
+        clock.advance(1);
+        call(&tool, view("/memories/a")).await;
+        assert_eq!(probe.take_counts(), (1, 0), "a view reads the file");
+        call(&tool, view("/memories")).await;
+        assert_eq!(probe.take_counts(), (1, 0), "a view lists the directory");
+        let edit = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"});
+        call(&tool, edit).await;
+        assert_eq!(probe.take_counts(), (1, 1), "an edit reads the file and writes it");
+    }
+}
+
+#[tokio::test]
+async fn the_first_use_of_a_period_writes_once() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    create(&tool, "/memories/a").await;
+    call(&tool, view("/memories")).await;
+    clock.advance(RESOLUTION);
+    probe.take_counts();
+    call(&tool, view("/memories/a")).await;
+    assert_eq!(probe.take_counts(), (2, 1), "what was read before is not trusted any longer");
+    call(&tool, view("/memories/a")).await;
+    assert_eq!(probe.take_counts(), (1, 0));
+    let other = clock.open(Arc::clone(&probe));
+    call(&other, view("/memories/a")).await;
+    assert_eq!(probe.take_counts(), (2, 0), "another session reads what this one wrote");
+}
+
+#[tokio::test]
+async fn writes_are_bounded_by_files_and_periods() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tools = [clock.open(Arc::clone(&probe)), clock.open(Arc::clone(&probe))];
+    let files: Vec<_> = (0..5).map(|number| format!("/memories/{number}")).collect();
+    for file in &files {
+        create(&tools[0], file).await;
+    }
+    probe.take_counts();
+    for _ in 0..20 * RESOLUTION / 7 {
+        clock.advance(7);
+        for file in &files {
+            for tool in &tools {
+                assert!(call(tool, view(file)).await.ends_with(file));
+            }
+        }
+    }
+    let (_, writes) = probe.take_counts();
+    assert!(writes <= 20 * files.len(), "{writes} writes");
+    assert!(writes >= 18 * files.len(), "{writes} writes");
+}
+
+#[tokio::test]
+async fn many_new_files_are_recorded_at_once() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    for number in 0..50 {
+        write(&*probe.inner, &format!("/memories/{number}"), "text").await.unwrap();
+    }
+    let tool = clock.open(Arc::clone(&probe));
+    call(&tool, view("/memories")).await;
+    assert_eq!(probe.take_counts(), (2, 1));
+    call(&tool, view("/memories")).await;
+    call(&tool, view("/memories/7")).await;
+    let (reads, writes) = probe.take_counts();
+    assert_eq!((reads, writes), (3, 0));
+}
+
+#[tokio::test]
+async fn a_batch_brings_its_times_along_and_keeps_its_preconditions() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    create(&tool, "/memories/a").await;
+    let batch = Batch::new()
+        .require(path("/memories/x"), Precondition::Absent)
+        .require(path("/memories/a"), Precondition::Version(Version::new(*b"none")))
+        .write(path("/memories/b"), "text");
+    tool.store().apply(batch.clone()).await.unwrap_err();
+    let applied = probe.last_batch.lock().unwrap().clone();
+    assert_eq!((applied.preconditions(), applied.changes()), (batch.preconditions(), batch.changes()));
+    assert_eq!((applied.record_preconditions().len(), applied.record_changes().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_read_goes_on_where_nothing_can_be_recorded() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    create(&clock.open(Arc::clone(&probe)), "/memories/a").await;
+    clock.advance(RESOLUTION);
+    let times = stored_times(&*probe).await;
+    let reader = clock.open(ReadOnlyStore::new(Arc::clone(&probe)));
+    for _ in 0..3 {
+        assert!(call(&reader, view("/memories/a")).await.ends_with("text of /memories/a"));
+        assert_eq!(listed(reader.store()).await, ["/memories/a"]);
+    }
+    assert_eq!(stored_times(&*probe).await, times);
+    // Whoever may write tries again at the next read.
+    let writer = clock.open(Arc::clone(&probe));
+    call(&writer, view("/memories/a")).await;
+    assert_ne!(stored_times(&*probe).await, times);
+    clock.advance(IDLE);
+    assert_eq!(listed(reader.store()).await, ["/memories/a"]);
+}
+
+#[tokio::test]
+async fn unswept_files_cost_a_listing_one_read() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    create(&tool, "/memories/old").await;
+    clock.advance(SURELY_EXPIRED);
+    create(&tool, "/memories/new").await;
+    call(&tool, view("/memories")).await;
+    probe.take_counts();
+    for _ in 0..3 {
+        assert_eq!(listed(tool.store()).await, ["/memories/new"]);
+        assert_eq!(probe.take_counts(), (2, 0));
+    }
+    assert_eq!(listed(&*probe).await, ["/memories/new", "/memories/old"]);
+}
+
+#[tokio::test]
+async fn an_expired_file_that_cannot_be_read_does_not_hold_up_a_sweep() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    create(&tool, "/memories/a").await;
+    create(&tool, "/memories/b").await;
+    clock.advance(SURELY_EXPIRED);
+    probe.arm(2, Mishap::Fail); // the read of the first, after that of the times and the listing
+    let swept = tool.store().sweep().await.unwrap();
+    assert_eq!((swept.removed, swept.kept), (vec![path("/memories/b")], 1));
+    assert_eq!(listed(tool.store()).await, [""; 0]);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
+}
+
+#[tokio::test]
+async fn an_expired_file_that_is_damaged_is_in_nobodys_way() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let store = clock.builder(Arc::clone(&probe)).build().unwrap();
+    let limited = Engine::new(LimitedStore::new(store, default_quota()));
+    let call = async |input| limited.call(input).await.map(|reply| reply.to_string());
+    let create = |path: &str| json!({"command": "create", "path": path, "file_text": "x"});
+    for path in ["/memories/d/damaged", "/memories/d/whole"] {
+        call(create(path)).await.unwrap();
+    }
+    clock.advance(SURELY_EXPIRED);
+    *probe.damaged.lock().unwrap() = Some(path("/memories/d/damaged"));
+    call(create("/memories/other")).await.unwrap();
+    assert_eq!(listed(&*probe).await, ["/memories/d/damaged", "/memories/other"], "it is kept");
+    assert!(call(json!({"command": "delete", "path": "/memories/d/damaged"})).await.is_err(), "nobody sees it");
+    assert_eq!(listed(&*probe).await, ["/memories/other"]);
+}
+
+#[tokio::test]
+async fn all_can_be_removed_though_an_expired_file_is_damaged() {
+    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
+    let tool = clock.open(Arc::clone(&probe));
+    for damaged in ["/memories/d/a", "/memories/b"] {
+        create(&tool, damaged).await;
+        clock.advance(SURELY_EXPIRED);
+        *probe.damaged.lock().unwrap() = Some(path(damaged));
+        create(&tool, "/memories/d/new").await;
+        tool.clear_all_memory().await.unwrap();
+        assert_eq!(listed(&*probe).await, [""; 0]);
+    }
+}

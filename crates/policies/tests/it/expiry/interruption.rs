@@ -1,0 +1,168 @@
+//! An operation that is dropped or fails at any point leaves the old state or the new one, and never loses a file that was used.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryTool, Store, StoreExt as _, ToolResult};
+use memory_tool_policies::ExpiringStore;
+use serde_json::{Value, json};
+
+use super::harness::{IDLE, Mishap, Probe, RESOLUTION, TestClock, access_times, create, stored_times, view};
+use crate::support::{block_on, contents};
+
+pub(crate) type Tool = Engine<ExpiringStore<Arc<Probe>>>;
+
+/// What somebody does with the memory of [`memory`].
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Command(Value),
+    List,
+    Sweep,
+    Clear,
+}
+
+impl Action {
+    pub(crate) async fn run(&self, tool: &Tool) -> String {
+        match self {
+            Self::Command(input) => {
+                serde_json::to_string(&ToolResult::new(None, &tool.call(input.clone()).await)).unwrap()
+            }
+            Self::List => format!("{:?}", tool.store().list("/memories").await.map(paths_and_sizes)),
+            // What a sweep removed nobody saw, so it may be less than alone.
+            Self::Sweep => tool.store().sweep().await.map_or_else(|error| format!("{error:?}"), |_| "swept".to_owned()),
+            Self::Clear => format!("{:?}", tool.clear_all_memory().await),
+        }
+    }
+}
+
+/// The times of the files differ each time.
+fn paths_and_sizes(files: Vec<FileEntry>) -> Vec<(String, u64)> {
+    files.into_iter().map(|file| (file.path.to_string(), file.size)).collect()
+}
+
+/// Everything that may meet with the policy: on paths that are expired, nearly so, used lately, and free.
+pub(crate) fn actions() -> Vec<Action> {
+    let mut actions = vec![Action::List, Action::Sweep, Action::Clear];
+    let mut command = |input| actions.push(Action::Command(input));
+    for path in ["/memories/near", "/memories/fresh", "/memories/old", "/memories/d", "/memories/only-old"] {
+        command(view(path));
+        command(json!({"command": "create", "path": path, "file_text": "created"}));
+        command(json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "edited"}));
+        command(json!({"command": "delete", "path": path}));
+        command(json!({"command": "rename", "old_path": path, "new_path": "/memories/moved/here"}));
+    }
+    command(json!({"command": "create", "path": "/memories/old/beneath", "file_text": "created"}));
+    command(json!({"command": "rename", "old_path": "/memories/near", "new_path": "/memories/old"}));
+    command(json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/only-old"}));
+    actions
+}
+
+/// A memory with files that are expired, files that are so in a second, and files that were used lately.
+pub(crate) fn memory(clock: &TestClock) -> Arc<InMemoryStore> {
+    let inner = Arc::new(InMemoryStore::new());
+    let tool = clock.open(Arc::clone(&inner));
+    block_on(async {
+        for path in ["/memories/old", "/memories/only-old/x", "/memories/d/old"] {
+            create(&tool, path).await;
+        }
+        clock.advance(RESOLUTION);
+        for path in ["/memories/near", "/memories/d/near"] {
+            create(&tool, path).await;
+        }
+        clock.advance(IDLE);
+        create(&tool, "/memories/fresh").await;
+        create(&tool, "/memories/d/fresh").await;
+        clock.advance(RESOLUTION - 1);
+    });
+    inner
+}
+
+pub(crate) type Contents = Vec<(String, String)>;
+
+/// What another session sees, now and at the end of the idle time of what was used just now. It is what was not used since.
+pub(crate) fn seen(clock: &TestClock, inner: &Arc<InMemoryStore>) -> [Contents; 2] {
+    let now = clock.seconds();
+    let seen = [0, IDLE].map(|later| {
+        clock.set(now + later);
+        // On a copy, since to look at the files is to use them.
+        let copy = Arc::new(InMemoryStore::new());
+        block_on(async {
+            for (path, _, content) in contents(&**inner).await {
+                copy.write(path, content).await.unwrap();
+            }
+            if let Some(times) = stored_times(&**inner).await {
+                copy.apply(Batch::new().write_record(access_times(), times)).await.unwrap();
+            }
+            let tool = clock.open(copy);
+            let contents = contents(tool.store()).await.into_iter();
+            contents.map(|(path, _, content)| (path.to_string(), String::from_utf8(content).unwrap())).collect()
+        })
+    });
+    clock.set(now);
+    seen
+}
+
+/// Runs the future until it stops for the first time.
+pub(crate) fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// What is seen before and after `action`.
+fn old_and_new(action: &Action) -> [[Contents; 2]; 2] {
+    let clock = TestClock::new();
+    let inner = memory(&clock);
+    let before = seen(&clock, &inner);
+    let tool = clock.open(Arc::new(Probe::over(Arc::clone(&inner))));
+    block_on(action.run(&tool));
+    [before, seen(&clock, &inner)]
+}
+
+#[test]
+fn an_operation_that_is_dropped_holds_whole_or_not_at_all() {
+    for mishap in [Mishap::StopBefore, Mishap::StopAfter] {
+        interrupt_everywhere(mishap);
+    }
+}
+
+#[test]
+fn an_operation_that_fails_holds_whole_or_not_at_all() {
+    for mishap in [Mishap::Fail, Mishap::FailAfter] {
+        interrupt_everywhere(mishap);
+    }
+}
+
+fn interrupt_everywhere(mishap: Mishap) {
+    for action in actions() {
+        let [before, after] = old_and_new(&action);
+        for number in 0.. {
+            let clock = TestClock::new();
+            let inner = memory(&clock);
+            let probe = Arc::new(Probe::over(Arc::clone(&inner)));
+            let tool = clock.open(Arc::clone(&probe));
+            probe.arm(number, mishap);
+            _ = poll_once(pin!(action.run(&tool)));
+            if probe.disarm() {
+                assert!(number > 0, "{action:?} does nothing");
+                break;
+            }
+            let seen_now = seen(&clock, &inner);
+            let is = |state: &[Contents; 2]| seen_now[0] == state[0];
+            assert!(is(&before) || is(&after), "{action:?}, {mishap:?} at {number}: {seen_now:?}");
+            // Later what was read may be gone if that could not be recorded, but nothing else.
+            let kept: BTreeMap<_, _> = seen_now[1].iter().cloned().collect();
+            let expected = if is(&before) { &before[1] } else { &after[1] };
+            for (path, content) in expected {
+                let is_kept = kept.get(path) == Some(content);
+                assert!(
+                    is_kept || !before[1].contains(&(path.clone(), content.clone())),
+                    "{action:?}, {mishap:?} at {number}: {path} is lost"
+                );
+            }
+            // Whoever goes on with the same store finds all in order, and so does the next sweep.
+            assert_eq!(block_on(Action::Sweep.run(&tool)), "swept", "{action:?}, {mishap:?} at {number}");
+            assert_eq!(seen(&clock, &inner)[0], seen_now[0], "{action:?}, {mishap:?} at {number}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Any sequence of commands, batches, sweeps and changes of the clock, by sessions that come and go, compared with a model: an
+//! in-memory store, and the latest time at which each of its files was used.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, Command, Engine, InMemoryStore, MemoryPath, Node, Store, StoreExt as _};
+use memory_tool_policies::ExpiringStore;
+use memory_tool_test_fixtures::property;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::json;
+
+use super::harness::{IDLE, RESOLUTION, TestClock, view};
+use crate::support::{Part, Step, block_on, contents, legal_parts, path, steps};
+
+const NAMES: &[&str] = &["a", "b", "pinned"];
+const ELSEWHERE: &[&str] = &["/memories", "/memories/a/../b", "/elsewhere"];
+const PINNED: &str = "/memories/pinned";
+
+#[derive(Clone, Debug)]
+enum Event {
+    Step(Step),
+    Sweep,
+    /// The session ends, and another one begins.
+    Restart,
+    Advance(u64),
+    SetBack(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let seconds = select(vec![1, RESOLUTION - 1, RESOLUTION, IDLE / 2, IDLE - 1, IDLE, IDLE + RESOLUTION, 3 * IDLE]);
+    prop_oneof![
+        12 => steps(NAMES, ELSEWHERE).prop_map(Event::Step),
+        1 => Just(Event::Sweep),
+        1 => Just(Event::Restart),
+        4 => seconds.prop_map(Event::Advance),
+        1 => select(vec![1, RESOLUTION, 2 * IDLE]).prop_map(Event::SetBack),
+    ]
+}
+
+struct Model {
+    tool: Engine<InMemoryStore>,
+    /// The latest time that the clock showed at a use.
+    used: BTreeMap<MemoryPath, u64>,
+    /// The files that are expired, with their contents: they are there again where the clock goes back before they are removed.
+    expired: BTreeMap<MemoryPath, (u64, Vec<u8>)>,
+    /// Files of a directory that was pinned and is so no longer: no time is recorded of them until they are seen.
+    unseen: BTreeSet<MemoryPath>,
+}
+
+fn is_pinned(path: &MemoryPath) -> bool {
+    path.as_str().starts_with(PINNED)
+}
+
+/// Whether a file that was last used then is shown now. Between the idle time and the end of the resolution either may be.
+fn judge(path: &MemoryPath, used: u64, is_shown: bool, now: u64) -> Result<(), TestCaseError> {
+    let age = now.saturating_sub(used);
+    if is_pinned(path) || age <= IDLE {
+        prop_assert!(is_shown, "{path} is gone {age} seconds after its last use");
+    } else if age >= IDLE + RESOLUTION {
+        prop_assert!(!is_shown, "{path} is there {age} seconds after its last use");
+    }
+    Ok(())
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            tool: Engine::new(InMemoryStore::new()),
+            used: BTreeMap::new(),
+            expired: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+        }
+    }
+
+    fn use_file(&mut self, path: MemoryPath, now: u64) {
+        let used = self.used.entry(path).or_default();
+        *used = now.max(*used);
+    }
+
+    async fn content(&self, path: &MemoryPath) -> Option<Vec<u8>> {
+        match self.tool.store().read(path).await.unwrap() {
+            Node::File(file) => Some(file.content),
+            _ => None,
+        }
+    }
+
+    async fn apply(&self, batch: Batch) {
+        self.tool.store().apply(batch).await.unwrap();
+    }
+
+    /// Takes out what is expired, and puts back what is so no longer. What may be either is as it is `shown`. The `stored` files are
+    /// the shown ones, and expired ones that are not removed yet.
+    async fn expire(&mut self, shown: &[MemoryPath], stored: &[MemoryPath], now: u64) -> Result<(), TestCaseError> {
+        for path in std::mem::take(&mut self.unseen) {
+            if !is_pinned(&path) && self.used.contains_key(&path) {
+                self.used.insert(path, now);
+            }
+        }
+        for (path, used) in self.used.clone() {
+            let is_shown = shown.contains(&path);
+            judge(&path, used, is_shown, now)?;
+            if !is_shown {
+                self.used.remove(&path);
+                let content = self.content(&path).await.unwrap();
+                self.apply(Batch::new().remove(path.clone())).await;
+                self.expired.insert(path, (used, content));
+            }
+        }
+        for (path, (used, content)) in std::mem::take(&mut self.expired) {
+            if !stored.contains(&path) {
+                continue;
+            }
+            let is_shown = shown.contains(&path);
+            judge(&path, used, is_shown, now)?;
+            if is_shown {
+                self.apply(Batch::new().write(path.clone(), content)).await;
+                self.used.insert(path, used);
+            } else {
+                self.expired.insert(path, (used, content));
+            }
+        }
+        prop_assert_eq!(self.used.len(), shown.len());
+        Ok(())
+    }
+
+    /// Notes which files a step used. `before` are the files that were there before it.
+    async fn note(&mut self, step: &Step, answer: &str, before: &[MemoryPath], now: u64) {
+        let is_done = !answer.contains("is_error") && (answer == "done" || matches!(step, Step::Command(_)));
+        let (mut moved, mut named) = (Vec::new(), Vec::new());
+        match step {
+            Step::Command(input) => match Command::try_from(input.clone()) {
+                Ok(Command::Rename(rename)) if is_done => moved.push((rename.old_path, rename.new_path)),
+                // The engine looks whether the old path is there.
+                Ok(Command::Rename(rename)) if rename.old_path.overlaps(&rename.new_path) => {
+                    named.push(rename.old_path);
+                }
+                Ok(Command::Create(create)) if is_done => named.push(create.path),
+                Ok(Command::View(view)) => named.push(view.path),
+                Ok(Command::StrReplace(edit)) => named.push(edit.path),
+                Ok(Command::Insert(edit)) => named.push(edit.path),
+                _ => {}
+            },
+            Step::Batch(parts) => {
+                for part in legal_parts(parts) {
+                    match part {
+                        // The test reads it to know its version.
+                        Part::RequireVersion(path, true) if before.contains(path) => named.push(path.clone()),
+                        Part::Write(path, _) if is_done => named.push(path.clone()),
+                        Part::Rename(from, to) if is_done => moved.push((from.clone(), to.clone())),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        for path in named {
+            if before.contains(&path) || self.content(&path).await.is_some() {
+                self.use_file(path, now);
+            }
+        }
+        for (from, to) in moved {
+            for (path, used) in self.used.clone() {
+                if path == from || path.is_under(&from) {
+                    let moved = path.replace_prefix(&from, &to).unwrap();
+                    // Of a pinned file nothing is recorded that it could keep.
+                    let used = if is_pinned(&path) { now } else { now.max(used) };
+                    self.used.insert(moved.clone(), used);
+                    if is_pinned(&path) && path != from {
+                        self.unseen.insert(moved);
+                    }
+                }
+            }
+        }
+        let files: Vec<_> = paths(self.tool.store()).await;
+        self.used.retain(|path, _| files.contains(path));
+        self.expired.retain(|path, _| !files.contains(path));
+    }
+}
+
+async fn paths(store: &dyn Store) -> Vec<MemoryPath> {
+    store.list(MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect()
+}
+
+async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
+    let clock = TestClock::new();
+    let inner = Arc::new(InMemoryStore::new());
+    let open = || -> Engine<ExpiringStore<Arc<InMemoryStore>>> {
+        Engine::new(clock.builder(Arc::clone(&inner)).pin(path(PINNED)).build().unwrap())
+    };
+    let mut sessions = [open(), open()];
+    let mut model = Model::new();
+    for (session, event) in events {
+        let now = clock.seconds();
+        match event {
+            Event::Advance(seconds) => clock.advance(*seconds),
+            Event::SetBack(seconds) => clock.set(now - seconds),
+            Event::Restart => sessions[*session] = open(),
+            Event::Sweep => {
+                let shown = paths(sessions[*session].store()).await;
+                model.expire(&shown, &paths(&inner).await, now).await?;
+                let expired = sessions[*session].store().expired().await.unwrap();
+                let swept = sessions[1 - *session].store().sweep().await.unwrap();
+                prop_assert_eq!(swept.kept, shown.len());
+                prop_assert_eq!(swept.removed, expired.into_iter().map(|file| file.path).collect::<Vec<_>>());
+                prop_assert_eq!(paths(&inner).await, shown, "what is left is what is shown");
+            }
+            Event::Step(step) => {
+                let tool = &sessions[*session];
+                let shown = paths(tool.store()).await;
+                prop_assert_eq!(&paths(sessions[1 - *session].store()).await, &shown);
+                model.expire(&shown, &paths(&inner).await, now).await?;
+                let answer = crate::support::run(tool, step).await;
+                prop_assert_eq!(&answer, &crate::support::run(&model.tool, step).await, "{:?}", step);
+                model.note(step, &answer, &shown, now).await;
+            }
+        }
+    }
+    let shown = paths(sessions[0].store()).await;
+    model.expire(&shown, &paths(&inner).await, clock.seconds()).await?;
+    prop_assert_eq!(contents(sessions[0].store()).await, contents(model.tool.store()).await);
+    Ok(())
+}
+
+/// A session that knows the time of the first file must not take it for that of the second one.
+#[test]
+fn a_file_that_is_made_again_after_the_clock_went_back_begins_to_count_then() {
+    let command = |input| Event::Step(Step::Command(input));
+    let batch = |part| Event::Step(Step::Batch(vec![part]));
+    let events = || {
+        [
+            command(json!({"command": "create", "path": "/memories/a", "file_text": ""})),
+            Event::SetBack(1),
+            batch(Part::Remove(path("/memories"))),
+            batch(Part::Write(path("/memories/a"), Vec::new())),
+            Event::Advance(IDLE + RESOLUTION),
+            command(view("/memories")),
+        ]
+    };
+    for remover in 0..2 {
+        for writer in 0..2 {
+            let sessions = [0, 0, remover, writer, 0, 0];
+            let events: Vec<_> = sessions.into_iter().zip(events()).collect();
+            block_on(compare(&events)).unwrap_or_else(|error| panic!("{remover} removes, {writer} writes: {error}"));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(property(2_000, 50_000))]
+
+    #[test]
+    fn what_was_used_is_there_and_what_was_not_is_gone(events in prop::collection::vec((0..2_usize, event()), 1..40)) {
+        block_on(compare(&events))?;
+    }
+}

@@ -1,0 +1,274 @@
+//! What is told of commands and of operations, and what never is.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store,
+    StoreError, StoreExt as _, StoredFile,
+};
+use memory_tool_policies::{ObservedStore, ObservedTool};
+use serde_json::{Value, json};
+use tracing::Level;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
+
+const SECRET: &str = "the customer called about her divorce";
+
+/// What was told since it was made, on this thread.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Told {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Told {
+    fn listen(&self) -> DefaultGuard {
+        let subscriber = tracing_subscriber::fmt().json().with_max_level(Level::DEBUG).with_writer(self.clone());
+        tracing::subscriber::set_default(subscriber.finish())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The events of the span of this name: the span and the event.
+    fn events(&self, span: &str) -> Vec<(Value, Value)> {
+        let events = self.text();
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter(|event| event["span"]["name"] == span).map(|event| (event["span"].clone(), event)).collect()
+    }
+}
+
+/// A store that fails in the way that it is told to, or never answers.
+#[derive(Debug)]
+struct Failing(Option<FailureKind>);
+
+#[async_trait]
+impl Store for Failing {
+    async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+        match self.0 {
+            Some(kind) => Err(StoreError::failure(kind, "reading", SECRET)),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        unreachable!()
+    }
+
+    async fn apply(&self, _: Batch) -> Result<(), StoreError> {
+        unreachable!()
+    }
+}
+
+fn commands() -> [(Value, &'static str, Option<&'static str>); 9] {
+    let path = "/memories/divorce.txt";
+    [
+        (json!({"command": "create", "path": path, "file_text": SECRET}), "done", None),
+        (json!({"command": "create", "path": path, "file_text": SECRET}), "refused", Some("already_exists")),
+        (json!({"command": "view", "path": path}), "done", None),
+        (json!({"command": "str_replace", "path": path, "old_str": SECRET, "new_str": "x"}), "done", None),
+        (
+            json!({"command": "str_replace", "path": path, "old_str": SECRET, "new_str": "x"}),
+            "refused",
+            Some("no_match"),
+        ),
+        (json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": SECRET}), "done", None),
+        (json!({"command": "rename", "old_path": path, "new_path": "/memories/b"}), "done", None),
+        (json!({"command": "delete", "path": path}), "refused", Some("not_found")),
+        (json!({"command": SECRET}), "refused", Some("input")),
+    ]
+}
+
+#[tokio::test]
+async fn each_command_is_told_once_and_no_content_ever() {
+    let told = Told::default();
+    let _listening = told.listen();
+    let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
+    for (command, outcome, error) in commands() {
+        let before = told.events("memory_command").len();
+        let _ = tool.call(command.clone()).await;
+        let events = told.events("memory_command");
+        assert_eq!(events.len(), before + 1);
+        let (span, event) = events.last().unwrap();
+        assert_eq!(span["store"], "alice");
+        assert_eq!(span["command"], if error == Some("input") { json!("none") } else { command["command"].clone() });
+        assert_eq!(event["level"], "INFO");
+        assert_eq!(event["fields"]["outcome"], outcome, "{command}");
+        assert_eq!(event["fields"].get("error").and_then(Value::as_str), error, "{command}");
+        assert!(event["fields"]["duration_us"].is_u64());
+        let text_bytes = ["file_text", "new_str", "insert_text"].iter().find_map(|field| command[field].as_str());
+        assert_eq!(span["text_bytes"], text_bytes.unwrap_or_default().len());
+    }
+    let shown = told.events("memory_command").iter().map(|(span, _)| span["shown_bytes"].as_u64()).collect::<Vec<_>>();
+    assert_eq!(shown[2], Some(SECRET.len() as u64));
+    for secret in ["divorce", "/memories"] {
+        assert!(!told.text().contains(secret), "{}", told.text());
+    }
+}
+
+#[tokio::test]
+async fn paths_are_told_where_they_are_asked_for() {
+    let told = Told::default();
+    let _listening = told.listen();
+    let store = ObservedStore::new(InMemoryStore::new(), "alice").with_paths();
+    let tool = ObservedTool::new(Engine::new(store), "alice").with_paths();
+    for (command, ..) in commands() {
+        let _ = tool.call(command).await;
+    }
+    let (span, _) = told.events("memory_command").into_iter().find(|(span, _)| span["command"] == "rename").unwrap();
+    assert_eq!((&span["path"], &span["new_path"]), (&json!("/memories/divorce.txt"), &json!("/memories/b")));
+    assert!(told.events("memory_store").iter().any(|(span, _)| span["path"] == "/memories/divorce.txt"));
+    assert!(!told.text().contains("customer"));
+}
+
+#[tokio::test]
+async fn each_operation_of_a_store_has_a_name() {
+    let told = Told::default();
+    let _listening = told.listen();
+    let store = ObservedStore::new(InMemoryStore::new(), "alice");
+    store.write("/memories/a", SECRET).await.unwrap();
+    store.list("/memories").await.unwrap();
+    store.read_record(&"test/a".parse().unwrap()).await.unwrap();
+    let stale = Batch::new().require_record(
+        "test/divorce".parse().unwrap(),
+        memory_tool_core::Precondition::Version(memory_tool_core::Version::new(*b"x")),
+    );
+    store.apply(stale).await.unwrap_err();
+    let events = told.events("memory_store");
+    let named: Vec<_> = events
+        .iter()
+        .map(|(span, event)| {
+            (span["operation"].as_str().unwrap(), event["fields"].get("error").and_then(Value::as_str))
+        })
+        .collect();
+    let expected = [("apply", None), ("read", None), ("read_record", None), ("apply", Some("record_mismatch"))];
+    assert_eq!(named, expected);
+    assert!(!told.text().contains("divorce"), "{}", told.text());
+}
+
+/// Two edits at once: the one that comes second is made again.
+#[tokio::test]
+async fn a_retry_shows_as_an_operation_that_met_another() {
+    #[derive(Debug)]
+    struct Overtaken(InMemoryStore, Mutex<usize>);
+
+    #[async_trait]
+    impl Store for Overtaken {
+        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            self.0.read_opts(path, options).await
+        }
+
+        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            self.0.read_record(name).await
+        }
+
+        async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+            let is_overtaken = {
+                let mut left = self.1.lock().unwrap();
+                *left = left.saturating_sub(1);
+                *left > 0
+            };
+            if is_overtaken {
+                return Err(StoreError::VersionMismatch { path: MemoryPath::root() });
+            }
+            self.0.apply(batch).await
+        }
+    }
+
+    let told = Told::default();
+    let _listening = told.listen();
+    let inner = InMemoryStore::new();
+    inner.write("/memories/a", "x").await.unwrap();
+    let store = ObservedStore::new(Overtaken(inner, Mutex::new(3)), "alice");
+    let tool = ObservedTool::new(Engine::new(store), "alice");
+    tool.call(json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "y"})).await.unwrap();
+    let applied = told.events("memory_store").into_iter().filter(|(span, _)| span["operation"] == "apply");
+    let errors: Vec<_> = applied.map(|(_, event)| event["fields"]["error"].as_str().map(str::to_owned)).collect();
+    assert_eq!(errors, [Some("version_mismatch".to_owned()), Some("version_mismatch".to_owned()), None]);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_as_an_error_without_what_the_store_says_of_it() {
+    for (kind, name) in [(FailureKind::Busy, "busy"), (FailureKind::OutcomeUnknown, "outcome_unknown")] {
+        let told = Told::default();
+        let _listening = told.listen();
+        let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(Some(kind)), "alice")), "alice");
+        tool.call(json!({"command": "view", "path": "/memories/a"})).await.unwrap_err();
+        for span in ["memory_command", "memory_store"] {
+            let (_, event) = told.events(span).pop().unwrap();
+            assert_eq!((&event["level"], &event["fields"]["outcome"]), (&json!("ERROR"), &json!("failed")));
+            assert_eq!(event["fields"]["error"], name);
+        }
+        assert!(!told.text().contains("divorce"));
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_waits_for_is_told() {
+    let told = Told::default();
+    let _listening = told.listen();
+    let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(None), "alice")), "alice");
+    let command = tool.call(json!({"command": "view", "path": "/memories/a"}));
+    tokio::time::timeout(Duration::ZERO, command).await.unwrap_err(); // it is polled once
+    for span in ["memory_command", "memory_store"] {
+        assert_eq!(told.events(span).pop().unwrap().1["fields"]["outcome"], "dropped");
+    }
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn commands_and_operations_are_counted() {
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
+            for (command, ..) in commands() {
+                let _ = tool.call(command).await;
+            }
+        });
+    });
+    let mut created = Vec::new();
+    let mut names = Vec::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let labels: Vec<_> =
+            key.key().labels().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
+        let has =
+            |key: &str, value: &str| labels.iter().any(|label| (label.0.as_str(), label.1.as_str()) == (key, value));
+        assert!(has("store", "alice"));
+        if let DebugValue::Counter(count) = value
+            && has("command", "create")
+        {
+            created.push((has("outcome", "done"), has("error", "already_exists"), count));
+        }
+        names.push(key.key().name().to_owned());
+    }
+    created.sort_unstable();
+    assert_eq!(created, [(false, true, 1), (true, false, 1)]);
+    for name in ["memory_command_seconds", "memory_store_operations_total", "memory_store_operation_seconds"] {
+        assert!(names.iter().any(|found| found == name), "{name}");
+    }
+}

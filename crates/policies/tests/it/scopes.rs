@@ -1,0 +1,387 @@
+//! One store for many tenants.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::support::{Step, block_on, contents, path, reason, remove, rename, run, steps, write};
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Engine, Error, FileEntry, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node, PathError,
+    Precondition, ReadOnlyStore, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+};
+use memory_tool_local::LocalStore;
+use memory_tool_policies::{Scope, ScopedStore};
+use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::property;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn scope(name: &str) -> Scope {
+    Scope::from_trusted_name(name).unwrap()
+}
+
+const NAMES: &[&str] = &["a", "b", "alice", "alice2", "scope-alice", "scope-alice2"];
+
+/// Where somebody looks who wants to leave a scope.
+const ELSEWHERE: &[&str] = &[
+    "/memories/../scope-alice/a",
+    "/memories/..",
+    "/memories/%2e%2e/scope-alice/a",
+    "/memories/..\\scope-alice",
+    "/memories//scope-alice2",
+    "/memoriesX",
+    "/memories/",
+];
+
+/// Runs the steps in the two scopes of one store by turns. Each must answer as a store of its own would, and leave the other as
+/// it is to the byte.
+async fn compare(inner: impl Store, names: [&str; 2], steps: &[(usize, Step)]) -> Result<(), TestCaseError> {
+    let inner = Arc::new(inner);
+    let scoped = names.map(|name| Engine::new(ScopedStore::new(Arc::clone(&inner), scope(name))));
+    let alone = [InMemoryStore::new(), InMemoryStore::new()].map(Engine::new);
+    for (turn, step) in steps {
+        let other = scoped[1 - turn].store();
+        let before = contents(other).await;
+        prop_assert_eq!(run(&scoped[*turn], step).await, run(&alone[*turn], step).await, "{:?}", step);
+        prop_assert_eq!(before, contents(other).await, "{:?} in {}", step, names[*turn]);
+    }
+    for turn in 0..2 {
+        prop_assert_eq!(contents(scoped[turn].store()).await, contents(alone[turn].store()).await);
+    }
+    Ok(())
+}
+
+/// Of any characters, or of those that an encoded name consists of.
+fn scope_name() -> impl Strategy<Value = String> {
+    prop_oneof!["\\PC{1,20}", "[a_A./]{1,3}", "[_0-9a-fA-F-]{1,6}"]
+}
+
+fn sequence() -> impl Strategy<Value = Vec<(usize, Step)>> {
+    prop::collection::vec((0..2_usize, steps(NAMES, ELSEWHERE)), 1..25)
+}
+
+proptest! {
+    #![proptest_config(property(256, 10_000))]
+
+    #[test]
+    fn no_scope_changes_or_reveals_anything_of_another(steps in sequence()) {
+        block_on(compare(InMemoryStore::new(), ["alice", "alice2"], &steps))?;
+    }
+
+    /// A scope named like the directory of the other, and like a path to it.
+    #[test]
+    fn no_name_leads_into_another_scope(steps in sequence()) {
+        block_on(compare(InMemoryStore::new(), ["alice", "scope-alice"], &steps))?;
+        block_on(compare(InMemoryStore::new(), ["alice/../bob", "bob"], &steps))?;
+        block_on(compare(InMemoryStore::new(), ["alice", "ALICE"], &steps))?;
+    }
+
+    #[test]
+    fn nor_does_it_over_a_scope(steps in sequence()) {
+        let outer = ScopedStore::new(InMemoryStore::new(), scope("organisation"));
+        block_on(compare(outer, ["alice", "alice2"], &steps))?;
+    }
+
+    #[test]
+    fn directories_of_scopes_are_apart(left in scope_name(), right in scope_name()) {
+        let (Ok(left), Ok(right)) = (Scope::from_trusted_name(&left), Scope::from_trusted_name(&right)) else {
+            return Ok(());
+        };
+        prop_assert_eq!(left == right, left.directory() == right.directory());
+        prop_assert!(left == right || !left.directory().overlaps(right.directory()));
+        let is_plain = |character: char| matches!(character, 'a'..='z' | '0'..='9' | '-' | '_');
+        prop_assert!(left.directory().file_name().unwrap().chars().all(is_plain));
+    }
+}
+
+proptest! {
+    #![proptest_config(property(32, 1_000))]
+
+    #[test]
+    fn nor_on_a_disk_or_in_a_database(steps in sequence()) {
+        block_on(async {
+            let directory = tempfile::tempdir().unwrap();
+            let local = LocalStore::open(directory.path().join("base")).await.unwrap();
+            compare(local, ["alice", "alice2"], &steps).await?;
+            let sqlite = SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap();
+            compare(sqlite, ["alice", "alice2"], &steps).await
+        })?;
+    }
+}
+
+#[test]
+fn names_that_look_alike_have_directories_of_their_own() {
+    // In other case, in other normal forms, as escapes of one another, as what systems reserve.
+    let names =
+        ["alice", "Alice", "ALICE", "\u{e9}", "e\u{301}", "\u{212b}", "\u{c5}", "A", "_41", "con", "CON", ".", ".."];
+    let folded = names.map(|name| scope(name).directory().as_str().to_lowercase());
+    assert_eq!(folded.iter().collect::<HashSet<_>>().len(), names.len(), "{folded:?}");
+    assert_eq!(scope("Zoë/../con").directory().as_str(), "/memories/scope-_5ao_c3_ab_2f_2e_2e_2fcon");
+}
+
+#[tokio::test]
+async fn paths_are_as_long_as_the_inner_store_allows() {
+    let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
+    let most = MAX_PATH_BYTES - "/scope-alice".len();
+    let of_length = |bytes: usize| {
+        let directories = format!("/memories{}", format!("/{}", "d".repeat(200)).repeat(4));
+        format!("{directories}/{}", "f".repeat(bytes - directories.len() - 1))
+    };
+    write(&store, &of_length(most), "text").await.unwrap();
+    let told = format!("The path has {} bytes. In this memory a path may have up to {most} bytes", most + 1);
+    let longer = of_length(most + 1);
+    assert_eq!(reason(write(&store, &longer, "text").await), told);
+    assert_eq!(reason(remove(&store, &longer).await), told);
+    assert_eq!(reason(store.read(path(&longer)).await.map(drop)), told);
+    assert_eq!(reason(store.list(path(&longer)).await.map(drop)), told);
+    let tool = Engine::new(store);
+    let refused = tool.call(json!({"command": "create", "path": longer, "file_text": ""})).await.unwrap_err();
+    assert_eq!(refused.to_string(), format!("Error: {told}"));
+}
+
+#[tokio::test]
+async fn a_rename_that_would_make_a_path_too_long_is_told_of_paths_of_the_scope() {
+    let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
+    let deep = format!("/memories/d{}", format!("/{}", "x".repeat(200)).repeat(5));
+    let deep = &deep[..1_000];
+    write(&store, deep, "text").await.unwrap();
+    let moved = deep.replacen("/d/", &format!("/{}/", "y".repeat(15)), 1);
+    let told = reason(rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(15))).await);
+    // Of a path that is longer than any may be, the inner store tells the beginning.
+    assert!(told.starts_with(&format!("Path {}", &moved[..1_000])), "{told}");
+    assert!(told.ends_with("… would have 1014 bytes. In this memory a path may have up to 1012 bytes"), "{told}");
+    let far = rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(100))).await;
+    let Err(StoreError::Path(PathError::TooLong { path, length: 1_099 })) = far else { unreachable!("{far:?}") };
+    assert!(path.starts_with("/memories/yyy") && !path.contains("alice"), "{path}");
+}
+
+#[tokio::test]
+async fn emptying_a_scope_empties_it_alone() {
+    let inner = Arc::new(InMemoryStore::new());
+    let [alice, bob] = ["alice", "bob"].map(|name| ScopedStore::new(Arc::clone(&inner), scope(name)));
+    for store in [&alice, &bob] {
+        remove(store, "/memories").await.unwrap(); // also while there is nothing
+        write(store, "/memories/a", "text").await.unwrap();
+    }
+    remove(&alice, "/memories").await.unwrap();
+    assert_eq!(contents(&alice).await, []);
+    assert_eq!(contents(&bob).await, [(path("/memories/a"), 4, b"text".to_vec())]);
+    let unmet = Batch::new().require(path("/memories/a"), Precondition::Absent).remove(MemoryPath::root());
+    assert!(matches!(bob.apply(unmet).await, Err(StoreError::AlreadyExists { .. })));
+}
+
+#[tokio::test]
+async fn the_root_is_a_directory_whatever_the_inner_store_has_there() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&*inner, "/memories/scope-alice", "put there by another program").await.unwrap();
+    let store = ScopedStore::new(inner, scope("alice"));
+    let root = MemoryPath::root();
+    assert!(matches!(store.read(&root).await.unwrap(), Node::Directory(files) if files.is_empty()));
+    assert!(
+        matches!(write(&store, "/memories/a", "text").await, Err(StoreError::NotADirectory { path }) if path == root)
+    );
+    remove(&store, "/memories").await.unwrap();
+    write(&store, "/memories/a", "text").await.unwrap();
+}
+
+/// Fails with what it makes of the path, and lists what nobody asked for.
+#[derive(Debug)]
+struct Talkative(MakeError);
+
+type MakeError = fn(MemoryPath) -> StoreError;
+
+#[async_trait]
+impl Store for Talkative {
+    async fn read_opts(&self, path: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+        if path.as_str() != "/memories/scope-alice" {
+            return Err((self.0)(path.clone()));
+        }
+        let files = ["/memories/scope-bob/a", "/memories/scope-alice/b", "/memories/scope-alice2/c"];
+        Ok(Node::Directory(files.map(|file| FileEntry::new(file.parse().unwrap(), 1)).into()))
+    }
+
+    async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        Err((self.0)(MemoryPath::root()))
+    }
+
+    async fn apply(&self, _: Batch) -> Result<(), StoreError> {
+        Err((self.0)(MemoryPath::root()))
+    }
+}
+
+#[tokio::test]
+async fn an_inner_store_that_says_too_much_reveals_nothing() {
+    let errors: [(MakeError, &str); 12] = [
+        (|path| StoreError::AlreadyExists { path }, "/memories/d/a already exists"),
+        (|path| StoreError::NotFound { path }, "/memories/d/a does not exist"),
+        (|path| StoreError::VersionMismatch { path }, "/memories/d/a is not at the required version"),
+        (|path| StoreError::NotADirectory { path }, "/memories/d/a is a file, not a directory"),
+        (|path| StoreError::SymbolicLink { path }, "/memories/d/a is a symbolic link"),
+        (|path| StoreError::NotARegularFile { path }, "/memories/d/a is neither a file nor a directory"),
+        (|path| StoreError::NotAFile { path }, "/memories/d/a is a directory, not a file"),
+        (|path| StoreError::NotText { path }, "/memories/d/a is not UTF-8 text"),
+        (
+            |_| StoreError::RecordMismatch { name: "scopes/scope-alice/a".parse().unwrap() },
+            "the record a is not at the required version",
+        ),
+        (
+            |_| StoreError::RecordMismatch { name: "scopes/scope-bob/a".parse().unwrap() },
+            "using the inner store failed",
+        ),
+        (
+            |path| StoreError::Refused { policy: "test", reason: format!("{path} is too much for {path}/quota"), path },
+            "/memories/d/a: /memories/d/a is too much for /memories/d/a/quota",
+        ),
+        (
+            |path| StoreError::Path(PathError::Traversal { path: path.to_string() }),
+            "using the inner store failed", // no store says so of a path that is legal
+        ),
+    ];
+    for (error, shown) in errors {
+        let store = ScopedStore::new(Talkative(error), scope("alice"));
+        assert_eq!(store.read(path("/memories/d/a")).await.unwrap_err().to_string(), shown);
+        assert_eq!(store.list(MemoryPath::root()).await.unwrap(), [FileEntry::new(path("/memories/b"), 1)]);
+    }
+}
+
+#[tokio::test]
+async fn a_link_above_a_scope_is_shown_at_its_root() {
+    let store = ScopedStore::new(Talkative(|path| StoreError::SymbolicLink { path }), scope("alice"));
+    let error = write(&store, "/memories/a", "text").await.unwrap_err();
+    assert!(matches!(error, StoreError::SymbolicLink { path } if path.is_root()));
+}
+
+#[tokio::test]
+async fn a_read_only_store_beneath_is_told_in_the_paths_of_the_scope() {
+    let tool = Engine::new(ScopedStore::new(ReadOnlyStore::new(InMemoryStore::new()), scope("alice")));
+    let refused = tool.call(json!({"command": "create", "path": "/memories/a", "file_text": ""})).await.unwrap_err();
+    assert!(matches!(&refused, Error::Refused { path: refused, .. } if *refused == path("/memories/a")));
+    assert_eq!(refused.to_string(), "Error: /memories is read-only: what is in it can be viewed, but not changed");
+}
+
+/// A store whose files are all damaged.
+#[derive(Debug)]
+struct Damaged(InMemoryStore);
+
+#[async_trait]
+impl Store for Damaged {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = self.0.read_opts(path, options).await?;
+        let damaged = |file: FileEntry| FileEntry::damaged(file.path, file.size);
+        Ok(match node {
+            Node::Directory(files) => Node::Directory(files.into_iter().map(damaged).collect()),
+            node => node,
+        })
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.0.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[test]
+fn a_damaged_file_is_listed_as_damaged_in_its_scope() {
+    block_on(async {
+        let store = ScopedStore::new(Damaged(InMemoryStore::new()), scope("alice"));
+        let file = path("/memories/a/b");
+        store.write(&file, "text").await.unwrap();
+        assert_eq!(store.list(MemoryPath::root()).await.unwrap(), [FileEntry::damaged(file, 4)]);
+    });
+}
+
+fn record(name: &str) -> RecordName {
+    name.parse().unwrap()
+}
+
+#[tokio::test]
+async fn records_of_scopes_are_apart() {
+    let inner = Arc::new(InMemoryStore::new());
+    let [alice, bob] = ["alice", "bob"].map(|name| ScopedStore::new(Arc::clone(&inner), scope(name)));
+    alice.apply(Batch::new().write_record(record("test/a"), "hers")).await.unwrap();
+    assert_eq!(bob.read_record(&record("test/a")).await.unwrap(), None);
+    let stored = inner.read_record(&record("scopes/scope-alice/test/a")).await.unwrap().unwrap();
+    assert_eq!(alice.read_record(&record("test/a")).await.unwrap().unwrap(), stored);
+
+    let absent = Batch::new().require_record(record("test/a"), Precondition::Absent);
+    bob.apply(absent.clone()).await.unwrap();
+    let mismatch = alice.apply(absent).await;
+    assert!(matches!(mismatch, Err(StoreError::RecordMismatch { name }) if name == record("test/a")));
+    let current = Batch::new().require_record(record("test/a"), Precondition::Version(stored.version));
+    alice.apply(current.remove_record(record("test/a"))).await.unwrap();
+    assert_eq!(inner.read_record(&record("scopes/scope-alice/test/a")).await.unwrap(), None);
+
+    let long = "a".repeat(500);
+    let failed = alice.read_record(&record(&long)).await;
+    assert!(matches!(failed, Err(StoreError::Failure { operation: "naming a record", .. })), "{failed:?}");
+}
+
+/// The inner store has no directory of an empty scope that it could remove, and the rest of the batch must hold all the same.
+#[tokio::test]
+async fn emptying_an_empty_scope_changes_its_records() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = ScopedStore::new(Arc::clone(&inner), scope("alice"));
+    let emptying = || Batch::new().remove(MemoryPath::root());
+    store.apply(emptying().write_record(record("test/a"), "1")).await.unwrap();
+    let written = store.read_record(&record("test/a")).await.unwrap().unwrap();
+    assert_eq!(written.content, b"1");
+    let stale = emptying().require_record(record("test/a"), Precondition::Absent).remove_record(record("test/a"));
+    assert!(matches!(store.apply(stale).await, Err(StoreError::RecordMismatch { .. })));
+    write(&store, "/memories/a", "text").await.unwrap();
+    remove(&store, "/memories").await.unwrap();
+    assert_eq!(store.read_record(&record("test/a")).await.unwrap(), Some(written), "records stay");
+}
+
+/// Lets somebody else write the first file of the scope right after the scope was found empty.
+#[derive(Debug)]
+struct Overtaken {
+    inner: Arc<InMemoryStore>,
+    batches: std::sync::atomic::AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let outcome = self.inner.apply(batch).await;
+        if self.batches.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            write(&*self.inner, "/memories/scope-alice/late", "text").await?;
+        }
+        outcome
+    }
+}
+
+#[tokio::test]
+async fn a_scope_that_gets_its_first_file_while_it_is_emptied_is_emptied_again() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = ScopedStore::new(Overtaken { inner: Arc::clone(&inner), batches: Default::default() }, scope("alice"));
+    let batch = Batch::new().remove(MemoryPath::root()).write_record(record("test/a"), "1");
+    store.apply(batch).await.unwrap();
+    assert_eq!(contents(&*inner).await, []);
+    assert!(store.read_record(&record("test/a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_read_hands_its_preconditions_on() {
+    let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
+    let (a, b) = (path("/memories/a"), path("/memories/b"));
+    write(&store, "/memories/a", "text").await.unwrap();
+    let read = async |required: &MemoryPath| {
+        store.read_opts(&a, ReadOptions::new().require(required.clone(), Precondition::Absent)).await
+    };
+    assert!(matches!(read(&b).await, Ok(Node::File(_))));
+    assert!(matches!(read(&a).await, Err(StoreError::AlreadyExists { path }) if path == a));
+    let root = MemoryPath::root();
+    remove(&store, "/memories/a").await.unwrap();
+    assert!(matches!(read(&root).await, Err(StoreError::AlreadyExists { path }) if path.is_root()));
+}

@@ -1,0 +1,314 @@
+//! What a screened store does beyond what every store does.
+
+use std::sync::{Arc, LazyLock};
+
+use memory_tool_core::{
+    Batch, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _,
+};
+use memory_tool_policies::{Detector, ScreenedStore, SensitiveData};
+use memory_tool_test_fixtures::property;
+use proptest::prelude::{any, proptest};
+use proptest::{prop_assert, prop_assert_eq};
+use serde_json::{Value, json};
+
+/// A synthetic token, in parts, so that no scanner of source code takes it for a real one.
+fn token() -> String {
+    ["gh", "p_", "Zq81LmX0", "tR5vN2cK", "8wYbH4dJ", "6sGfA9eU", "3oPi"].concat()
+}
+
+/// A synthetic card number that is no published test number.
+const CARD: &str = "4929 7226 5379 7141";
+
+struct Subject {
+    inner: Arc<InMemoryStore>,
+    store: ScreenedStore<Arc<InMemoryStore>, SensitiveData>,
+}
+
+impl Subject {
+    fn new() -> Self {
+        static SCREEN: LazyLock<SensitiveData> = LazyLock::new(SensitiveData::new);
+        Self::with(SCREEN.clone())
+    }
+
+    fn redacting() -> Self {
+        static SCREEN: LazyLock<SensitiveData> =
+            LazyLock::new(|| SensitiveData::builder().redact(Detector::ALL.iter().copied()).build());
+        Self::with(SCREEN.clone())
+    }
+
+    fn with(screen: SensitiveData) -> Self {
+        let inner = Arc::new(InMemoryStore::new());
+        Self { store: ScreenedStore::new(Arc::clone(&inner), screen), inner }
+    }
+
+    /// Puts a file there as it might have been before the policy.
+    async fn hold(&self, at: &str, text: &str) {
+        self.inner.write(at, text).await.unwrap();
+    }
+
+    async fn call(&self, input: Value) -> Result<String, Error> {
+        Engine::new(self.store.clone()).call(input).await.map(|reply| reply.to_string())
+    }
+
+    async fn create(&self, at: &str, text: &str) -> Result<String, Error> {
+        self.call(json!({"command": "create", "path": at, "file_text": text})).await
+    }
+
+    async fn replace(&self, at: &str, old: &str, new: &str) -> Result<String, Error> {
+        self.call(json!({"command": "str_replace", "path": at, "old_str": old, "new_str": new})).await
+    }
+
+    async fn content(&self, at: &str) -> Option<Vec<u8>> {
+        match self.inner.read(path(at)).await.unwrap() {
+            Node::File(file) => Some(file.content),
+            _ => None,
+        }
+    }
+
+    async fn text(&self, at: &str) -> Option<String> {
+        self.content(at).await.map(|content| String::from_utf8(content).unwrap())
+    }
+}
+
+fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(matches!(result, Err(Error::Refused { .. })), "{result:?}");
+}
+
+#[tokio::test]
+async fn halves_that_an_edit_joins_are_seen() {
+    let subject = Subject::new();
+    let token = token();
+    let (start, end) = token.split_at(20);
+    subject.create("/memories/a", &format!("{start}-{end}")).await.unwrap();
+    let before = subject.text("/memories/a").await;
+    assert_refused(subject.replace("/memories/a", &format!("{start}-"), start).await);
+    assert_eq!(subject.text("/memories/a").await, before);
+}
+
+#[tokio::test]
+async fn an_insertion_that_completes_a_value_is_seen() {
+    let subject = Subject::new();
+    let first_line = ["-----BEGIN ", "PRIVATE KEY-----\n"].concat();
+    subject.create("/memories/key", &first_line).await.unwrap();
+    let body = ["MIIEvQIBADANBgkq", "hkiG9w0BAQEFAASC", "BKcwggSjAgEAAoIB"].concat();
+    let insert = json!({"command": "insert", "path": "/memories/key", "insert_line": 1, "insert_text": body});
+    assert_refused(subject.call(insert).await);
+    assert_eq!(subject.text("/memories/key").await.unwrap(), first_line);
+}
+
+#[tokio::test]
+async fn an_edit_beside_a_value_of_before_leaves_it_and_one_within_it_cleans_the_file() {
+    let subject = Subject::new();
+    subject.hold("/memories/a", &format!("PIN follows\n{CARD}\nend")).await;
+    let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "not shown:"});
+    subject.call(insert).await.unwrap();
+    assert_eq!(subject.text("/memories/a").await.unwrap(), format!("PIN follows\nnot shown:\n{CARD}\nend"));
+    subject.replace("/memories/a", "7226 5379", "…").await.unwrap();
+    assert_eq!(subject.text("/memories/a").await.unwrap(), "PIN follows\nnot shown:\n4929 … 7141\nend");
+}
+
+#[tokio::test]
+async fn a_file_from_before_the_policy_can_be_edited_but_nothing_be_added() {
+    for subject in [Subject::new(), Subject::redacting()] {
+        subject.hold("/memories/a", &format!("Anna pays with {CARD}.")).await;
+        subject.replace("/memories/a", "Anna", "Bea").await.unwrap();
+        assert_eq!(subject.text("/memories/a").await.unwrap(), format!("Bea pays with {CARD}."));
+    }
+    let subject = Subject::new();
+    subject.hold("/memories/a", &format!("Anna pays with {CARD}.")).await;
+    assert_refused(subject.replace("/memories/a", "Anna", &token()).await);
+    subject.replace("/memories/a", CARD, "her card").await.unwrap();
+    assert_refused(subject.replace("/memories/a", "her card", CARD).await);
+    assert_eq!(subject.text("/memories/a").await.unwrap(), "Anna pays with her card.");
+}
+
+#[tokio::test]
+async fn what_another_version_held_does_not_excuse_an_edit() {
+    let subject = Subject::new();
+    subject.hold("/memories/a", CARD).await;
+    let Node::File(old) = subject.inner.read(path("/memories/a")).await.unwrap() else { panic!("no file") };
+    subject.hold("/memories/a", "cleaned").await;
+    let edit = Batch::new().require(path("/memories/a"), Precondition::Version(old.version));
+    let edit = edit.write(path("/memories/a"), format!("{CARD}!"));
+    let error = subject.store.apply(edit).await.unwrap_err();
+    assert!(matches!(error, StoreError::VersionMismatch { .. }), "{error:?}");
+    assert_eq!(subject.text("/memories/a").await.unwrap(), "cleaned");
+}
+
+#[tokio::test]
+async fn a_precondition_on_another_file_does_not_make_a_write_an_edit() {
+    let subject = Subject::new();
+    subject.hold("/memories/a", CARD).await;
+    let Node::File(other) = subject.inner.read(path("/memories/a")).await.unwrap() else { panic!("no file") };
+    let copy = Batch::new().require(path("/memories/a"), Precondition::Version(other.version));
+    let copy = copy.write(path("/memories/b"), CARD);
+    assert!(matches!(subject.store.apply(copy).await, Err(StoreError::Refused { .. })));
+}
+
+#[tokio::test]
+async fn a_file_is_not_overwritten_with_what_it_held() {
+    let subject = Subject::new();
+    subject.hold("/memories/a", CARD).await;
+    let overwrite = Batch::new().write(path("/memories/a"), CARD);
+    assert!(matches!(subject.store.apply(overwrite).await, Err(StoreError::Refused { .. })));
+}
+
+#[tokio::test]
+async fn no_name_that_is_refused_is_repeated() {
+    let subject = Subject::new();
+    subject.create("/memories/notes/a", "Hello").await.unwrap();
+    let new = format!("/memories/notes/{}/b", token());
+    let rename = Batch::new().rename(path("/memories/notes/a"), path(&new));
+    let create = Batch::new().write(path(&new), b"Hello".to_vec());
+    for batch in [rename, create] {
+        let error = subject.store.apply(batch).await.unwrap_err();
+        let StoreError::Refused { path, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(path.as_str(), "/memories/notes");
+        assert!(!format!("{error} {error:?}").contains(&token()));
+    }
+    assert_refused(subject.call(json!({"command": "rename", "old_path": "/memories/notes/a", "new_path": new})).await);
+    assert_eq!(subject.text("/memories/notes/a").await.unwrap(), "Hello");
+    assert_eq!(subject.inner.list(MemoryPath::root()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_with_a_name_from_before_the_policy_can_be_edited_moved_away_and_deleted() {
+    let subject = Subject::redacting();
+    let old = format!("/memories/{}", token());
+    subject.hold(&format!("{old}/a"), "Hello").await;
+    subject.replace(&format!("{old}/a"), "Hello", "Bye").await.unwrap();
+    assert_refused(subject.create(&format!("{old}/b"), "").await);
+    subject.call(json!({"command": "rename", "old_path": old, "new_path": "/memories/clean"})).await.unwrap();
+    assert_eq!(subject.text("/memories/clean/a").await.unwrap(), "Bye");
+}
+
+#[tokio::test]
+async fn one_refused_write_refuses_the_batch() {
+    let subject = Subject::new();
+    subject.hold("/memories/old", "old").await;
+    let batch = Batch::new().write(path("/memories/a"), b"harmless".to_vec());
+    let batch = batch.rename(path("/memories/old"), path("/memories/new"));
+    let batch = batch.write(path("/memories/b"), token());
+    let error = subject.store.apply(batch).await.unwrap_err();
+    let StoreError::Refused { path: refused, policy: "screening", reason } = &error else { panic!("{error:?}") };
+    assert_eq!(refused.as_str(), "/memories/b");
+    assert!(reason.contains("GitHub token (line 1)") && !reason.contains(&token()), "{reason}");
+    let files = subject.inner.list(MemoryPath::root()).await.unwrap();
+    assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["/memories/old"]);
+}
+
+#[tokio::test]
+async fn a_redaction_shows() {
+    let subject = Subject::redacting();
+    subject.create("/memories/a", &format!("Token: {}\nCard: {CARD}\n", token())).await.unwrap();
+    let view = subject.call(json!({"command": "view", "path": "/memories/a"})).await.unwrap();
+    assert!(view.contains("Token: [redacted: GitHub token]"), "{view}");
+    assert!(view.contains("Card: [redacted: payment card number]"), "{view}");
+}
+
+#[tokio::test]
+async fn the_name_of_a_password_stays() {
+    let subject = Subject::redacting();
+    for (at, text, stored) in [
+        ("/memories/a", "DB_PASSWORD=vT9#mLq2xR\nDB_NAME=shop", "DB_PASSWORD=[redacted: password]\nDB_NAME=shop"),
+        ("/memories/b", "{\"password\": \"c0rrect-h0rse\"}", "{\"password\": \"[redacted: password]\"}"),
+        ("/memories/c", "curl -u ci:Xk29fPqz host", "curl -u ci:[redacted: password] host"),
+        ("/memories/d", "The password is sunflower42.", "The password is [redacted: password]."),
+    ] {
+        subject.create(at, text).await.unwrap();
+        assert_eq!(subject.text(at).await.unwrap(), stored);
+    }
+}
+
+#[tokio::test]
+async fn sample_values_and_placeholders_pass() {
+    let subject = Subject::new();
+    let text = "PASSWORD=changeme\npassword: <your password>\npassword: ${DB_PASSWORD}\n-u root:root\n-u 1000:1000\n\
+        postgres://user:password@host\nAKIAIOSFODNN7EXAMPLE\n4242 4242 4242 4242\n";
+    subject.create("/memories/a", text).await.unwrap();
+}
+
+#[tokio::test]
+async fn preconditions_are_kept() {
+    let subject = Subject::redacting();
+    subject.create("/memories/a", "first").await.unwrap();
+    let create = Batch::new().require(path("/memories/a"), Precondition::Absent);
+    let create = create.write(path("/memories/a"), token());
+    assert!(matches!(subject.store.apply(create).await, Err(StoreError::AlreadyExists { .. })));
+    let elsewhere = Batch::new()
+        .require(path("/memories/b"), Precondition::Absent)
+        .require(path("/memories/a"), Precondition::Absent);
+    assert!(matches!(subject.store.apply(elsewhere).await, Err(StoreError::AlreadyExists { .. })));
+}
+
+#[tokio::test]
+async fn what_is_not_text_is_stored_as_it_is_or_not_at_all() {
+    for subject in [Subject::new(), Subject::redacting()] {
+        let image = b"\x89PNG\r\n\x1a\n\xff\xfe\x00".to_vec();
+        subject.store.apply(Batch::new().write(path("/memories/a.png"), image.clone())).await.unwrap();
+        assert_eq!(subject.content("/memories/a.png").await, Some(image));
+
+        let mut latin_1 = b"Schl\xfcssel: ".to_vec();
+        latin_1.extend(token().bytes());
+        let error = subject.store.apply(Batch::new().write(path("/memories/b"), latin_1)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        assert_eq!(subject.content("/memories/b").await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_reason_stays_short() {
+    let subject = Subject::new();
+    let error = subject.create("/memories/a", &format!("{}\n", token()).repeat(1_000)).await.unwrap_err();
+    assert!(error.to_string().len() < 500 && error.to_string().contains("and 995 more"), "{error}");
+}
+
+#[tokio::test]
+async fn each_detector_can_be_set_apart() {
+    let screen = SensitiveData::builder().redact([Detector::EmailAddress]).ignore([Detector::PaymentCard]).build();
+    let subject = Subject::with(screen);
+    subject.create("/memories/a", &format!("{CARD} of anna@correio.pt")).await.unwrap();
+    assert_eq!(subject.text("/memories/a").await.unwrap(), format!("{CARD} of [redacted: e-mail address]"));
+    assert_refused(subject.create("/memories/b", &format!("anna@correio.pt {}", token())).await);
+    assert_refused(subject.create("/memories/anna@correio.pt", "").await);
+}
+
+#[tokio::test]
+async fn a_number_is_found_after_another() {
+    let subject = Subject::redacting();
+    subject.create("/memories/a", &format!("12 2027 {CARD} 456")).await.unwrap();
+    assert_eq!(subject.text("/memories/a").await.unwrap(), "12 2027 [redacted: payment card number] 456");
+}
+
+proptest! {
+    #![proptest_config(property(256, 10_000))]
+
+    #[test]
+    fn a_text_that_is_accepted_is_stored_byte_for_byte(content in any::<Vec<u8>>(), text in "(?s).{0,200}") {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for content in [content, text.into_bytes()] {
+            let subject = Subject::new();
+            let batch = Batch::new().write(path("/memories/a"), content.clone());
+            match runtime.block_on(subject.store.apply(batch)) {
+                Ok(()) => prop_assert_eq!(runtime.block_on(subject.content("/memories/a")), Some(content)),
+                Err(error) => prop_assert!(matches!(error, StoreError::Refused { .. }), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn no_value_survives_among_any_text(before in "(?s).{0,40}", after in "(?s).{0,40}") {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let subject = Subject::redacting();
+        // Set apart by spaces: amid other letters and digits it is another word.
+        let text = format!("{before} {} {after} {CARD}\n", token());
+        runtime.block_on(subject.create("/memories/a", &text)).unwrap();
+        let stored = runtime.block_on(subject.text("/memories/a")).unwrap();
+        prop_assert!(!stored.contains(&token()), "{}", stored);
+        prop_assert!(!stored.contains(CARD), "{}", stored);
+    }
+}

@@ -1,0 +1,253 @@
+//! One log of several processes, some of which are killed.
+//!
+//! The test runs itself as those processes.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use async_trait::async_trait;
+use libtest_mimic::Trial;
+use memory_tool_core::{
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, ReadOptions, RecordName, Store, StoreError,
+    StoreExt as _, StoredFile,
+};
+use memory_tool_local::LocalStore;
+use memory_tool_policies::{
+    Actor, AuditEvent, AuditFilter, AuditRecord, AuditTrail, AuditedChange, AuditedFile, AuditedState, AuditedStore,
+    AuditedTool, JsonLinesLog,
+};
+use memory_tool_test_fixtures::by_tier;
+use serde_json::json;
+
+/// Says what the process is to do.
+const TASK: &str = "MEMORY_TOOL_TEST_TASK";
+/// Names the directory of the log, and of the store where there is one.
+const DIRECTORY: &str = "MEMORY_TOOL_TEST_DIRECTORY";
+/// Who the process works for.
+const ACTOR: &str = "MEMORY_TOOL_TEST_ACTOR";
+
+const APPEND: &str = "append";
+const APPEND_FOR_EVER: &str = "append-for-ever";
+const HALT_BEFORE: &str = "halt-before";
+const HALT_AFTER: &str = "halt-after";
+
+/// The one whose store is on the disk.
+const VICTIM_ON_DISK: &str = "victim on disk";
+
+/// How many files each process makes, and removes together.
+const FILES: usize = 150;
+const ROUNDS: usize = 12;
+
+/// In a process that a test has started: does its task, and reports whether it had one.
+pub(crate) fn work_if_asked() -> bool {
+    let (Ok(task), Some(directory)) = (std::env::var(TASK), std::env::var_os(DIRECTORY)) else { return false };
+    work(&task, directory.as_ref());
+    true
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test("audit_processes::of_several_processes_no_line_is_lost_or_mixed", || {
+            append_at_once();
+            Ok(())
+        }),
+        Trial::test("audit_processes::what_was_recorded_survives_kills", || {
+            (0..by_tier(5, 40, 40)).for_each(kill_while_appending);
+            Ok(())
+        }),
+        Trial::test("audit_processes::after_a_kill_the_digest_tells_whether_it_was_done", || {
+            kill_between(HALT_BEFORE, false);
+            kill_between(HALT_AFTER, true);
+            Ok(())
+        }),
+    ]
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn start(task: &str, directory: &Path, actor: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(TASK, task).env(DIRECTORY, directory).env(ACTOR, actor).stdout(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let answers = BufReader::new(process.stdout.take().unwrap());
+    (process, answers)
+}
+
+fn log_in(directory: &Path) -> std::path::PathBuf {
+    directory.join("audit.jsonl")
+}
+
+fn read(directory: &Path, filter: &AuditFilter) -> AuditTrail {
+    block_on(JsonLinesLog::read(log_in(directory), filter)).unwrap()
+}
+
+fn work(task: &str, directory: &Path) {
+    let actor = Actor::from_trusted_name(&std::env::var(ACTOR).unwrap()).unwrap();
+    block_on(async {
+        let log = JsonLinesLog::open(log_in(directory)).await.unwrap();
+        match task {
+            APPEND => append_rounds(Box::new(InMemoryStore::new()), log, actor, ROUNDS).await,
+            APPEND_FOR_EVER => {
+                let store: Box<dyn Store> = match actor.name() {
+                    VICTIM_ON_DISK => Box::new(LocalStore::open(directory.join("store")).await.unwrap()),
+                    _ => Box::new(InMemoryStore::new()),
+                };
+                append_rounds(store, log, actor, usize::MAX).await;
+            }
+            _ => {
+                let store = LocalStore::open(directory.join("store")).await.unwrap();
+                let halting = Halting { inner: store, before: task == HALT_BEFORE };
+                let store = AuditedStore::new(halting, log.clone(), actor.clone());
+                let tool = AuditedTool::new(Engine::new(store), log, actor);
+                tool.call(edit()).await.unwrap();
+            }
+        }
+    });
+}
+
+/// Makes files and removes them all at once, which makes a record of several pages. Says how many commands are done.
+async fn append_rounds(store: Box<dyn Store>, log: JsonLinesLog, actor: Actor, rounds: usize) {
+    let store = AuditedStore::new(store, log.clone(), actor.clone());
+    let tool = AuditedTool::new(Engine::new(store), log, actor);
+    let mut done = 0;
+    for _ in 0..rounds {
+        for number in 0..FILES {
+            let path = format!("/memories/{}/{number}", "a-rather-long-name-of-a-directory-".repeat(5));
+            tool.call(json!({"command": "create", "path": path, "file_text": "text"})).await.unwrap();
+            done += 1;
+            say(done);
+        }
+        tool.clear_all_memory().await.unwrap();
+        done += 1;
+        say(done);
+    }
+}
+
+fn say(done: usize) {
+    println!("{done}");
+}
+
+fn append_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let actors: Vec<_> = (0..8).map(|number| format!("process {number}")).collect();
+    let processes: Vec<_> = actors.iter().map(|actor| start(APPEND, directory.path(), actor)).collect();
+    for (mut process, mut answers) in processes {
+        answers.read_to_string(&mut String::new()).unwrap();
+        assert!(process.wait().unwrap().success());
+    }
+    let commands = ROUNDS * (FILES + 1);
+    for actor in &actors {
+        let trail = read(directory.path(), &AuditFilter::new().actor(actor));
+        assert_eq!((trail.records.len(), trail.skipped), (2 * commands, 0));
+        assert_in_order(&trail.records);
+        assert_eq!(trail.unfinished().count(), 0);
+    }
+    assert_eq!(read(directory.path(), &AuditFilter::new()).records.len(), 8 * 2 * commands);
+}
+
+/// The records of one process: each intent with its outcome, and each as that process makes it.
+fn assert_in_order(records: &[AuditRecord]) {
+    for (command, pair) in records.chunks(2).enumerate() {
+        let AuditEvent::Intent { changes } = &pair[0].event else { unreachable!("{:?}", pair[0]) };
+        match (&changes[0], command % (FILES + 1)) {
+            (AuditedChange::Remove { before: AuditedState::Directory { listed, .. }, .. }, FILES) => {
+                assert_eq!(listed.len(), FILES);
+            }
+            (AuditedChange::Write { path, .. }, number) => assert_eq!(path.file_name(), Some(&*number.to_string())),
+            other => unreachable!("{other:?}"),
+        }
+        if let Some(outcome) = pair.get(1) {
+            assert_eq!(outcome.id, pair[0].id);
+        }
+    }
+}
+
+/// Kills two of three processes that append. What they said they did is in the log, and so is all that the third did.
+fn kill_while_appending(round: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    let victims = ["victim", VICTIM_ON_DISK].map(|actor| (actor, start(APPEND_FOR_EVER, directory.path(), actor)));
+    let (mut witness, mut answers_of_witness) = start(APPEND, directory.path(), "witness");
+    for (actor, (mut process, mut answers)) in victims {
+        let mut answer = String::new();
+        for _ in 0..=round * 11 {
+            answer.clear();
+            answers.read_line(&mut answer).unwrap();
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let mut rest = String::new();
+        answers.read_to_string(&mut rest).unwrap();
+        let whole = rest.rfind('\n').map_or("", |end| &rest[..end]);
+        let done: usize = whole.lines().last().unwrap_or(answer.trim()).parse().unwrap();
+        let trail = read(directory.path(), &AuditFilter::new().actor(actor));
+        assert!(trail.records.len() >= 2 * done, "{} records of {done} commands", trail.records.len());
+        assert_in_order(&trail.records);
+    }
+    answers_of_witness.read_to_string(&mut String::new()).unwrap();
+    assert!(witness.wait().unwrap().success());
+    let trail = read(directory.path(), &AuditFilter::new().actor("witness"));
+    assert_eq!(trail.records.len(), 2 * ROUNDS * (FILES + 1));
+    assert!(trail.skipped <= 2, "{} pieces of two processes", trail.skipped);
+    assert_in_order(&trail.records);
+}
+
+fn edit() -> serde_json::Value {
+    json!({"command": "str_replace", "path": "/memories/a", "old_str": "tea", "new_str": "coffee"})
+}
+
+/// Kills a process between the intent and the outcome of an edit, right before it is made or right after.
+fn kill_between(task: &str, is_done: bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let path: MemoryPath = "/memories/a".parse().unwrap();
+    block_on(async {
+        let store = LocalStore::open(directory.path().join("store")).await.unwrap();
+        store.write(&path, "tea").await.unwrap();
+    });
+    let (mut process, mut answers) = start(task, directory.path(), "alice");
+    answers.read_line(&mut String::new()).unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+
+    let trail = read(directory.path(), &AuditFilter::new());
+    assert_eq!((trail.records.len(), trail.skipped), (1, 0));
+    let unfinished: Vec<_> = trail.unfinished().collect();
+    assert_eq!((unfinished.len(), &*unfinished[0].actor, &*unfinished[0].command), (1, "alice", "str_replace"));
+    let AuditEvent::Intent { changes } = &unfinished[0].event else { unreachable!() };
+    let [AuditedChange::Write { before: AuditedState::File(before), after, .. }] = &changes[..] else { unreachable!() };
+    let stored = block_on(async {
+        let store = LocalStore::open(directory.path().join("store")).await.unwrap();
+        let Node::File(file) = store.read(&path).await.unwrap() else { unreachable!() };
+        AuditedFile::of(&file.content)
+    });
+    assert_eq!(stored, if is_done { after.clone() } else { before.clone() });
+    assert_ne!(before, after);
+}
+
+/// A store that says so and waits to be killed, before it applies a batch or after.
+#[derive(Debug)]
+struct Halting {
+    inner: LocalStore,
+    before: bool,
+}
+
+#[async_trait]
+impl Store for Halting {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        if !self.before {
+            self.inner.apply(batch).await?;
+        }
+        say(0);
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,178 @@
+//! `[X3]`: several tasks, stores and connections on one file behave as if one command came after another, and readers wait for
+//! nobody.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Place, call, name, path, read, write};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
+use memory_tool_sqlite::SqliteStore;
+use serde_json::json;
+
+const INSERTER: &str = "MEMORY_TOOL_TEST_INSERTER";
+const PROCESSES: usize = 8;
+const INSERTS: usize = 50;
+/// How long to wait for what need not wait: less than the time after which who waits for a lock gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+#[ignore = "what each process of the next test does"]
+async fn insert_lines() {
+    let database = std::env::var_os(INSERTER).unwrap();
+    let store = SqliteStore::open(database).await.unwrap();
+    for number in 0..INSERTS {
+        let line = format!("{} {number}", std::process::id());
+        let insert = json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line});
+        assert_eq!(call(&store, insert).await, "The file /memories/log has been edited.");
+    }
+}
+
+#[tokio::test]
+async fn processes_lose_no_edit_of_each_other() {
+    let place = Place::in_ram();
+    let start = |_| {
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        let process =
+            process.args(["--exact", "concurrency::insert_lines", "--ignored"]).env(INSERTER, place.database());
+        process.stdout(Stdio::null()).spawn().unwrap()
+    };
+    let store = place.open().await;
+    write(&store, "/memories/log", "").await.unwrap();
+    for mut process in (0..PROCESSES).map(start).collect::<Vec<_>>() {
+        assert!(process.wait().unwrap().success());
+    }
+    let log = read(&store, "/memories/log").await.unwrap();
+    let mut lines: Vec<_> = log.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), PROCESSES * INSERTS);
+}
+
+/// All at the very moment at which the file comes into being.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_new_file_is_opened_by_many_at_once() {
+    for _ in 0..20 {
+        let place = Place::in_ram();
+        let open = |number: usize| {
+            let database = place.database();
+            tokio::spawn(async move {
+                let store = SqliteStore::open(database).await.unwrap();
+                write(&store, &format!("/memories/{number}"), "text").await.unwrap();
+            })
+        };
+        for opening in (0..PROCESSES).map(open).collect::<Vec<_>>() {
+            opening.await.unwrap();
+        }
+        assert_eq!(place.open().await.list(&MemoryPath::root()).await.unwrap().len(), PROCESSES);
+    }
+}
+
+#[tokio::test]
+async fn readers_do_not_wait_for_a_writer() {
+    let place = Place::new();
+    let store = place.open().await;
+    write(&store, "/memories/a", "old").await.unwrap();
+    let other = place.connection();
+    other.execute_batch("BEGIN IMMEDIATE; DELETE FROM file").unwrap();
+    let writing = tokio::spawn({
+        let store = store.clone();
+        async move { write(&store, "/memories/b", "new").await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let reading = async {
+        assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
+        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+        assert_eq!(read(&place.open().await, "/memories/a").await.unwrap(), "old", "nor does who opens the file");
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    assert!(!writing.is_finished());
+    other.execute_batch("COMMIT").unwrap();
+    writing.await.unwrap().unwrap();
+    assert_eq!(read(&store, "/memories/a").await, None);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_never_released_is_an_error_and_changes_nothing() {
+    let place = Place::new();
+    let store = SqliteStore::builder(place.database())
+        .options(OpenOptions::new().timeout(Duration::from_millis(50)))
+        .open()
+        .await
+        .unwrap();
+    let other = place.connection();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
+    let busy = "Error: The memory storage is busy. Nothing was changed. Please try again";
+    assert_eq!(call(&store, create.clone()).await, busy);
+    let all_at_once = (0..10).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move { write(&store, &format!("/memories/{number}"), "text").await })
+    });
+    let all_at_once: Vec<_> = all_at_once.collect();
+    let refused = async {
+        for writing in all_at_once {
+            let refused = writing.await.unwrap();
+            assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{refused:?}");
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("they wait at once, not one after another");
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(call(&store, create).await, "File created successfully at: /memories/a");
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+}
+
+/// Writers that wait hold no thread: readers and other stores go on, on a runtime that has few threads for blocking work.
+#[test]
+fn waiting_writers_do_not_occupy_the_threads() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = place.open().await;
+        let other = place.connection();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let writers = (0..50).map(|number| {
+            let store = store.memory(name(&format!("tenant {number}")));
+            tokio::spawn(async move { write(&store, "/memories/a", "text").await })
+        });
+        let writers: Vec<_> = writers.collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let reading = tokio::time::timeout(PATIENCE, read(&store, "/memories/a"));
+        assert_eq!(reading.await.expect("a thread is free"), None);
+        other.execute_batch("COMMIT").unwrap();
+        for writer in writers {
+            writer.await.unwrap().unwrap();
+        }
+        assert_eq!(store.memory_names().await.unwrap().len(), 50);
+    });
+}
+
+fn write_two(content: &str) -> Batch {
+    let batch = Batch::new().write(path("/memories/d/a"), content);
+    batch.write(path("/memories/b"), content)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new() {
+    let place = Place::new();
+    let store = place.open().await;
+    let mut dropped = 0;
+    let mut rounds = 0;
+    while rounds < 300 || dropped <= 20 {
+        assert!(rounds < 100_000, "only {dropped} futures were dropped half way");
+        store.apply(write_two("old")).await.unwrap();
+        let applying = tokio::spawn({
+            let store = store.clone();
+            async move { store.apply(write_two("new")).await }
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(rounds % 300 / 2) {
+            tokio::task::yield_now().await;
+        }
+        rounds += 1;
+        applying.abort();
+        dropped += usize::from(applying.await.is_err());
+        store.apply(Batch::new()).await.unwrap(); // after whatever is under way
+        let contents = [read(&store, "/memories/d/a").await.unwrap(), read(&store, "/memories/b").await.unwrap()];
+        assert!(contents == ["old", "old"] || contents == ["new", "new"], "{contents:?}");
+    }
+}

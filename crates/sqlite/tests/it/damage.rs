@@ -1,0 +1,131 @@
+//! Files whose contents were lost to another program: reading one is an error, and anything else makes the store whole again.
+
+use crate::support::{Place, call, name, path, read, write};
+use memory_tool_core::{
+    Batch, Engine, FailureKind, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt,
+};
+use memory_tool_sqlite::SqliteStore;
+use serde_json::json;
+
+const LOST: &str = "/memories/d/lost";
+
+/// A store with a file whose content is lost, and two that are whole.
+async fn damaged(place: &Place) -> SqliteStore {
+    let store = place.open().await;
+    for file in [LOST, "/memories/d/whole", "/memories/other"] {
+        write(&store, file, "text").await.unwrap();
+    }
+    lose(place, LOST);
+    store
+}
+
+/// Removes the content of a file, as a program that does not keep to the schema may.
+fn lose(place: &Place, file: &str) {
+    let other = place.connection();
+    other.pragma_update(None, "foreign_keys", false).unwrap();
+    let lost =
+        other.execute("DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = ?1)", [file]).unwrap();
+    assert_eq!(lost, 1);
+}
+
+async fn assert_damaged(store: &SqliteStore, file: &str) {
+    let error = store.read(&path(file)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn it_is_listed_and_its_neighbours_are_whole() {
+    let place = Place::new();
+    let store = damaged(&place).await;
+    assert_damaged(&store, LOST).await;
+    let listed = store.list(&MemoryPath::root()).await.unwrap();
+    assert!(listed.iter().any(|file| file.path == path(LOST)), "{listed:?}");
+    assert_eq!(read(&store, "/memories/d/whole").await.unwrap(), "text");
+    let told = call(&store, json!({"command": "view", "path": LOST})).await;
+    assert_eq!(told, "Error: The memory storage holds damaged data here. Nothing was changed");
+}
+
+#[tokio::test]
+async fn it_can_be_written_anew() {
+    let place = Place::new();
+    let store = damaged(&place).await;
+    for content in ["a new text", "", "another"] {
+        write(&store, LOST, content).await.unwrap();
+        assert_eq!(read(&store, LOST).await.unwrap(), content);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+        lose(&place, LOST);
+    }
+    let overwriting = Engine::builder(store.clone()).create_overwrites(true).build();
+    overwriting.call(json!({"command": "create", "path": LOST, "file_text": "by Claude"})).await.unwrap();
+    assert_eq!(read(&store, LOST).await.unwrap(), "by Claude");
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+}
+
+/// It keeps the moment when it was made, and what was read before is never taken for what it is now.
+#[tokio::test]
+async fn what_is_written_anew_is_the_same_file_at_another_version() {
+    let place = Place::new();
+    let store = place.open().await;
+    write(&store, LOST, "text").await.unwrap();
+    place.connection().execute("UPDATE file SET created_at = 1", ()).unwrap();
+    let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
+    lose(&place, LOST);
+    write(&store, LOST, "text").await.unwrap();
+    let stale = Batch::new().require(path(LOST), Precondition::Version(before.version));
+    let refused = store.apply(stale.write(path(LOST), "stale")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::VersionMismatch { .. }), "{refused:?}");
+    let created: i64 = place.connection().query_row("SELECT created_at FROM file", (), |row| row.get(0)).unwrap();
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn it_can_be_removed_alone_and_with_its_directory() {
+    for removed in [LOST, "/memories/d", "/memories"] {
+        let place = Place::new();
+        let store = damaged(&place).await;
+        store.apply(Batch::new().remove(path(removed))).await.unwrap();
+        assert_eq!(store.read(&path(LOST)).await.unwrap(), Node::Absent);
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+    }
+}
+
+#[tokio::test]
+async fn it_can_be_renamed_alone_and_with_its_directory() {
+    for (from, to, now) in [(LOST, "/memories/e", "/memories/e"), ("/memories/d", "/memories/e", "/memories/e/lost")] {
+        let place = Place::new();
+        let store = damaged(&place).await;
+        store.apply(Batch::new().rename(path(from), path(to))).await.unwrap();
+        assert_eq!(store.read(&path(LOST)).await.unwrap(), Node::Absent);
+        assert_damaged(&store, now).await;
+        write(&store, now, "new").await.unwrap();
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+    }
+}
+
+/// A condition cannot be held against what cannot be read.
+#[tokio::test]
+async fn a_condition_on_it_is_damage_and_changes_nothing() {
+    let place = Place::new();
+    let store = place.open().await;
+    write(&store, LOST, "text").await.unwrap();
+    let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
+    lose(&place, LOST);
+    for expected in [Precondition::Absent, Precondition::Version(before.version)] {
+        let batch = Batch::new().require(path(LOST), expected).write(path(LOST), "new");
+        let error = store.apply(batch).await.unwrap_err();
+        assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+        assert_damaged(&store, LOST).await;
+    }
+}
+
+#[tokio::test]
+async fn the_file_of_that_path_in_another_memory_stays_as_it_is() {
+    let place = Place::new();
+    let store = damaged(&place).await;
+    let other = store.memory(name("other"));
+    write(&other, LOST, "of the other").await.unwrap();
+    write(&store, LOST, "new").await.unwrap();
+    assert_eq!(read(&other, LOST).await.unwrap(), "of the other");
+    assert_eq!(read(&store, LOST).await.unwrap(), "new");
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+}

@@ -1,0 +1,195 @@
+//! A database, and files beside it, that somebody made to do harm: nothing in them runs, and nothing outside is touched.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Place, call, cause, name, path, read, write};
+use memory_tool_core::{
+    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, Store, StoreError, StoreExt,
+};
+use memory_tool_sqlite::{OpenFailure, SqliteStore};
+
+const MODES: [OpenMode; 3] = [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly];
+
+async fn refusal(database: &Path, mode: OpenMode) -> OpenError {
+    SqliteStore::builder(database).options(OpenOptions::new().mode(mode)).open().await.unwrap_err()
+}
+
+/// A database with a file, which no program has open.
+async fn place_with_a_file() -> Place {
+    let place = Place::new();
+    write(&place.open().await, "/memories/a", "text").await.unwrap();
+    while fs::read_dir(place.directory()).unwrap().count() > 1 {
+        tokio::task::yield_now().await; // a thread closes the database, which removes the log
+    }
+    place
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_ours_is_refused_as_it_is() {
+    let to_a_view =
+        "CREATE TABLE hidden AS SELECT * FROM file; DROP TABLE file; CREATE VIEW file AS SELECT * FROM hidden;";
+    for (changed, object) in [
+        (
+            "CREATE TRIGGER evil AFTER INSERT ON file BEGIN DELETE FROM content WHERE id <> new.content_id; END",
+            "trigger \"evil\"",
+        ),
+        ("CREATE TRIGGER evil AFTER UPDATE ON content BEGIN INSERT INTO content VALUES (99, 1, x''); END", "\"evil\""),
+        ("DROP TRIGGER revision_grows", "trigger \"revision_grows\""),
+        ("CREATE TABLE more (a)", "table \"more\""),
+        ("CREATE INDEX more ON file (size)", "index \"more\""),
+        ("CREATE VIEW pragma_user_version AS SELECT 1 AS user_version", "view \"pragma_user_version\""),
+        ("ALTER TABLE content ADD COLUMN more TEXT", "table \"content\""),
+        ("ALTER TABLE file ADD COLUMN more INTEGER AS (size + 1) VIRTUAL", "table \"file\""),
+        ("DROP VIEW memory; CREATE VIEW memory AS SELECT 1", "view \"memory\""),
+        (to_a_view, "table \"hidden\""),
+        ("CREATE TABLE \"\u{1b}[2J\" (a)", "table \"\\u{1b}[2J\""),
+        ("ANALYZE", "table \"sqlite_stat1\""),
+    ] {
+        let place = place_with_a_file().await;
+        place.connection().execute_batch(changed).unwrap();
+        let before = fs::read(place.database()).unwrap();
+        for mode in MODES {
+            let failure = refusal(&place.database(), mode).await;
+            assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{changed}: {failure:?}");
+            assert!(cause(&failure).to_string().contains(object), "{changed}: {failure}");
+        }
+        assert!(fs::read(place.database()).unwrap() == before, "{changed}");
+    }
+}
+
+/// Three bytes of such a schema are read by no SQL: it is changed where it is stored.
+#[tokio::test]
+async fn a_schema_whose_text_was_changed_is_refused() {
+    let place = place_with_a_file().await;
+    place
+        .connection()
+        .execute_batch(
+            "PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, 'DEFAULT 1', 'DEFAULT (random())') WHERE name = 'content'",
+        )
+        .unwrap();
+    for mode in MODES {
+        let failure = refusal(&place.database(), mode).await;
+        assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{failure:?}");
+    }
+}
+
+/// A journal may say that it is one of several, which another file lists. SQLite removes that file when it has undone the change.
+#[tokio::test]
+async fn a_journal_removes_no_other_file() {
+    const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let place = place_with_a_file().await;
+    let victim = place.directory().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let victims_name = victim.to_str().unwrap().as_bytes();
+    let mut journal = MAGIC.to_vec();
+    for number in [0_u32, 1, 2, 512, 4096] {
+        journal.extend(number.to_be_bytes());
+    }
+    journal.resize(512, 0);
+    journal.extend((0x4000_0000_u32 / 4096 + 1).to_be_bytes());
+    journal.extend(victims_name);
+    journal.extend((victims_name.len() as u32).to_be_bytes());
+    journal.extend(victims_name.iter().map(|&byte| u32::from(byte)).sum::<u32>().to_be_bytes());
+    journal.extend(MAGIC);
+    for mode in MODES {
+        fs::write(place.directory().join("memory.sqlite-journal"), &journal).unwrap();
+        let opened = SqliteStore::builder(place.database()).options(OpenOptions::new().mode(mode)).open().await;
+        assert_eq!(fs::read(&victim).unwrap(), b"precious", "{mode:?}");
+        let failure = opened.unwrap_err();
+        assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_with_another_name_is_not_written() {
+    for file in ["memory.sqlite", "memory.sqlite-wal", "memory.sqlite-shm", "memory.sqlite-journal"] {
+        let place = place_with_a_file().await;
+        let own = place.directory().join(file);
+        let other = place.directory().join("other");
+        if !own.exists() {
+            fs::write(&own, "").unwrap();
+        }
+        fs::hard_link(&own, &other).unwrap();
+        let before = fs::read(&other).unwrap();
+        for mode in [OpenMode::Create, OpenMode::Existing] {
+            let failure = refusal(&place.database(), mode).await;
+            assert!(
+                matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }),
+                "{failure:?}"
+            );
+        }
+        assert!(fs::read(&other).unwrap() == before, "{file}");
+    }
+}
+
+/// As many as SQLite takes for a file, and neither links nor devices.
+#[cfg(unix)]
+#[tokio::test]
+async fn links_beside_the_database_are_not_followed() {
+    for ending in ["-wal", "-shm", "-journal"] {
+        let place = place_with_a_file().await;
+        let victim = place.directory().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let file = place.directory().join(format!("memory.sqlite{ending}"));
+        let _ = fs::remove_file(&file);
+        std::os::unix::fs::symlink(&victim, &file).unwrap();
+        if let Ok(store) = SqliteStore::builder(place.database()).open().await {
+            let _ = write(&store, "/memories/b", "text").await;
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"precious", "{ending}");
+    }
+}
+
+/// Sizes that no file has, and texts that are none.
+#[tokio::test]
+async fn rows_that_lie_break_nothing() {
+    let place = place_with_a_file().await;
+    let store = place.open().await;
+    for file in ["/memories/b", "/memories/c", "/memories/d"] {
+        write(&store, file, "text").await.unwrap();
+    }
+    place
+        .connection()
+        .execute_batch(
+            "UPDATE file SET size = 9223372036854775807 WHERE path IN ('/memories/a', '/memories/b');
+             UPDATE file SET size = -1 WHERE path = '/memories/c';
+             UPDATE file SET path = CAST(x'2f6d656d6f726965732fff' AS TEXT) WHERE path = '/memories/d';
+             INSERT INTO content VALUES (50, 1, x'');
+             INSERT INTO file VALUES (CAST(x'ff' AS TEXT), '/memories/x', 0, 50, 0, 0);",
+        )
+        .unwrap();
+    let shown = call(&store, serde_json::json!({"command": "view", "path": "/memories"})).await;
+    assert!(shown.contains("/memories/a") && shown.contains("damaged\t/memories/c"), "{shown}");
+    assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
+    assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
+    let limited = Batch::new().limit(MemoryPath::root(), Quota::new().with_bytes(9));
+    let refused = store.apply(limited.write(path("/memories/e"), "e")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::OverQuota { .. }), "{refused:?}");
+    let problems = store.verify(|_| {}).await.unwrap().problems;
+    let illegal = problems.iter().filter(|problem| problem.to_string().contains("is not legal")).count();
+    assert_eq!((problems.len(), illegal), (5, 2), "{problems:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_is_not_read() {
+    let place = Place::new();
+    let store = place.open().await;
+    write(&store, "/memories/at-the-limit", &"x".repeat(1_000)).await.unwrap();
+    write(&store, "/memories/above", &"x".repeat(1_001)).await.unwrap();
+    let limited =
+        SqliteStore::builder(place.database()).options(OpenOptions::new().max_file_bytes(1_000)).open().await.unwrap();
+    let limited = limited.memory(name("other")).memory(name("default"));
+    assert_eq!(read(&limited, "/memories/at-the-limit").await.unwrap().len(), 1_000);
+    let refused = limited.read(&path("/memories/above")).await.unwrap_err();
+    let reason = "The file is too large to read: it has 1001 bytes and the limit is 1000. You can delete or rename it";
+    assert!(matches!(&refused, StoreError::Refused { reason: given, .. } if given == reason), "{refused:?}");
+    let refused = write(&limited, "/memories/new", &"x".repeat(1_001)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert_eq!(limited.list(&MemoryPath::root()).await.unwrap().len(), 2);
+    limited.apply(Batch::new().rename(path("/memories/above"), path("/memories/moved"))).await.unwrap();
+    limited.apply(Batch::new().remove(path("/memories/moved"))).await.unwrap();
+    assert_eq!(limited.read(&path("/memories/moved")).await.unwrap(), Node::Absent);
+}

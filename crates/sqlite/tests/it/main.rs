@@ -1,0 +1,12 @@
+//! Tests of the SQLite store.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod concurrency;
+mod damage;
+mod hostile;
+mod isolation;
+mod modes;
+mod opening;
+mod records;
+mod support;

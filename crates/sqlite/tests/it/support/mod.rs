@@ -1,0 +1,75 @@
+//! A database in a directory of its own, driven as a model, a program and another process would.
+
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+
+use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt};
+use memory_tool_sqlite::{MemoryName, OpenFailure, SqliteStore};
+use memory_tool_test_fixtures::directory_in_ram;
+use rusqlite::Connection;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) fn path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+pub(crate) fn name(text: &str) -> MemoryName {
+    text.parse().unwrap()
+}
+
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    /// On the disk, or in RAM where a test makes many changes and no flush matters.
+    pub(crate) fn new() -> Self {
+        Self { directory: TempDir::new().unwrap() }
+    }
+
+    pub(crate) fn in_ram() -> Self {
+        Self { directory: directory_in_ram().unwrap() }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.directory.path().join("memory.sqlite")
+    }
+
+    pub(crate) async fn open(&self) -> SqliteStore {
+        SqliteStore::open(self.database()).await.unwrap()
+    }
+
+    /// A connection as another program has it.
+    pub(crate) fn connection(&self) -> Connection {
+        Connection::open(self.database()).unwrap()
+    }
+}
+
+/// Why a database was not opened.
+pub(crate) fn cause(error: &OpenError) -> &OpenFailure {
+    error.source().and_then(|source| source.downcast_ref()).unwrap()
+}
+
+pub(crate) async fn write(store: &SqliteStore, at: &str, content: &str) -> Result<(), StoreError> {
+    store.apply(Batch::new().write(path(at), content)).await
+}
+
+pub(crate) async fn read(store: &SqliteStore, at: &str) -> Option<String> {
+    match store.read(&path(at)).await.unwrap() {
+        Node::File(file) => Some(String::from_utf8(file.content).unwrap()),
+        _ => None,
+    }
+}
+
+/// What the model reads: the reply or the error.
+pub(crate) async fn call(store: &SqliteStore, input: Value) -> String {
+    match Engine::new(store.clone()).call(input).await {
+        Ok(reply) => reply.to_string(),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,373 @@
+//! The examples are true: each is short, says how to run it, is listed in `examples/README.md`, and does what it shows.
+//!
+//! `cargo test` has built them by then. Where it is asked for this test alone, `cargo build -p examples --examples` comes first.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::env::consts::EXE_SUFFIX;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+
+use libtest_mimic::{Arguments, Trial};
+use memory_tool_test_servers::messages_api::{Answer, MessagesApi, call, text};
+use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// An example is shorter than this.
+const MAX_LINES: usize = 80;
+
+/// What the store of one's own keeps to, as it says in the documentation.
+const MAX_LINES_OF_CUSTOM_STORE: usize = 40;
+
+/// What an application needs to show, correct and forget a memory.
+const MAX_LINES_OF_APP: usize = 60;
+
+/// Each example, and what runs it. `customer_service` is a package with tests of its own.
+const EXAMPLES: [(&str, fn()); 15] = [
+    ("agent_loop", agent_loop),
+    ("app", app),
+    ("azure", azure),
+    ("custom_store", custom_store),
+    ("custom_tool", custom_tool),
+    ("encrypted", encrypted),
+    ("gcs", gcs),
+    ("local", local),
+    ("migration", migration),
+    ("multi_tenant", multi_tenant),
+    ("production", production),
+    ("program", program),
+    ("quickstart", quickstart),
+    ("s3", s3),
+    ("sqlite", sqlite),
+];
+
+fn main() -> ExitCode {
+    let mut trials = vec![Trial::test("each_example_is_here_short_and_listed", || {
+        each_example_is_here_short_and_listed();
+        Ok(())
+    })];
+    trials.extend(EXAMPLES.map(|(name, run)| {
+        Trial::test(name, move || {
+            run();
+            Ok(())
+        })
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn each_example_is_here_short_and_listed() {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(examples.join("README.md")).unwrap();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() || path.extension().is_none_or(|extension| extension != "rs") {
+            continue; // the page, packages, and programs in other languages
+        }
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let source = fs::read_to_string(&path).unwrap();
+        assert!(source.lines().count() < MAX_LINES, "{name} is too long");
+        let mut lines = source.lines();
+        let shows = lines.next().unwrap().strip_prefix("//! ").unwrap();
+        let command = lines.next().and_then(|line| line.strip_prefix("//! Run it: ")).unwrap_or_default();
+        let run = format!("cargo run -p examples --example {name}");
+        assert!(shows.ends_with('.') && command.contains(&run), "{name}: {command}");
+        let row = page.lines().find(|line| line.starts_with(&format!("| [`{name}`]({name}.rs) | ")));
+        assert!(row.is_some_and(|row| row.ends_with(&format!(" | {command} |"))), "{name} in the list: {row:?}");
+        names.push(name);
+    }
+    names.sort_unstable();
+    assert_eq!(names, EXAMPLES.map(|(name, _)| name));
+}
+
+/// The lines that are not blank.
+fn lines_of(source: &str) -> usize {
+    source.lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+/// A directory in which examples run, gone when dropped.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The example, ready to run without anything of the environment that it might heed.
+    fn command(&self, name: &str) -> Command {
+        let tests = std::env::current_exe().unwrap(); // in `deps`, beside which the examples are
+        let program = tests.ancestors().nth(2).unwrap().join("examples").join(format!("{name}{EXE_SUFFIX}"));
+        assert!(program.is_file(), "`cargo build -p examples --examples` makes {}", program.display());
+        let mut command = Command::new(program);
+        command.current_dir(self.path()).env_clear();
+        for needed_by_systems in ["PATH", "SystemRoot", "TEMP", "TMP", "TMPDIR"] {
+            command.envs(std::env::var_os(needed_by_systems).map(|value| (needed_by_systems, value)));
+        }
+        command
+    }
+
+    /// What the example prints.
+    fn run(&self, name: &str) -> String {
+        printed(self.command(name).output().unwrap())
+    }
+}
+
+/// What a process printed that ended well.
+fn printed(output: Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What a process told that did not.
+fn told(output: Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn quickstart() {
+    let printed = Place::new().run("quickstart");
+    let replies: Vec<_> = printed.split("\n\n").map(|answer| answer.split_once('\n').unwrap_or_default().1).collect();
+    assert_eq!(replies[1], "File created successfully at: /memories/preferences.txt");
+    assert!(replies[5].ends_with("     1\tFavorite color: green\n     2\tLikes: tea\n     3\t"), "{printed}");
+    assert_eq!(replies[6..8], ["Successfully deleted /memories/anna", "Error: The path /memories/anna does not exist"]);
+}
+
+fn program() {
+    let place = Place::new();
+    let printed = place.run("program");
+    let (tools, message) = printed.trim_end().split_once('\n').unwrap();
+    let [tools, message] = [tools, message].map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert_eq!(tools, json!([{"type": "memory_20250818", "name": "memory"}]));
+    let result = &message["content"][0];
+    assert_eq!((&result["tool_use_id"], &result["is_error"]), (&json!("toolu_1"), &Value::Null));
+    assert!(result["content"].as_str().unwrap().ends_with("\n     1\tPrefers tea."), "{result}");
+    assert_eq!(place.run("program"), printed);
+}
+
+fn local() {
+    let place = Place::new();
+    let content = "Anna takes no milk.\n";
+    let created = format!("File created successfully at: /memories/anna/tea.md\n{content}");
+    assert_eq!(place.run("local"), created);
+    assert_eq!(place.run("local"), format!("Error: File /memories/anna/tea.md already exists\n{content}"));
+}
+
+fn sqlite() {
+    let place = Place::new();
+    let first = place.run("sqlite");
+    assert_eq!(first.matches("File created successfully at: /memories/drinks.md").count(), 2, "{first}");
+    let of_each = "     1\tPrefers tea.\nuser/43: ";
+    assert!(first.contains(of_each) && first.ends_with("     1\tPrefers coffee.\n"), "{first}");
+    let second = place.run("sqlite");
+    assert_eq!(
+        second,
+        first.replace(
+            "File created successfully at: /memories/drinks.md",
+            "Error: File /memories/drinks.md already exists"
+        )
+    );
+    assert!(place.path().join("memory.sqlite").is_file());
+}
+
+fn encrypted() {
+    let place = Place::new();
+    let run = |key: &str| place.command("encrypted").env("MEMORY_KEY", key.repeat(32)).output().unwrap();
+    let first = printed(run("a1"));
+    assert!(first.starts_with("File created successfully at: /memories/anna/health.md\n"), "{first}");
+    assert!(first.contains("     1\tAllergic to nuts.\n"), "{first}");
+    let (_, on_disk) = first.split_once("On the disk:\n").unwrap();
+    assert!(on_disk.lines().count() > 1 && !on_disk.contains("anna"), "{on_disk}");
+    for file in files_beneath(place.path()) {
+        assert!(!String::from_utf8_lossy(&fs::read(&file).unwrap()).contains("nuts"), "{}", file.display());
+    }
+    assert!(printed(run("a1")).starts_with("Error: File /memories/anna/health.md already exists\n"));
+    assert!(!told(run("b2")).contains("nuts"), "another key opens nothing");
+}
+
+fn files_beneath(directory: &Path) -> Vec<PathBuf> {
+    let (directories, mut files): (Vec<_>, Vec<_>) =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
+    files.extend(directories.iter().flat_map(|directory| files_beneath(directory)));
+    files
+}
+
+/// Runs an example twice on the bucket of a server: the second time all that it makes is there.
+fn in_a_bucket(name: &str, server: &dyn Server, expected: &str) {
+    let place = Place::new();
+    let run = |bucket: &str| place.command(name).arg(bucket).envs(server.environment(server.url())).output().unwrap();
+    assert_eq!(printed(run(BUCKET)), expected);
+    let again =
+        expected.replace("File created successfully at: ", "Error: File ").replace(".md\n", ".md already exists\n");
+    assert_eq!(printed(run(BUCKET)), again);
+    told(run("no-such-bucket"));
+}
+
+fn s3() {
+    let expected = "0 objects were removed\nFile created successfully at: /memories/tea.md\n\
+                    Here's the content of /memories/tea.md with line numbers:\n     1\tAnna takes no milk.\n";
+    in_a_bucket("s3", &S3Server::start().unwrap(), expected);
+}
+
+fn gcs() {
+    let expected = "File created successfully at: /memories/tea.md\n\
+                    Here's the content of /memories/tea.md with line numbers:\n     1\tAnna takes no milk.\n";
+    in_a_bucket("gcs", &GcsServer::start().unwrap(), expected);
+}
+
+fn azure() {
+    let of = |user, text| {
+        format!(
+            "{user}: File created successfully at: /memories/drinks.md\n\
+             {user}: Here's the content of /memories/drinks.md with line numbers:\n     1\t{text}\n"
+        )
+    };
+    let expected = of("anna", "Prefers tea.") + &of("ben", "Prefers coffee.");
+    in_a_bucket("azure", &AzureServer::start().unwrap(), &expected);
+}
+
+fn app() {
+    let printed = Place::new().run("app");
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[0], r#"changed: Written { path: MemoryPath("/memories/profile.md") }"#);
+    assert!(lines[3].starts_with("to Claude: {") && lines[3].contains("coffee"), "{printed}");
+    assert_eq!(lines[4..6], ["/memories/profile.md 15 bytes: Prefers coffee.", "1 files, 15 bytes"]);
+    assert!(lines[7].starts_with("changed: Removed"), "{printed}");
+    assert!(lines_of(include_str!("../app.rs")) < MAX_LINES_OF_APP);
+}
+
+fn custom_store() {
+    let printed = Place::new().run("custom_store");
+    assert!(printed.starts_with("File created successfully at: /memories/notes.md\n"), "{printed}");
+    assert!(printed.ends_with("\n21B\t/memories\n9B\t/memories/notes.md\n12B\t/memories/profile.md\n"), "{printed}");
+    assert!(lines_of(include_str!("../../crates/core/examples/map_store.rs")) <= MAX_LINES_OF_CUSTOM_STORE);
+}
+
+fn custom_tool() {
+    let expected = "Datei angelegt: /memories/tee.md\n\
+                    /memories/tee.md wurde geändert und lautet an dieser Stelle:\n     1\tAnna nimmt keine Milch.\n\
+                    Fehler: /memories/kaffee.md gibt es nicht.\n\
+                    Error: Path /memories/../etc/passwd would escape /memories directory\n";
+    assert_eq!(Place::new().run("custom_tool"), expected);
+}
+
+fn migration() {
+    let place = Place::new();
+    place.run("local");
+    assert_eq!(place.run("migration"), "Migrated { copied: 1, already_there: 0, conflicts: [] }\n");
+    assert_eq!(place.run("migration"), "Migrated { copied: 0, already_there: 1, conflicts: [] }\n");
+}
+
+fn production() {
+    let printed = Place::new().run("production");
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[0], "File created successfully at: /memories/profile.md");
+    assert!(lines[1].starts_with("Error: ") && !lines[1].contains("t7Kq"), "{printed}");
+    assert!(lines[2].starts_with("Error: ") && lines[2].contains("read-only"), "{printed}");
+    assert_eq!(lines[3..], ["0 files expired, 1 are kept"]);
+}
+
+/// A process that ends with the value.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn multi_tenant() {
+    let place = Place::new();
+    let mut command = place.command("multi_tenant");
+    command.arg("127.0.0.1:0").env("TOKENS", r#"{"token-a": "alice", "token-b": "ben"}"#).stdout(Stdio::piped());
+    let mut process = Process(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim_end().strip_prefix("listening on ").unwrap();
+
+    let create = r#"{"command": "create", "path": "/memories/notes.md", "file_text": "of alice"}"#;
+    let view = r#"{"command": "view", "path": "/memories"}"#;
+    let (status, body) = post(address, "Authorization: Bearer token-a\r\n", create);
+    assert_eq!((status, &body["content"]), (200, &json!("File created successfully at: /memories/notes.md")));
+    let (_, listing) = post(address, "Authorization: Bearer token-a\r\n", view);
+    assert!(listing["content"].as_str().unwrap().ends_with("\n8B\t/memories/notes.md"), "{listing}");
+
+    // Nothing that a caller may write makes another tenant of ben.
+    for claim in ["", "X-Tenant: alice\r\n", "X-User: alice\r\nCookie: tenant=alice\r\n"] {
+        let (status, listing) = post(address, &format!("Authorization: Bearer token-b\r\n{claim}"), view);
+        assert_eq!(status, 200);
+        assert!(listing["content"].as_str().unwrap().ends_with("\n0B\t/memories"), "{listing}");
+    }
+    let other_scope = r#"{"command": "view", "path": "/memories/../scope-alice/notes.md"}"#;
+    assert_eq!(post(address, "Authorization: Bearer token-b\r\n", other_scope).1["is_error"], true);
+
+    for refused in ["", "Authorization: Bearer token-c\r\n", "Authorization: Bearer \r\n", "Authorization: token-a\r\n"]
+    {
+        for command in [create, view] {
+            assert_eq!(post(address, refused, command), (401, Value::Null), "{refused:?}");
+        }
+    }
+    let block = json!({"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": "chmod"}});
+    let (status, body) = post(address, "Authorization: Bearer token-a\r\n", &block.to_string());
+    assert_eq!((status, &body["tool_use_id"], &body["is_error"]), (200, &json!("toolu_1"), &json!(true)));
+    assert_eq!(post(address, "Authorization: Bearer token-a\r\n", "no JSON").1["is_error"], true);
+}
+
+/// The status of the response to a request with these headers, and its body, which is null where there is none.
+fn post(address: &str, headers: &str, body: &str) -> (u16, Value) {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head = format!("POST /memory HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n");
+    write!(connection, "{head}{headers}\r\n{body}").unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() })
+}
+
+fn agent_loop() {
+    const KEY: &str = "sk-ant-test-0123456789";
+    let place = Place::new();
+    let say = |api: &MessagesApi, said: &str| {
+        let mut command = place.command("agent_loop");
+        command.arg(said).env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
+        let output = command.output().unwrap();
+        assert!(!format!("{output:?}").contains(KEY));
+        output
+    };
+    let path = "/memories/tea.md";
+    let create = call("toolu_1", json!({"command": "create", "path": path, "file_text": "Tea, no milk"}));
+    let view = call("toolu_2", json!({"command": "view", "path": path}));
+    let done = |said| Answer::message("end_turn", &[text(said)]);
+
+    let api = MessagesApi::start([Answer::message("tool_use", &[text("I note it."), create]), done("Noted.")]);
+    assert_eq!(printed(say(&api, "I take tea, no milk")), "I note it.\nNoted.\n");
+    let requests = api.finish();
+    assert_eq!(requests[0].header("x-api-key"), Some(KEY));
+    assert_eq!(requests[0].body["tools"], json!([{"type": "memory_20250818", "name": "memory"}]));
+    assert_eq!(requests[0].last(), [text("I take tea, no milk")]);
+    assert_eq!(requests[1].last()[0]["content"], format!("File created successfully at: {path}"));
+
+    let api = MessagesApi::start([Answer::message("tool_use", &[view]), done("Tea.")]);
+    assert_eq!(printed(say(&api, "What do I drink?")), "Tea.\n");
+    let seen = api.finish()[1].last()[0]["content"].as_str().unwrap().to_owned();
+    assert!(seen.ends_with("     1\tTea, no milk"), "{seen}");
+
+    // A call that is cut short is not run, and what the API says is told.
+    let cut = call("toolu_3", json!({"command": "delete", "path": path}));
+    let api = MessagesApi::start([Answer::message("max_tokens", &[cut])]);
+    assert!(told(say(&api, "Forget it")).contains("max_tokens"));
+    assert!(place.path().join("memory/memories/tea.md").is_file());
+    let api = MessagesApi::start([Answer::error(401, "authentication_error", "invalid x-api-key")]);
+    assert!(told(say(&api, "Hello")).contains("invalid x-api-key"));
+}

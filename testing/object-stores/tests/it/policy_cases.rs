@@ -1,0 +1,33 @@
+//! The cases of the policies on stores in buckets, on the servers of S3, Google Cloud Storage and Azure.
+//!
+//! Those on the stores of this machine are in `memory-tool-policies`.
+
+use std::sync::Arc;
+
+use memory_tool_conformance::PolicyCase;
+use memory_tool_object_store::BucketStore;
+use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
+
+async fn run(server: &dyn Server) {
+    let bucket = memory_tool_test_object_stores::client(server).unwrap();
+    for case in PolicyCase::ALL {
+        let store = BucketStore::open(Arc::clone(&bucket), case.id().into()).await.unwrap();
+        let outcome = case.run(Arc::new(store)).await;
+        assert!(outcome.is_ok(), "{}: {outcome:?}", case.id());
+    }
+}
+
+#[tokio::test]
+async fn they_pass_on_s3() {
+    run(&S3Server::start().unwrap()).await;
+}
+
+#[tokio::test]
+async fn they_pass_on_google_cloud_storage() {
+    run(&GcsServer::start().unwrap()).await;
+}
+
+#[tokio::test]
+async fn they_pass_on_azure() {
+    run(&AzureServer::start().unwrap()).await;
+}

@@ -1,0 +1,375 @@
+//! Memories in buckets: the program with nothing but the environment variables of each cloud, on servers of each.
+
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt as _;
+use memory_tool_test_fixtures::session::{PATIENCE, Session, program, wait_for_end};
+use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server};
+use object_store::RetryConfig;
+use serde_json::{Value, json};
+
+/// What no reply to a model may hold.
+const PREFIX: &str = "of the/operator";
+
+/// Where nobody listens.
+const NOBODY: &str = "http://127.0.0.1:1";
+
+/// A server, and a memory in its bucket.
+struct Cloud(Box<dyn Server>);
+
+impl Cloud {
+    fn s3() -> Self {
+        Self(Box::new(S3Server::start().unwrap()))
+    }
+
+    fn gcs() -> Self {
+        Self(Box::new(GcsServer::start().unwrap()))
+    }
+
+    fn azure() -> Self {
+        Self(Box::new(AzureServer::start().unwrap()))
+    }
+
+    /// What to give for `--store`.
+    fn store(&self) -> String {
+        format!("{}/{}", self.0.bucket_url(), PREFIX.replace(' ', "%20"))
+    }
+
+    /// The program with the variables of the server and none of a cloud besides.
+    fn program(&self) -> Command {
+        let mut command = program_without_clouds();
+        command.envs(self.0.environment(self.0.url()));
+        command
+    }
+
+    /// Runs a subcommand on the store: status, standard output, standard error.
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        outcome(self.program().args(arguments).args(["--store", &self.store()]).output().unwrap())
+    }
+
+    fn assert_replies(&self, arguments: &[&str], reply: &str) {
+        assert_eq!(self.run(arguments), (Some(0), format!("{reply}\n"), String::new()));
+    }
+
+    /// A `run` process on the store.
+    fn session(&self) -> Session {
+        let mut command = self.program();
+        Session::start_as(command.args(["run", "--store", &self.store()]))
+    }
+
+    /// The keys of all objects in the bucket.
+    fn keys(&self) -> Vec<String> {
+        let client = self.0.client(self.0.url(), RetryConfig::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listed = runtime.block_on(client.list(None).map_ok(|object| object.location.to_string()).try_collect());
+        let mut keys: Vec<_> = listed.unwrap();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+/// The program with none of the variables by which it could reach a cloud.
+fn program_without_clouds() -> Command {
+    let mut command = program();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_EMULATOR_HOST"].iter().any(|cloud| name.starts_with(cloud)) {
+            command.env_remove(&*name);
+        }
+    }
+    // A mistake must not make it ask a cloud's metadata address for credentials.
+    command.env("AWS_METADATA_ENDPOINT", NOBODY).env("AZURE_MSI_ENDPOINT", NOBODY);
+    command.env("GCE_METADATA_HOST", NOBODY.trim_start_matches("http://"));
+    command
+}
+
+fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Names the tests of each cloud.
+macro_rules! on_every_cloud {
+    ($($test:ident),*) => {
+        mod s3 { $(#[test] fn $test() { super::$test(&super::Cloud::s3()); })* }
+        mod gcs { $(#[test] fn $test() { super::$test(&super::Cloud::gcs()); })* }
+        mod azure { $(#[test] fn $test() { super::$test(&super::Cloud::azure()); })* }
+    };
+}
+
+on_every_cloud!(
+    the_six_commands_work_on_what_the_environment_names,
+    processes_lose_nothing_of_each_others,
+    a_check_passes_and_leaves_the_bucket_as_it_was,
+    what_no_file_refers_to_is_collected_and_all_else_stays
+);
+
+fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
+    const HEADER: &str =
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
+    let create = ["create", "/memories/d/a", "--text", "one\ntwo"];
+    let missing = (Some(2), String::new(), format!("memory-tool: there is no memory store at {}\n", cloud.store()));
+    for arguments in [&["verify"][..], &["view", "/memories"], &["run", "--read-only"], &["gc"], &["export", "-"]] {
+        assert_eq!(cloud.run(arguments), missing, "{arguments:?}");
+    }
+    assert_eq!(cloud.keys(), [""; 0], "looking makes nothing");
+    cloud.assert_replies(&create, "File created successfully at: /memories/d/a");
+    assert!(cloud.keys().iter().all(|key| key.starts_with(PREFIX)), "{:?}", cloud.keys());
+    let again = (Some(1), String::new(), "Error: File /memories/d/a already exists\n".to_owned());
+    assert_eq!(cloud.run(&create), again);
+    let edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):";
+    let replace = ["str_replace", "/memories/d/a", "--old-str", "one", "--new-str", "1"];
+    cloud.assert_replies(&replace, &format!("{edited}\n     1\t1\n     2\ttwo"));
+    let insert = ["insert", "/memories/d/a", "--insert-line", "0", "--insert-text", "zero"];
+    cloud.assert_replies(&insert, "The file /memories/d/a has been edited.");
+    let rename = ["rename", "/memories/d", "/memories/e"];
+    cloud.assert_replies(&rename, "Successfully renamed /memories/d to /memories/e");
+    let content = "Here's the content of /memories/e/a with line numbers:\n     1\tzero\n     2\t1\n     3\ttwo";
+    cloud.assert_replies(&["view", "/memories/e/a"], content);
+    cloud.assert_replies(&["verify"], "1 file, 10 bytes: no problem found");
+    cloud.assert_replies(&["delete", "/memories/e"], "Successfully deleted /memories/e");
+    cloud.assert_replies(&["view", "/memories"], &format!("{HEADER}\n0B\t/memories"));
+}
+
+fn processes_lose_nothing_of_each_others(cloud: &Cloud) {
+    const INSERTS: usize = 5;
+    let mut sessions = [cloud.session(), cloud.session()];
+    sessions[0].succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
+    thread::scope(|scope| {
+        for (number, session) in sessions.iter_mut().enumerate() {
+            scope.spawn(move || {
+                for line in 0..INSERTS {
+                    let text = format!("{number}.{line}");
+                    let insert =
+                        json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": text});
+                    session.succeed(&insert);
+                }
+            });
+        }
+    });
+    let [mut first, second] = sessions;
+    let shown = first.succeed(&json!({"command": "view", "path": "/memories/a"}));
+    let mut lines: Vec<_> = shown.lines().filter_map(|line| line.split_once('\t')).map(|(_, line)| line).collect();
+    lines.sort_unstable();
+    let mut expected: Vec<_> =
+        (0..2).flat_map(|number| (0..INSERTS).map(move |line| format!("{number}.{line}"))).collect();
+    expected.sort_unstable();
+    assert_eq!(lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
+    first.close();
+    second.close();
+}
+
+fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
+    cloud.assert_replies(&["create", "/memories/a", "--text", "mine"], "File created successfully at: /memories/a");
+    let before = cloud.keys();
+    let (status, output, errors) =
+        cloud.run(&["conformance", "--format", "json", "--filter", "scopes.", "--filter", "delete."]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert!(report["totals"]["passed"].as_u64().is_some_and(|passed| passed >= 5), "{}", report["totals"]);
+    assert_eq!(cloud.keys(), before);
+}
+
+fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
+    // Greater than what the index itself would hold.
+    let text = "x".repeat(100_000);
+    for path in ["/memories/a", "/memories/b"] {
+        let mut session = cloud.session();
+        session.succeed(&json!({"command": "create", "path": path, "file_text": text}));
+        session.close();
+    }
+    cloud.assert_replies(&["delete", "/memories/a"], "Successfully deleted /memories/a");
+    let before = cloud.keys();
+    cloud.assert_replies(&["gc"], "removed 0 objects, 0 bytes; kept 2 objects");
+    assert_eq!(cloud.keys(), before, "what is younger than a day is spared unless another age is given");
+    cloud.assert_replies(&["gc", "--older-than", "0s"], "removed 1 object, 100000 bytes; kept 1 object");
+    assert_eq!(cloud.keys().len(), before.len() - 1);
+    let (status, output, _) = cloud.run(&["gc", "--older-than", "0s", "--json"]);
+    let report: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((status, report), (Some(0), json!({"removed_objects": 0, "removed_bytes": 0, "kept_objects": 1})));
+    cloud.assert_replies(&["verify"], "1 file, 100000 bytes: no problem found");
+}
+
+#[test]
+fn a_signal_ends_a_check_and_leaves_the_bucket_as_it_was() {
+    let cloud = Cloud::gcs();
+    let mut command = cloud.program();
+    command
+        .args(["conformance", "--jobs", "4", "--store", &cloud.store()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let start = Instant::now();
+    while cloud.keys().len() < 3 {
+        assert!(start.elapsed() < PATIENCE, "it does not begin");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let kill = Command::new("kill").args(["-INT", &process.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    wait_for_end(&mut process);
+    let (status, output, errors) = outcome(process.wait_with_output().unwrap());
+    assert_eq!((status, output.as_str(), errors.as_str()), (Some(130), "", "memory-tool: interrupted\n"));
+    assert_eq!(cloud.keys(), [""; 0]);
+}
+
+#[test]
+fn no_reply_holds_the_place_in_the_bucket() {
+    let cloud = Cloud::gcs();
+    let mut session = cloud.session();
+    let (url, store) = (cloud.0.url().to_owned(), cloud.store());
+    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
+    // The index becomes one that nobody can read.
+    let client = cloud.0.client(&url, RetryConfig::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let index = object_store::path::Path::from(format!("{PREFIX}/index.json"));
+    runtime.block_on(object_store::ObjectStoreExt::put(&*client, &index, "torn".into())).unwrap();
+    let replies = [
+        session.fail(&json!({"command": "view", "path": "/memories/a"})),
+        session.fail(&json!({"command": "delete", "path": "/memories/a"})),
+    ];
+    for reply in replies {
+        for secret in [PREFIX, &store, BUCKET, &url, "index"] {
+            assert!(!reply.contains(secret), "{reply}");
+        }
+    }
+    let (_, status, errors) = session.finish();
+    assert!(status.success() && errors.contains("index"), "{errors}");
+}
+
+/// Runs `view` where it must fail soon, with one line for the operator.
+fn assert_cannot_open(store: &str, environment: &[(&'static str, String)], reason: &str) {
+    assert_fails(&["view", "/memories"], store, environment, reason);
+}
+
+fn assert_fails(arguments: &[&str], store: &str, environment: &[(&'static str, String)], reason: &str) {
+    let start = Instant::now();
+    let mut command = program_without_clouds();
+    command.args(arguments).args(["--store", store]).envs(environment.iter().map(|(name, value)| (name, value)));
+    let (status, output, errors) = outcome(command.output().unwrap());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+    assert!(errors.starts_with("memory-tool: cannot ") && errors.contains(reason), "want {reason}\n got {errors}");
+    assert!(errors.len() < 1000, "{errors}");
+}
+
+/// The variables with another value for one of them.
+fn with(cloud: &Cloud, name: &'static str, value: &str) -> Vec<(&'static str, String)> {
+    let mut environment = cloud.0.environment(cloud.0.url());
+    environment.retain(|(known, _)| *known != name);
+    environment.push((name, value.to_owned()));
+    environment
+}
+
+#[test]
+fn wrong_credentials_are_told() {
+    let (gcs, azure) = (Cloud::gcs(), Cloud::azure());
+    assert_cannot_open(&gcs.store(), &with(&gcs, "GOOGLE_BEARER_TOKEN", "wrong"), "401");
+    assert_cannot_open(&azure.store(), &with(&azure, "AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc="), "403");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_wrong_signature_is_told() {
+    let s3 = Cloud(Box::new(S3Server::start_seaweed().unwrap()));
+    assert_cannot_open(&s3.store(), &with(&s3, "AWS_SECRET_ACCESS_KEY", "wrong"), "403");
+}
+
+#[test]
+fn a_bucket_that_is_not_there_is_told() {
+    let s3 = Cloud::s3();
+    let environment = s3.0.environment(s3.0.url());
+    assert_fails(&["create", "/memories/a", "--text", ""], "s3://no-such-bucket/a", &environment, "NoSuchBucket");
+}
+
+/// Not those of `object_store`, but of Azure's command line and of Google's libraries.
+#[test]
+fn the_variables_of_the_clouds_tools_do() {
+    let create = ["create", "/memories/a", "--text", "text"];
+    let azure = Cloud::azure();
+    let of_server = azure.0.environment(azure.0.url());
+    let value = |wanted| of_server.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str()).unwrap();
+    let (account, key) = (value("AZURE_STORAGE_ACCOUNT_NAME"), value("AZURE_STORAGE_ACCOUNT_KEY"));
+    let url = azure.0.url();
+    let connection = format!("AccountName={account};AccountKey={key};BlobEndpoint={url}/{account};");
+    let mut program = program_without_clouds();
+    program.args(create).args(["--store", &azure.store()]).env("AZURE_STORAGE_CONNECTION_STRING", connection);
+    let (status, _, errors) = outcome(program.output().unwrap());
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    azure.assert_replies(&["verify"], "1 file, 4 bytes: no problem found");
+    let mut program = program_without_clouds();
+    program
+        .args(["verify", "--store", &azure.store()])
+        .env("AZURE_STORAGE_ACCOUNT", account)
+        .env("AZURE_STORAGE_KEY", key);
+    program.env("AZURE_STORAGE_ENDPOINT", format!("{url}/{account}")).env("AZURE_ALLOW_HTTP", "true");
+    assert_eq!(outcome(program.output().unwrap()).0, Some(0));
+
+    let gcs = Cloud::gcs();
+    let mut program = program_without_clouds();
+    program.args(create).args(["--store", &gcs.store()]).env("STORAGE_EMULATOR_HOST", gcs.0.url());
+    program.envs(gcs.0.environment(gcs.0.url()).into_iter().filter(|(name, _)| *name != "GOOGLE_BASE_URL"));
+    let (status, _, errors) = outcome(program.output().unwrap());
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_profile_of_aws_is_refused() {
+    assert_cannot_open(
+        "s3://bucket/prefix",
+        &[("AWS_PROFILE", "work".to_owned())],
+        "AWS_PROFILE names the profile work",
+    );
+}
+
+#[test]
+fn settings_that_make_no_client_are_told() {
+    assert_cannot_open(
+        "az://container/a",
+        &[],
+        "no client of the bucket can be made of the settings in the environment: set AZURE_STORAGE_CONNECTION_STRING, or \
+         AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
+    );
+    let arguments = ["conformance", "--filter", "delete.", "--store", "az://container/a"];
+    let (status, output, errors) = outcome(program_without_clouds().args(arguments).output().unwrap());
+    assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+}
+
+#[test]
+fn an_endpoint_where_nobody_listens_is_told_within_a_bounded_time() {
+    let clouds = [Cloud::s3(), Cloud::gcs(), Cloud::azure()];
+    thread::scope(|scope| {
+        for cloud in &clouds {
+            scope.spawn(|| assert_cannot_open(&cloud.store(), &cloud.0.environment(NOBODY), "not done within"));
+        }
+    });
+}
+
+#[test]
+fn what_is_not_in_a_bucket_has_nothing_to_collect() {
+    let place = memory_tool_test_fixtures::session::Place::new();
+    for store in [place.store().display().to_string(), place.sqlite("a")] {
+        let output = program().args(["gc", "--store", &store]).output().unwrap();
+        let (status, output, errors) = outcome(output);
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        assert!(errors.starts_with("memory-tool: there is nothing to collect: "), "{errors}");
+    }
+    assert!(!place.store().exists() && !place.database().exists(), "looking makes nothing");
+}
+
+#[test]
+fn what_can_mean_nothing_is_wrong_usage() {
+    for (arguments, reason) in [
+        (&["--store", "s3:bucket"][..], "Write it as s3://bucket/prefix"),
+        (&["--store", "gs://bucket?a=b"], "Write %3F or %23"),
+        (&["--store", "az://container/../a"], "the prefix cannot be a part of a key"),
+        (&["--store", "s3://bucket", "--older-than", "24"], "a whole number with a unit, such as 90s, 15m, 24h or 7d"),
+        (&["--store", "s3://bucket", "--older-than=-1h"], "a whole number with a unit"),
+    ] {
+        let output = program_without_clouds().arg("gc").args(arguments).output().unwrap();
+        let (status, output, errors) = outcome(output);
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(errors.contains(reason), "want {reason}\n got {errors}");
+    }
+}

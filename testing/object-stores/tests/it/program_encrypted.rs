@@ -1,0 +1,72 @@
+//! The program on an encrypted memory in a bucket, to which another one is copied.
+
+use std::fs;
+use std::process::Command;
+
+use memory_tool_test_fixtures::session::{Place, program};
+use memory_tool_test_servers::{S3Server, Server as _};
+
+/// A server, a key, and a place for other stores.
+struct Stage {
+    place: Place,
+    server: S3Server,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let stage = Self { place: Place::new(), server: S3Server::start().unwrap() };
+        stage.run(&["keygen", "--output", &stage.key()]).unwrap();
+        stage
+    }
+
+    fn key(&self) -> String {
+        self.place.outside("memory.key").display().to_string()
+    }
+
+    fn bucket(&self) -> String {
+        format!("{}/encrypted", self.server.bucket_url())
+    }
+
+    /// The standard output, or the standard error of a failure.
+    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command: Command = program();
+        let output = command.envs(self.server.environment(self.server.url())).args(arguments).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+}
+
+#[test]
+fn a_bucket_is_encrypted_and_collected_without_its_key() {
+    let stage = Stage::new();
+    let (bucket, key) = (stage.bucket(), stage.key());
+    let with_key = |arguments: &[&str]| stage.run(&[arguments, &["--store", &bucket, "--key-file", &key]].concat());
+    with_key(&["create", "/memories/a", "--text", "the customer called about her divorce"]).unwrap();
+    assert_eq!(with_key(&["verify"]).unwrap(), "1 file, 37 bytes: no problem found\n");
+    let without_key = stage.run(&["view", "/memories", "--store", &bucket]).unwrap_err();
+    assert!(without_key.contains("the store is encrypted"), "{without_key}");
+    stage.run(&["gc", "--older-than", "0s", "--store", &bucket]).unwrap();
+    assert_eq!(with_key(&["verify"]).unwrap(), "1 file, 37 bytes: no problem found\n");
+}
+
+#[test]
+fn files_go_to_an_encrypted_bucket_and_back() {
+    let stage = Stage::new();
+    let (bucket, key) = (stage.bucket(), stage.key());
+    let contents: [(&str, &[u8]); 3] =
+        [("empty", b""), ("a name.txt", b"not UTF-8: \xff\n"), ("large", &[b'x'; 300_000])];
+    fs::create_dir_all(stage.place.file("")).unwrap();
+    for (name, content) in contents {
+        fs::write(stage.place.file(name), content).unwrap();
+    }
+    let (source, back) = (stage.place.store(), stage.place.outside("back"));
+    let (source, back) = (source.to_str().unwrap(), back.to_str().unwrap());
+    for expected in ["3 files copied, 0 overwritten, ", "0 files copied, 0 overwritten, 0 bytes; 3 already there"] {
+        let copied = stage.run(&["copy", source, &bucket, "--key-file", &key]).unwrap();
+        assert!(copied.starts_with(expected), "{copied}");
+    }
+    stage.run(&["copy", &bucket, back, "--source-key-file", &key]).unwrap();
+    for (name, content) in contents {
+        assert_eq!(fs::read(stage.place.outside("back").join("memories").join(name)).unwrap(), content, "{name}");
+    }
+}

@@ -1,0 +1,48 @@
+//! The conformance suite on stores in buckets, on the servers of S3, Google Cloud Storage and Azure, encrypted on S3's; and under all
+//! policies with generous settings. The long tier also runs the cases about changes under each policy by itself: a policy reaches a
+//! store only through [`Store`](memory_tool_core::Store), and each store passes the suite by itself, so these add little.
+//!
+//! A test is named after the policy, the store and the case, such as `all_policies::s3::create::refuses-to-overwrite`. The test
+//! starts itself again as the program that serves a store and is killed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bucket;
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bucket::{BucketFixture, Cloud};
+use memory_tool_core::BoxError;
+use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, Policy, Tier, Under};
+use memory_tool_test_servers::{AzureServer, GcsServer, S3Server};
+use tracing_subscriber::filter::LevelFilter;
+
+fn main() -> Result<ExitCode, BoxError> {
+    // So that what is observed is put into words.
+    tracing_subscriber::fmt().with_max_level(LevelFilter::DEBUG).with_writer(io::sink).init();
+    let (s3, gcs) = (Cloud::new(S3Server::start), Cloud::new(GcsServer::start));
+    // Azurite collects its garbage when it is ten minutes old, and answers nobody for minutes if much was written to it. So none is
+    // used for long.
+    let clouds = || {
+        [("s3", Arc::clone(&s3)), ("google_cloud_storage", Arc::clone(&gcs)), ("azure", Cloud::new(AzureServer::start))]
+    };
+    let mut fixtures = Fixtures::default();
+    for (cloud_name, cloud) in clouds() {
+        fixtures.add(cloud_name, |name| BucketFixture::new(name, &cloud));
+    }
+    fixtures.add("encrypted::s3", |name| EncryptedFixture::over(BucketFixture::new(name, &s3)));
+    for policy in Policy::ALL {
+        if policy != Policy::All && Tier::current() != Tier::Long {
+            continue;
+        }
+        for (cloud_name, cloud) in clouds() {
+            fixtures.add(format!("{}::{cloud_name}", policy.name()), |name| {
+                let under = Under::new(policy, BucketFixture::new(name, &cloud));
+                if policy == Policy::All { under } else { under.only_changes() }
+            });
+        }
+    }
+    fixtures.run()
+}

@@ -1,0 +1,341 @@
+//! Random sequences of commands and batches, run on each backend and on the in-memory reference: every reply must be the
+//! same to the byte, and so must all that is stored in the end.
+//!
+//! Paths and texts come from a tiny alphabet, so that collisions, prefixes and nesting are common.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions, RecordName, Store,
+    StoreError, StoreExt, StoredFile, ToolResult, Version,
+};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
+use memory_tool_local::LocalStore;
+use memory_tool_object_store::BucketStore;
+use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::{directory_in_ram, property};
+use object_store::memory::InMemory;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+/// What a sequence consists of.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A command, as a model would send it.
+    Command(Value),
+    /// A batch, as a store over a store would apply it.
+    Batch(Vec<Part>),
+}
+
+/// A precondition or change of a batch.
+#[derive(Clone, Debug)]
+enum Part {
+    RequireAbsent(String),
+    /// Require the version that the file has now, or one that no file has.
+    RequireVersion(String, bool),
+    Limit(String, Quota),
+    RequireRecordAbsent(RecordName),
+    /// Require the version that the record has now, or one that no record has.
+    RequireRecordVersion(RecordName, bool),
+    WriteRecord(RecordName, Vec<u8>),
+    RemoveRecord(RecordName),
+    Write(String, Vec<u8>),
+    Remove(String),
+    Rename(String, String),
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let segment = select(vec!["a", "b", "ab", "a.b", "a-b", "A", ".h", "node_modules"]);
+    let legal = prop::collection::vec(segment, 0..4)
+        .prop_map(|segments| segments.iter().fold("/memories".to_owned(), |path, segment| format!("{path}/{segment}")));
+    let illegal = select(vec!["/memories/../a", "/memoriesX", "/memories//a", "/memories/a/", "/memories/%2e%2e/a"]);
+    prop_oneof![19 => legal, 1 => illegal.prop_map(str::to_owned)]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::collection::vec(select(vec!["a", "aa", "b", "\n", "\r\n", "é", "\u{2028}", "$&"]), 0..6)
+        .prop_map(|parts| parts.concat())
+}
+
+fn content() -> impl Strategy<Value = Vec<u8>> {
+    let image = b"\x89PNG\r\n\x1a\n".to_vec();
+    prop_oneof![4 => text().prop_map(String::into_bytes), 1 => Just(b"\xff\xfe".to_vec()), 1 => Just(image)]
+}
+
+fn command() -> impl Strategy<Value = Value> {
+    let line = -2_i64..6;
+    prop_oneof![
+        2 => path().prop_map(|path| json!({"command": "view", "path": path})),
+        1 => (path(), line.clone(), line.clone())
+            .prop_map(|(path, from, to)| json!({"command": "view", "path": path, "view_range": [from, to]})),
+        4 => (path(), text()).prop_map(|(path, text)| json!({"command": "create", "path": path, "file_text": text})),
+        3 => (path(), text(), text()).prop_map(|(path, old, new)| {
+            json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
+        }),
+        3 => (path(), line, text()).prop_map(|(path, line, text)| {
+            json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})
+        }),
+        2 => path().prop_map(|path| json!({"command": "delete", "path": path})),
+        4 => (path(), path())
+            .prop_map(|(old, new)| json!({"command": "rename", "old_path": old, "new_path": new})),
+    ]
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    (0..6_u64, 0..20_u64, 0..8_u64, 1..5_u64, 0..5_usize).prop_map(|(files, bytes, file_bytes, depth, only)| {
+        [
+            Quota::new().with_files(files),
+            Quota::new().with_bytes(bytes),
+            Quota::new().with_file_bytes(file_bytes),
+            Quota::new().with_depth(depth),
+            Quota::new().with_files(files).with_bytes(bytes).with_file_bytes(file_bytes).with_depth(depth),
+        ][only]
+    })
+}
+
+/// The names of records in steps.
+const RECORDS: [&str; 4] = ["a", "a/b", "ab", "a.b"];
+
+fn record() -> impl Strategy<Value = RecordName> {
+    select(RECORDS.as_slice()).prop_map(|name| name.parse().unwrap())
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        1 => path().prop_map(Part::RequireAbsent),
+        1 => (path(), any::<bool>()).prop_map(|(path, current)| Part::RequireVersion(path, current)),
+        2 => (path(), quota()).prop_map(|(path, quota)| Part::Limit(path, quota)),
+        1 => record().prop_map(Part::RequireRecordAbsent),
+        1 => (record(), any::<bool>()).prop_map(|(name, current)| Part::RequireRecordVersion(name, current)),
+        2 => (record(), content()).prop_map(|(name, content)| Part::WriteRecord(name, content)),
+        1 => record().prop_map(Part::RemoveRecord),
+        4 => (path(), content()).prop_map(|(path, content)| Part::Write(path, content)),
+        2 => path().prop_map(Part::Remove),
+        2 => (path(), path()).prop_map(|(from, to)| Part::Rename(from, to)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => command().prop_map(Step::Command),
+        1 => prop::collection::vec(part(), 1..4).prop_map(Step::Batch),
+    ]
+}
+
+/// Builds the batch; a part whose path is not legal is left out. Parts may overlap: such a batch is refused.
+async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
+    let mut batch = Batch::new();
+    for part in parts {
+        batch = with_part(store, batch.clone(), part).await.unwrap_or(batch);
+    }
+    batch
+}
+
+async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch> {
+    let path = |text: &String| text.parse::<MemoryPath>().ok();
+    match part {
+        Part::RequireAbsent(at) => Some(batch.require(path(at)?, Precondition::Absent)),
+        Part::RequireVersion(at, current) => {
+            let version = match store.read(&path(at)?).await {
+                Ok(Node::File(file)) if *current => file.version,
+                _ => Version::new(*b"stale"),
+            };
+            Some(batch.require(path(at)?, Precondition::Version(version)))
+        }
+        Part::Limit(at, quota) => Some(batch.limit(path(at)?, *quota)),
+        Part::RequireRecordAbsent(name) => Some(batch.require_record(name.clone(), Precondition::Absent)),
+        Part::RequireRecordVersion(name, current) => {
+            let version = match store.read_record(name).await {
+                Ok(Some(record)) if *current => record.version,
+                _ => Version::new(*b"stale"),
+            };
+            Some(batch.require_record(name.clone(), Precondition::Version(version)))
+        }
+        Part::Write(at, content) => Some(batch.write(path(at)?, content.clone())),
+        Part::Remove(at) => Some(batch.remove(path(at)?)),
+        Part::Rename(from, to) => Some(batch.rename(path(from)?, path(to)?)),
+        Part::WriteRecord(name, content) => Some(batch.write_record(name.clone(), content.clone())),
+        Part::RemoveRecord(name) => Some(batch.remove_record(name.clone())),
+    }
+}
+
+/// What a step answers, in a form that can be compared between stores.
+async fn run<S: Store>(tool: &Engine<S>, step: &Step) -> String {
+    match step {
+        Step::Command(input) => {
+            let result = ToolResult::new(None, &tool.call(input.clone()).await);
+            serde_json::to_string(&result).unwrap()
+        }
+        Step::Batch(parts) => {
+            let batch = batch(tool.store(), parts).await;
+            describe(tool.store().apply(batch).await)
+        }
+    }
+}
+
+fn describe(outcome: Result<(), StoreError>) -> String {
+    match outcome {
+        Ok(()) => "done".to_owned(),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+/// The contents of the records that steps write.
+async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
+    let mut contents = Vec::new();
+    for name in RECORDS {
+        let record = store.read_record(&name.parse().unwrap()).await.unwrap();
+        contents.push(record.map(|record| record.content));
+    }
+    contents
+}
+
+/// Every file of the store with its contents.
+async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
+    let mut contents = Vec::new();
+    for file in store.list(MemoryPath::root()).await.unwrap() {
+        let content = match store.read(&file.path).await.unwrap() {
+            Node::File(stored) => stored.content,
+            other => unreachable!("{} is listed, but {other:?}", file.path),
+        };
+        contents.push((file.path, file.size, content));
+    }
+    contents
+}
+
+/// Whether any directory on the disk holds nothing: a directory is to vanish with its last file.
+fn has_empty_directory(directory: &Path) -> bool {
+    let entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
+    let is_root = directory.ends_with("memories");
+    (entries.is_empty() && !is_root)
+        || entries.iter().any(|entry| entry.file_type().unwrap().is_dir() && has_empty_directory(&entry.path()))
+}
+
+/// The options of a tool.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    create_overwrites: bool,
+    cap: Option<usize>,
+}
+
+impl Options {
+    fn tool<S: Store>(self, store: S) -> Engine<S> {
+        let builder = Engine::builder(store).create_overwrites(self.create_overwrites);
+        let builder = match self.cap {
+            Some(cap) => builder.max_view_characters(cap),
+            None => builder.unlimited_views(),
+        };
+        builder.build()
+    }
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    (any::<bool>(), prop::option::of(1_usize..300))
+        .prop_map(|(create_overwrites, cap)| Options { create_overwrites, cap })
+}
+
+async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<(), TestCaseError> {
+    let (tool, reference) = (options.tool(store), options.tool(InMemoryStore::new()));
+    for step in steps {
+        prop_assert_eq!(run(&tool, step).await, run(&reference, step).await, "{:?}", step);
+    }
+    prop_assert_eq!(contents(tool.store()).await, contents(reference.store()).await);
+    prop_assert_eq!(records(tool.store()).await, records(reference.store()).await);
+    Ok(())
+}
+
+/// Two sessions of one memory, that take turns: each has to see what the other did.
+#[derive(Debug)]
+struct Alternating {
+    sessions: [EncryptedStore; 2],
+    calls: AtomicUsize,
+}
+
+impl Alternating {
+    fn session(&self) -> &EncryptedStore {
+        &self.sessions[self.calls.fetch_add(1, Ordering::Relaxed) / 3 % 2]
+    }
+}
+
+#[async_trait]
+impl Store for Alternating {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.session().read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.session().read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.session().apply(batch).await
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+proptest! {
+    #![proptest_config(property(256, 5_000))]
+
+    #[test]
+    fn the_local_store_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let directory = directory_in_ram().unwrap();
+            compare(LocalStore::open(directory.path()).await.unwrap(), &steps, options).await?;
+            prop_assert!(!has_empty_directory(&directory.path().join("memories")));
+            let staging = directory.path().join(".memory-tool/staging");
+            prop_assert!(std::fs::read_dir(staging).unwrap().next().is_none());
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_sqlite_store_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let directory = directory_in_ram().unwrap();
+            let store = SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap();
+            compare(store.clone(), &steps, options).await?;
+            prop_assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_store_in_a_bucket_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let store = BucketStore::open(Arc::new(InMemory::new()), "memory".into()).await.unwrap();
+            compare(store, &steps, options).await
+        })?;
+    }
+
+    /// Two sessions, one with padding and under another key, so that each finds what it would not have written itself.
+    #[test]
+    fn the_encrypted_store_answers_as_the_reference_does(
+        steps in prop::collection::vec(step(), 1..20),
+        options in options(),
+    ) {
+        block_on(async {
+            let inner = Arc::new(InMemoryStore::new());
+            let key = |byte| RawKey::from_bytes([byte; 32]);
+            let plain = EncryptedStore::builder(Arc::clone(&inner), KeyRing::new(key(1)).with(key(2)));
+            let padded = EncryptedStore::builder(inner, KeyRing::new(key(2)).with(key(1))).padding(Padding::Padme);
+            let sessions = [plain.open().await.unwrap(), padded.open().await.unwrap()];
+            compare(Alternating { sessions, calls: AtomicUsize::new(0) }, &steps, options).await
+        })?;
+    }
+}

@@ -1,0 +1,27 @@
+//! The conformance suite on the store of `examples/custom_store.rs`, which is that of `crates/core/examples/map_store.rs`.
+
+#[path = "../../crates/core/examples/map_store.rs"]
+#[allow(dead_code, reason = "it has a `main` of its own")]
+mod map_store;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use map_store::MapStore;
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::Store;
+
+struct Fixture;
+
+#[async_trait]
+impl StoreFixture for Fixture {
+    type Guard = ();
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, ()), FixtureError> {
+        Ok((Arc::new(MapStore::default()), ()))
+    }
+}
+
+pub(crate) fn suite() -> Suite {
+    Suite::for_store(Fixture)
+}

@@ -1,0 +1,45 @@
+//! The conformance suite on the store of a `Memory`: encrypted, and under the policies as its builder puts them on.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool::encrypted::{KeyRing, RawKey};
+use memory_tool::policies::{Actor, JsonLinesLog, SensitiveData};
+use memory_tool::{BoxError, InMemoryStore, Memory, Quota, Store};
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use tempfile::TempDir;
+
+/// Made once: its patterns take long to build.
+static SCREEN: LazyLock<SensitiveData> = LazyLock::new(SensitiveData::new);
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+struct Fixture;
+
+async fn memory(log: &TempDir) -> Result<Memory, BoxError> {
+    let log = JsonLinesLog::open(log.path().join("audit.jsonl")).await?;
+    let memory = Memory::over(InMemoryStore::new())
+        .on_change(|_| ())
+        .screen(SCREEN.clone())
+        .audit(log, Actor::from_trusted_name("suite")?)
+        .limits(Quota::new().with_files(1_000_000).with_bytes(1 << 40))
+        .expire_after(DAY)
+        .observe("suite")
+        .encrypt(KeyRing::new(RawKey::generate()?));
+    Ok(memory.build().await?)
+}
+
+#[async_trait]
+impl StoreFixture for Fixture {
+    type Guard = TempDir;
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, TempDir), FixtureError> {
+        let log = tempfile::tempdir()?;
+        Ok((memory(&log).await.map_err(FixtureError::failed)?.store(), log))
+    }
+}
+
+pub(crate) fn suite() -> Suite {
+    Suite::for_store(Fixture)
+}
