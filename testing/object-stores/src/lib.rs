@@ -1,5 +1,5 @@
-//! What the tests on servers of object stores share: a [client](client) of a server's bucket, [`session`]s that serve a store in it,
-//! stores that make a [`Mistake`], and the [`reference`] that says what a store must reply.
+//! What the tests on servers of object stores share: a [client] of a server's bucket, [`session`]s that serve a store in it,
+//! stores that make a [`Mistake`], and the [`mod@reference`] that says what a store must reply.
 
 mod mistake;
 pub mod reference;
