@@ -162,7 +162,7 @@ be reset at any moment, so you risk losing any progress that is not recorded in 
                     "type": "array",
                     "items": {"type": "integer"},
                     "description": "Optional for `view`: two integers, the first and the last line to show, for example \
-                                    [1, 10]. Lines count from 1, and a last line of -1 means the end.",
+                                    [1, 10]. Lines are numbered from 1. A last line of -1 means the end.",
                 },
                 "file_text": text("Required for `create`: the text of the new file."),
                 "old_str": text(

@@ -80,7 +80,7 @@ pub enum Error {
     },
 
     /// `rename` into the directory's own subtree (`[R3]`).
-    #[error("Error: Cannot rename {old_path} to {new_path}: the destination lies beneath the source")]
+    #[error("Error: Cannot rename {old_path} to {new_path}: the destination is inside the source")]
     RenameIntoItself {
         /// What was to be renamed.
         old_path: MemoryPath,
@@ -115,8 +115,8 @@ pub enum Error {
 
     /// The file, put there by another program, is not UTF-8 text (`[V10]`).
     #[error(
-        "Error: The file {path} is not UTF-8 text, so it cannot be {}. It can be deleted or renamed",
-        if *command == CommandName::View { "shown" } else { "edited" }
+        "Error: The file {path} is not UTF-8 text, so it cannot be {}. You can delete or rename it.",
+        if *command == CommandName::View { "viewed" } else { "edited" }
     )]
     NotText {
         /// The command that needs text.
@@ -126,7 +126,7 @@ pub enum Error {
     },
 
     /// `old_str` is empty (`[S5]`).
-    #[error("Error: Parameter `old_str` must not be empty. Use `insert` to add text to {path}")]
+    #[error("Error: Parameter `old_str` must not be empty. Use `insert` to add text to {path}.")]
     EmptyOldStr {
         /// The file.
         path: MemoryPath,
@@ -165,9 +165,7 @@ pub enum Error {
     },
 
     /// Others kept changing the path for so long that the command gave up; it changed nothing (`[X3]`).
-    #[error(
-        "Error: {path} was changed by others again and again during the command. Nothing was changed by it. Please try again"
-    )]
+    #[error("Error: {path} kept changing while this command ran, so nothing was modified. Try again.")]
     Conflict {
         /// The path that was asked for.
         path: MemoryPath,
@@ -175,14 +173,14 @@ pub enum Error {
 
     /// The storage behind the tool failed. The source chain says how, for the operator alone (`[W5]`).
     #[error("Error: {}", match kind {
-        FailureKind::AccessDenied => "The memory storage refused access. Nothing was changed",
-        FailureKind::Busy => "The memory storage is busy. Nothing was changed. Please try again",
-        FailureKind::Damaged => "The memory storage holds damaged data here. Nothing was changed",
-        FailureKind::Full => "The memory storage is full. Nothing was changed",
-        FailureKind::UnsupportedName => "The memory storage cannot hold a file of that name. Nothing was changed",
+        FailureKind::AccessDenied => "The memory storage refused access. Nothing was changed.",
+        FailureKind::Busy => "The memory storage is busy. Nothing was changed. Try again.",
+        FailureKind::Damaged => "The memory storage holds damaged data here. Nothing was changed.",
+        FailureKind::Full => "The memory storage is full. Nothing was changed.",
+        FailureKind::UnsupportedName => "The memory storage does not support this file name. Nothing was changed.",
         FailureKind::OutcomeUnknown =>
-            "The memory storage failed before it could confirm the change. View the path to see whether it was made",
-        FailureKind::Other => "The memory storage failed. Nothing was changed",
+            "The memory storage failed before it could confirm the change. View the path to check whether the change was made.",
+        FailureKind::Other => "The memory storage failed. Nothing was changed.",
     })]
     Storage {
         /// What kind of failure it was.
@@ -306,14 +304,14 @@ pub enum InputError {
         found: &'static str,
     },
     /// A `tool_use` block for another tool.
-    #[error("Unknown tool: {}. This is the tool memory", quote(name))]
+    #[error("Unknown tool: {}. The only tool here is memory.", quote(name))]
     UnknownTool {
         /// The name in the block.
         name: String,
     },
     /// `command` is none of the six.
     #[error(
-        "Unknown command: {}. The commands are view, create, str_replace, insert, delete and rename",
+        "Unknown command: {}. The commands are view, create, str_replace, insert, delete and rename.",
         quote(command)
     )]
     UnknownCommand {

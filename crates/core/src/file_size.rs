@@ -16,14 +16,14 @@ impl StoreError {
     /// The refusal to read a file of `size` bytes, because that is more than `limit`.
     pub fn too_large_to_read(path: &MemoryPath, size: u64, limit: u64) -> Self {
         let reason = format!(
-            "The file is too large to read: it has {size} bytes and the limit is {limit}. You can delete or rename it"
+            "The file is too large to read: it has {size} bytes and the limit is {limit}. You can delete or rename it."
         );
         Self::refused(path, POLICY, reason)
     }
 
     /// The refusal to write a file of `size` bytes, because that is more than `limit`.
     pub fn too_large_to_write(path: &MemoryPath, size: u64, limit: u64) -> Self {
-        let reason = format!("The file would have {size} bytes; the limit is {limit}. Split it into smaller files");
+        let reason = format!("The file would have {size} bytes; the limit is {limit}. Split it into smaller files.");
         Self::refused(path, POLICY, reason)
     }
 

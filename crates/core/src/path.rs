@@ -227,7 +227,7 @@ impl From<MemoryPath> for String {
 #[non_exhaustive]
 pub enum PathError {
     /// The path is the empty string (`[P2]`).
-    #[error("Path must not be empty. Paths start with /memories")]
+    #[error("Path must not be empty. Paths start with /memories.")]
     Empty,
     /// The path is neither `/memories` nor beneath it (`[P1]`).
     #[error("Path must start with /memories, got: {path}")]
@@ -242,13 +242,13 @@ pub enum PathError {
         path: String,
     },
     /// The path holds a `.` segment (`[P2]`).
-    #[error("Path {path} contains a `.` segment. Leave it out")]
+    #[error("Path {path} contains a `.` segment. Remove it.")]
     DotSegment {
         /// The path as it was given.
         path: String,
     },
     /// The path holds two slashes in a row (`[P3]`).
-    #[error("Path {path} contains an empty segment. Write one slash between names")]
+    #[error("Path {path} contains an empty segment. Use a single slash between names.")]
     EmptySegment {
         /// The path as it was given.
         path: String,
@@ -260,7 +260,7 @@ pub enum PathError {
         name: String,
     },
     /// The path holds a character that [`is_unprintable`] (`[P2]`).
-    #[error("Path {path} contains the unprintable character {character}. Leave it out")]
+    #[error("Path {path} contains the unprintable character {character}. Remove it.")]
     UnprintableCharacter {
         /// The path as it was given, escaped.
         path: String,
@@ -268,13 +268,13 @@ pub enum PathError {
         character: String,
     },
     /// The path is not in Unicode normalization form C (`[P2]`).
-    #[error("Path {path} is not in Unicode normalization form C (NFC). Write its accented characters precomposed")]
+    #[error("Path {path} is not in Unicode Normalization Form C (NFC). Use precomposed accented characters.")]
     NotNormalized {
         /// The path as it was given.
         path: String,
     },
     /// A segment is longer than [`MAX_SEGMENT_BYTES`] (`[P2]`).
-    #[error("Path {path} contains a name of {length} bytes. A name may have up to {MAX_SEGMENT_BYTES} bytes")]
+    #[error("Path {path} contains a name of {length} bytes. A name may have up to {MAX_SEGMENT_BYTES} bytes.")]
     SegmentTooLong {
         /// The path as it was given.
         path: String,
@@ -282,7 +282,7 @@ pub enum PathError {
         length: usize,
     },
     /// The path is longer than [`MAX_PATH_BYTES`] (`[P2]`).
-    #[error("Path {path} has {length} bytes. A path may have up to {MAX_PATH_BYTES} bytes")]
+    #[error("Path {path} has {length} bytes. A path may have up to {MAX_PATH_BYTES} bytes.")]
     TooLong {
         /// The beginning of the path.
         path: String,
@@ -436,7 +436,7 @@ mod tests {
         ] {
             let error = MemoryPath::parse(&format!("/memories/{name}")).unwrap_err().to_string();
             let expected = "contains the unprintable character";
-            assert_eq!(error, format!("Path /memories/{escaped} {expected} {character}. Leave it out"));
+            assert_eq!(error, format!("Path /memories/{escaped} {expected} {character}. Remove it."));
         }
         assert!(MemoryPath::parse("/memories/❤.md").is_ok());
     }

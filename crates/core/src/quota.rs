@@ -143,7 +143,7 @@ impl fmt::Display for QuotaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Files => "files",
-            Self::Bytes => "bytes in all",
+            Self::Bytes => "bytes in total",
             Self::FileBytes => "bytes in one file",
             Self::Depth => "levels of directories and files",
         })

@@ -66,7 +66,7 @@ pub enum StoreError {
         path: MemoryPath,
     },
     /// The batch would pass a quota (`[X4]`). The text is safe to show to the model.
-    #[error("{path} would have {asked} {kind}; the limit is {limit}, and {left} are left")]
+    #[error("{path} would have {asked} {kind}; the limit is {limit} ({left} more allowed)")]
     OverQuota {
         /// The limited directory.
         path: MemoryPath,

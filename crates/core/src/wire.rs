@@ -176,7 +176,7 @@ mod tests {
         for (block, message) in [
             (
                 r#"{"type":"tool_use","id":"t","name":"bash","input":{}}"#,
-                "Error: Unknown tool: bash. This is the tool memory",
+                "Error: Unknown tool: bash. The only tool here is memory.",
             ),
             (r#"{"type":"tool_use","id":"t","name":"memory"}"#, "Error: Missing field `input`"),
             (
