@@ -13,9 +13,9 @@ use crate::store_error::{InvalidBatch, StoreError};
 
 /// Changes that a store applies atomically, subject to preconditions and quotas.
 ///
-/// The changed paths must be disjoint: no path may equal, contain or lie under another. The order of the changes therefore
-/// does not matter, and a store can check all of them against the state before the batch. Adding an overlapping change
-/// makes the batch invalid, and [`check`](Self::check) then returns an error.
+/// The changed paths must be disjoint: no path may equal or contain another. The order of the changes
+/// therefore does not matter, and a store can check all of them against the state before the batch. Adding an
+/// overlapping change makes the batch invalid, and [`check`](Self::check) then returns an error.
 ///
 /// ```
 /// use memory_tool_core::{Batch, MemoryPath, Precondition};
@@ -43,7 +43,7 @@ impl Batch {
         Self::default()
     }
 
-    /// Adds a precondition on a path. The batch need not change that path.
+    /// Adds a precondition on a path. The batch does not have to change that path.
     pub fn require(mut self, path: MemoryPath, precondition: Precondition) -> Self {
         self.preconditions.push((path, precondition));
         self
@@ -70,8 +70,8 @@ impl Batch {
         self
     }
 
-    /// Adds a [`Change::Rename`]. The batch is invalid if a path is the root, or if the paths overlap each other or another
-    /// change.
+    /// Adds a [`Change::Rename`]. The batch is invalid if a path is the root, or if the paths overlap each other or
+    /// another change.
     pub fn rename(mut self, from: MemoryPath, to: MemoryPath) -> Self {
         for path in [&from, &to] {
             self.refuse_root(path);
@@ -90,7 +90,7 @@ impl Batch {
         }
     }
 
-    /// Adds a precondition on a record. The batch need not change that record.
+    /// Adds a precondition on a record. The batch does not have to change that record.
     pub fn require_record(mut self, name: RecordName, precondition: Precondition) -> Self {
         self.record_preconditions.push((name, precondition));
         self
@@ -141,7 +141,7 @@ impl Batch {
 
     /// The contents that a change writes. They are empty for a removal or a rename.
     ///
-    /// The numbers are those of [`PathMap::plan`](crate::PathMap::plan): first the changes to files, then the changes to
+    /// [`PathMap::plan`](crate::PathMap::plan) uses the same numbers: first the changes to files, then the changes to
     /// records, each in insertion order.
     pub fn content(&self, number: usize) -> &[u8] {
         let record = || self.record_changes.get(number.checked_sub(self.changes.len())?);
@@ -217,7 +217,8 @@ impl Batch {
     ///
     /// # Errors
     /// In this order: [`StoreError::InvalidBatch`]; [`StoreError::RecordMismatch`]; [`StoreError::AlreadyExists`] or
-    /// [`StoreError::VersionMismatch`] for a precondition on a path; [`StoreError::OverQuota`]. Also the errors of `state`.
+    /// [`StoreError::VersionMismatch`] for a precondition on a path; [`StoreError::OverQuota`]. Also the errors of
+    /// `state`.
     pub fn check(&self, state: &impl StoreState) -> Result<(), StoreError> {
         self.validate()?;
         for (name, precondition) in &self.record_preconditions {
@@ -232,8 +233,8 @@ impl Batch {
     /// Checks that each file and record to write has at most `limit` bytes.
     ///
     /// # Errors
-    /// [`StoreError::InvalidBatch`], [`StoreError::Refused`] for the first larger file, and [`StoreError::Failure`] for the
-    /// first larger record.
+    /// [`StoreError::InvalidBatch`], [`StoreError::Refused`] for the first larger file, and [`StoreError::Failure`] for
+    /// the first larger record.
     ///
     /// ```
     /// use memory_tool_core::{Batch, StoreError};
@@ -261,8 +262,8 @@ impl Batch {
 
     /// Adds `path` to the changed paths, or marks the batch as invalid if it overlaps one of them.
     fn claim(&mut self, path: &MemoryPath) {
-        // The changed paths are disjoint, and a directory sorts right before its contents. So if any of them overlaps `path`,
-        // one of its two neighbors does.
+        // The changed paths are disjoint, and a directory sorts right before its contents. So if any of them overlaps
+        // `path`, one of its two neighbors does.
         let before = self.changed_paths.range(..path).next_back();
         let after = self.changed_paths.range(path..).next();
         match before.into_iter().chain(after).find(|other| other.overlaps(path)).cloned() {

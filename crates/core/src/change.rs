@@ -35,11 +35,12 @@ pub enum Change {
 impl Change {
     /// Checks that the change can be applied, as specified in points 2 to 4 of [`Store::apply`](crate::Store::apply).
     ///
-    /// It does not check the length of new paths, which [`MemoryPath::replace_prefix`] checks. The changes of a batch are
-    /// disjoint, so the result is the same before and after the other changes.
+    /// It does not check the length of new paths, which [`MemoryPath::replace_prefix`] checks. The changes of a batch
+    /// are disjoint, so the result is the same before and after the other changes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::NotADirectory`] and [`StoreError::AlreadyExists`], and the errors of `state`.
+    /// [`StoreError::NotFound`], [`StoreError::NotADirectory`] and [`StoreError::AlreadyExists`], and the errors of
+    /// `state`.
     ///
     /// ```
     /// use memory_tool_core::{Change, PathMap, StoreError};

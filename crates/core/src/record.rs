@@ -11,11 +11,12 @@ pub const MAX_RECORD_NAME_BYTES: usize = 512;
 
 /// The name of a record: metadata that a wrapper keeps in its inner store, such as the access times of files.
 ///
-/// Records are stored outside `/memories`. They have no [`MemoryPath`](crate::MemoryPath), are not listed, and do not count
-/// towards quotas. One [`Batch`](crate::Batch) can change files and records together.
+/// Records are stored outside `/memories`. They have no [`MemoryPath`](crate::MemoryPath), are not listed, and do not
+/// count towards quotas. One [`Batch`](crate::Batch) can change files and records together.
 ///
 /// A name is one or more segments separated by slashes, and the first segment is the name of the wrapper. A segment
-/// consists of `a` to `z`, `0` to `9`, `-`, `_` and `.`, and does not start with a dot. Every backend supports such names.
+/// consists of `a` to `z`, `0` to `9`, `-`, `_` and `.`, and does not start with a dot. Every backend supports such
+/// names.
 ///
 /// ```
 /// use memory_tool_core::RecordName;
@@ -77,8 +78,8 @@ impl fmt::Display for RecordName {
 /// An invalid record name.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "invalid record name `{name}`: use up to {MAX_RECORD_NAME_BYTES} bytes of a-z, 0-9, `-`, `_` and `.`, in segments that are \
-     separated by `/`, are not empty and do not start with a dot"
+    "invalid record name `{name}`: use up to {MAX_RECORD_NAME_BYTES} bytes of a-z, 0-9, `-`, `_` and `.`, in segments \
+     that are separated by `/`, are not empty and do not start with a dot"
 )]
 #[non_exhaustive]
 pub struct InvalidRecordName {

@@ -14,20 +14,20 @@ pub trait StoreState {
     /// The node at `path`, without its contents.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`](crate::Store::read_opts).
+    /// The errors of [`Store::read_opts`](crate::Store::read_opts).
     fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError>;
 
-    /// The usage of the file at `path`, or of all files under it. Checks call this only for batches with a quota, and ask
-    /// for the usage of the whole limited directory only if the batch increases it.
+    /// The usage of the file at `path`, or of all files under it. Checks call this only for batches with a quota, and
+    /// ask for the usage of the whole limited directory only if the batch increases it.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`](crate::Store::read_opts).
+    /// The errors of [`Store::read_opts`](crate::Store::read_opts).
     fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError>;
 
     /// The version of a record, or `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Store::read_record`](crate::Store::read_record).
+    /// The errors of [`Store::read_record`](crate::Store::read_record).
     fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError>;
 }
 

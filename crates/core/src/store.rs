@@ -23,9 +23,9 @@ use crate::store_error::StoreError;
 /// 1. Directories are implicit: a directory exists exactly while it contains a file (`[P5]`). `/memories` always
 ///    exists.
 /// 2. Concurrent calls from any number of tasks and processes are linearizable (`[X3]`).
-/// 3. A future may be dropped at any point. The batch that it was applying is then applied completely or not at all.
-/// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. The kind of the failure says
-///    whether to retry. A write that may have happened is
+/// 3. A future may be dropped at any point. Its batch has then been applied completely, or has no effect.
+/// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. The kind of the failure
+///    indicates whether to retry. A write that may have happened is
 ///    [`FailureKind::OutcomeUnknown`](crate::FailureKind::OutcomeUnknown).
 ///
 /// # Implementing a backend
@@ -42,29 +42,30 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Reads the file or lists the directory at `path`.
     ///
     /// # Behavior
-    /// 1. A file is returned with its complete contents and its [`Version`](crate::Version). Reads of the same path that
-    ///    return equal versions return equal contents.
-    /// 2. A path with at least one file under it is a [`Node::Directory`]. It lists every file under the path once, at any
-    ///    depth, in any order. The root is always a directory.
+    /// 1. A file is returned with its complete contents and its [`Version`](crate::Version). Reads of the same path
+    ///    that return equal versions return equal contents.
+    /// 2. A path with at least one file under it is a [`Node::Directory`]. It lists every file under the path once, at
+    ///    any depth, in any order. The root is always a directory.
     /// 3. Any other path is [`Node::Absent`], including a path under a file.
     /// 4. The result is a consistent snapshot, taken during the call.
     /// 5. Each [precondition](ReadOptions::require) holds at some moment between that snapshot and the end of the call.
-    ///    If a store never reuses versions, a precondition on an earlier version of a file thus proves that the file had this
-    ///    version at the time of the snapshot.
-    /// 6. Listings omit entries that other programs created: names that are not legal in a [`MemoryPath`], symbolic links
-    ///    and special files (`[P4]`). Damaged files are listed, and marked as
+    ///    If a store never reuses versions, a precondition on an earlier version of a file thus proves that the file
+    ///    had this version at the time of the snapshot.
+    /// 6. Listings omit entries that other programs created: names that are not legal in a [`MemoryPath`], symbolic
+    ///    links and special files (`[P4]`). Damaged files are listed, and marked as
     ///    [damaged](crate::FileEntry::is_damaged) if the store can detect that without reading every file.
     ///
     /// # Errors
     /// - [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`] if a precondition does not hold.
-    /// - [`StoreError::SymbolicLink`] or [`StoreError::NotARegularFile`] if another program created such an entry at the
-    ///   path or above it (`[P4]`).
+    /// - [`StoreError::SymbolicLink`] or [`StoreError::NotARegularFile`] if another program created such an entry at
+    ///   the path or above it (`[P4]`).
     /// - [`StoreError::Refused`] if the file exceeds the size limit of the store, such as
     ///   [`DEFAULT_MAX_FILE_BYTES`](crate::DEFAULT_MAX_FILE_BYTES).
     /// - [`StoreError::Failure`] if the backend fails.
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError>;
 
-    /// Reads a record: metadata that a wrapper around this store keeps in it. Returns `None` if the record does not exist.
+    /// Reads a record: metadata that a wrapper around this store keeps in it. Returns `None` if the record does not
+    /// exist.
     ///
     /// # Behavior
     /// 1. Records are stored outside `/memories`. They have no path, are not listed, and do not count towards quotas.
@@ -75,29 +76,31 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError::Failure`] if the backend fails.
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError>;
 
-    /// Applies the changes of the batch atomically: all of them, or none.
+    /// Applies the changes of the batch atomically.
     ///
     /// # Behavior
-    /// 1. The preconditions and quotas are checked against the current state, as [`Batch::check`] does. The first failed
-    ///    check is returned as the error, and nothing is changed.
-    /// 2. [`Change::Write`](crate::Change::Write) creates the file or replaces its contents, and creates missing parents.
-    ///    The error is [`StoreError::AlreadyExists`] if the path is a directory, and [`StoreError::NotADirectory`] if a
-    ///    parent is a file.
-    /// 3. [`Change::Remove`](crate::Change::Remove) removes the file, or the directory and every file under it. The error
-    ///    is [`StoreError::NotFound`] if the path does not exist. Removing the root empties the store, and succeeds if it
-    ///    is already empty.
-    /// 4. [`Change::Rename`](crate::Change::Rename) moves the file, or the directory and every file under it, and creates
-    ///    missing parents. The errors are, in this order: [`StoreError::NotFound`] if `from` does not exist;
+    /// 1. The preconditions and quotas are checked against the current state, as [`Batch::check`] does. The first
+    ///    failed check is returned as the error, and nothing is changed.
+    /// 2. [`Change::Write`](crate::Change::Write) creates the file or replaces its contents, and creates missing
+    ///    parents. The error is [`StoreError::AlreadyExists`] if the path is a directory, and
+    ///    [`StoreError::NotADirectory`] if a parent is a file.
+    /// 3. [`Change::Remove`](crate::Change::Remove) removes the file, or the directory and every file under it. The
+    ///    error is [`StoreError::NotFound`] if the path does not exist. Removing the root empties the store, and
+    ///    succeeds if it is already empty.
+    /// 4. [`Change::Rename`](crate::Change::Rename) moves the file, or the directory and every file under it, and
+    ///    creates missing parents. The errors are, in this order: [`StoreError::NotFound`] if `from` does not exist;
     ///    [`StoreError::NotADirectory`] if a parent of `to` is a file; [`StoreError::AlreadyExists`] if `to` exists;
     ///    [`StoreError::Path`] if the new path of a file is too long.
     /// 5. Changes to files do not affect records. Removing the root keeps all records.
     /// 6. After `Ok`, the changes are durable (`[X2]`).
     ///
-    /// [`Change::check`](crate::Change::check) implements the checks of points 2 to 4, except for the length of new paths.
+    /// [`Change::check`](crate::Change::check) implements the checks of points 2 to 4, except for the length of new
+    /// paths.
     ///
     /// # Errors
-    /// - The errors above, and those of [`Batch::check`].
-    /// - [`StoreError::SymbolicLink`] or [`StoreError::NotARegularFile`], as for [`read_opts`](Self::read_opts) (`[P4]`).
+    /// - The errors above and the errors of [`Batch::check`].
+    /// - [`StoreError::SymbolicLink`] or [`StoreError::NotARegularFile`], as for [`read_opts`](Self::read_opts)
+    ///   (`[P4]`).
     /// - [`StoreError::Refused`] if a file exceeds the size limit of the store.
     /// - [`StoreError::Failure`] if the backend fails.
     async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
@@ -174,8 +177,8 @@ impl ReadOptions {
     /// Checks the preconditions in insertion order.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`] for the first precondition that does not hold, and
-    /// the errors of `state`.
+    /// [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`] for the first precondition that does not hold,
+    /// and the errors of `state`.
     pub fn check(&self, state: &impl StoreState) -> Result<(), StoreError> {
         self.preconditions.iter().try_for_each(|(path, precondition)| precondition.check(path, &state.stat(path)?))
     }

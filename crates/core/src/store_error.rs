@@ -9,8 +9,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// An error of a [`Store`](crate::Store).
 ///
-/// It is for the engine and the operator. The model reads only the text of [`Refused`](Self::Refused) and
-/// [`OverQuota`](Self::OverQuota).
+/// It is for the operator. The engine converts it to an [`Error`](crate::Error), which the model reads.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -56,13 +55,13 @@ pub enum StoreError {
         /// The file.
         path: MemoryPath,
     },
-    /// The path or one of its parents is a symbolic link (`[P4]`).
+    /// The path or a parent is a symbolic link (`[P4]`).
     #[error("{path} is a symbolic link")]
     SymbolicLink {
         /// The link.
         path: MemoryPath,
     },
-    /// The path or one of its parents is a special file, such as a device, socket or pipe (`[P4]`).
+    /// The path or a parent is a special file, such as a device, socket or pipe (`[P4]`).
     #[error("{path} is neither a file nor a directory")]
     NotARegularFile {
         /// The special file.
@@ -89,7 +88,7 @@ pub enum StoreError {
         path: MemoryPath,
         /// A short name of the policy, such as `limits` or `read-only`.
         policy: &'static str,
-        /// The reason and what would be allowed. The model reads it.
+        /// The reason, including what the policy would allow. The model reads it.
         reason: String,
     },
     /// A path is invalid, or a rename would make the path of a file invalid.
@@ -199,8 +198,8 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the same call may succeed later. This excludes [`FailureKind::OutcomeUnknown`]: first check whether the change
-    /// was made.
+    /// Whether the same call may succeed later. This excludes [`FailureKind::OutcomeUnknown`]: first check whether the
+    /// change was made.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Conflict | Self::Storage(FailureKind::Busy))
     }

@@ -32,7 +32,7 @@ pub trait StoreExt: Store {
     /// Reads the file or lists the directory at `path`.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`], and [`StoreError::Path`].
+    /// The errors of [`Store::read_opts`], and [`StoreError::Path`].
     fn read<P>(&self, path: P) -> impl Future<Output = Result<Node, StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -44,7 +44,7 @@ pub trait StoreExt: Store {
     /// Reads the file at `path` as UTF-8 text.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read), [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, and
+    /// The errors of [`read`](Self::read), [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, and
     /// [`StoreError::NotText`].
     fn read_to_string<P>(&self, path: P) -> impl Future<Output = Result<String, StoreError>> + Send
     where
@@ -64,7 +64,7 @@ pub trait StoreExt: Store {
     /// Creates the file at `path` or replaces its contents.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], and [`StoreError::Path`].
+    /// The errors of [`Store::apply`], and [`StoreError::Path`].
     fn write<P>(&self, path: P, content: impl Into<Vec<u8>>) -> impl Future<Output = Result<(), StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -73,11 +73,11 @@ pub trait StoreExt: Store {
         async move { self.apply(batch?).await }
     }
 
-    /// Lists every file under `directory`, at any depth, sorted by path. The list is empty if `directory` does not exist or
-    /// is a file.
+    /// Lists every file under `directory`, at any depth, sorted by path. The list is empty if `directory` does not
+    /// exist or is a file.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     fn list<P>(&self, directory: P) -> impl Future<Output = Result<Vec<FileEntry>, StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -93,7 +93,7 @@ pub trait StoreExt: Store {
     /// Removes the file at `path`, or the directory and every file under it. Removing `/memories` empties the store.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::NotFound`], and [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::NotFound`], and [`StoreError::Path`].
     fn remove<P>(&self, path: P) -> impl Future<Output = Result<(), StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -105,7 +105,7 @@ pub trait StoreExt: Store {
     /// Moves the file or directory at `from` to `to`, which must not exist.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
     fn rename<P, Q>(&self, from: P, to: Q) -> impl Future<Output = Result<(), StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -119,7 +119,7 @@ pub trait StoreExt: Store {
     /// The number and the total size of all files in the store.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`].
+    /// The errors of [`Store::read_opts`].
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async move {
             Ok(self.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_entries().into_iter().collect())

@@ -104,7 +104,7 @@ impl Memory {
     /// Reads what is at `path`: a file, a listing or nothing.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`]; [`StoreError::Path`].
+    /// The errors of [`Store::read_opts`]; [`StoreError::Path`].
     pub async fn read<P>(&self, path: P) -> Result<Node, StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
@@ -115,7 +115,7 @@ impl Memory {
     /// Reads the file at `path` as text.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read); [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, [`StoreError::NotText`].
+    /// The errors of [`read`](Self::read); [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, [`StoreError::NotText`].
     pub async fn read_to_string<P>(&self, path: P) -> Result<String, StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
@@ -126,7 +126,7 @@ impl Memory {
     /// Creates the file at `path`, or replaces its contents.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::Refused`] by a policy; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::Refused`] by a policy; [`StoreError::Path`].
     pub async fn write<P>(&self, path: P, content: impl Into<Vec<u8>> + Send) -> Result<(), StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
@@ -138,7 +138,7 @@ impl Memory {
     /// empty.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub async fn list<P>(&self, directory: P) -> Result<Vec<FileEntry>, StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
@@ -149,7 +149,7 @@ impl Memory {
     /// Moves the file or the directory at `from` to the free path `to`.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::AlreadyExists`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`]; [`StoreError::Path`].
     pub async fn rename<P, Q>(&self, from: P, to: Q) -> Result<(), StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
@@ -161,7 +161,7 @@ impl Memory {
     /// Removes the file at `path`, or the directory with all files under it.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::NotFound`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::NotFound`]; [`StoreError::Path`].
     pub async fn remove<P>(&self, path: P) -> Result<(), StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
@@ -173,7 +173,7 @@ impl Memory {
     /// [idle time](MemoryBuilder::expire_after). The audit log stays.
     ///
     /// # Errors
-    /// Those of [`Store::apply`]. A memory with files in a [mounted](MemoryBuilder::mount) store is [`StoreError::Refused`]: open it
+    /// The errors of [`Store::apply`]. A memory with files in a [mounted](MemoryBuilder::mount) store is [`StoreError::Refused`]: open it
     /// without the mounts to empty it.
     pub async fn clear(&self) -> Result<(), StoreError> {
         self.parts.store.remove(MemoryPath::root()).await
@@ -182,7 +182,7 @@ impl Memory {
     /// The number of files, and their bytes.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub async fn usage(&self) -> Result<Usage, StoreError> {
         self.parts.store.usage().await
     }

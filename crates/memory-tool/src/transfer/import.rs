@@ -89,7 +89,7 @@ impl Import {
     /// without files.
     ///
     /// # Errors
-    /// Those of [`Memory::import`](crate::Memory::import) that the source causes.
+    /// The errors of [`Memory::import`](crate::Memory::import) that the source causes.
     pub async fn has_files(&mut self) -> Result<bool, TransferError> {
         let offer = match self.next().await? {
             Some(offer) => offer,
