@@ -1,4 +1,4 @@
-//! Copying the files of one memory to another.
+//! Copy of the files of one memory to another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{CopyReport, FileProblem};
 use crate::transfer::source::{Listed, Source};
 
-/// How often the source is read while others change it.
+/// Attempts to read the source while it changes.
 pub(super) const ROUNDS: usize = 5;
 
 /// Options of [`Memory::copy_to`](crate::Memory::copy_to).
@@ -26,12 +26,12 @@ pub struct CopyOptions {
 }
 
 impl CopyOptions {
-    /// Options that overwrite nothing.
+    /// Creates options that do not overwrite files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Overwrites files of the destination that have other contents.
+    /// Overwrites files in the destination that have other contents.
     pub fn overwrite(mut self) -> Self {
         self.overwrites = true;
         self
@@ -42,12 +42,12 @@ impl CopyOptions {
     }
 }
 
-/// A copy under way.
+/// A running copy.
 pub(super) struct Copying<P> {
     source: Source,
     destination: Destination,
     progress: P,
-    /// The state in which each file of the source was seen last; `None` where it could not be read.
+    /// The last version of each file of the source. `None` is a file that could not be read.
     seen: HashMap<MemoryPath, Option<Version>>,
     unreadable: BTreeMap<MemoryPath, String>,
 }
@@ -57,7 +57,7 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
         Self { source, destination, progress, seen: HashMap::new(), unreadable: BTreeMap::new() }
     }
 
-    /// Reads the source until nothing has changed since the time before.
+    /// Copies the source again until it has not changed since the previous attempt.
     pub(super) async fn run(mut self, rounds: usize) -> Result<CopyReport, TransferError> {
         let mut listed = Vec::new();
         let mut goes_on_changing = false;
@@ -70,7 +70,7 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
             }
         }
         let listed: HashSet<_> = listed.into_iter().collect();
-        let gone = self.destination.there().filter(|path| !listed.contains(path)).cloned().collect();
+        let gone = self.destination.stored_paths().filter(|path| !listed.contains(path)).cloned().collect();
         let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path));
         let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason)).collect();
         let is_source_empty = listed.is_empty() && self.seen.is_empty();
@@ -78,7 +78,7 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
         Ok(CopyReport { written, unreadable, gone, goes_on_changing, is_source_empty })
     }
 
-    /// Copies the files that changed since they were seen; whether there was any.
+    /// Copies the files that have changed. Returns whether there were any.
     async fn copy_files(&mut self, listed: &[MemoryPath]) -> Result<bool, TransferError> {
         let of = listed.len() as u64;
         let mut is_new = false;
@@ -89,7 +89,7 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
         Ok(is_new)
     }
 
-    /// Copies a file if it changed since it was seen; whether it did.
+    /// Copies a file if it has changed. Returns whether it has.
     async fn copy_file(&mut self, path: &MemoryPath) -> Result<bool, TransferError> {
         let state = match self.source.read(path).await? {
             Listed::File(file) => {
@@ -125,16 +125,16 @@ mod tests {
     use crate::memory::Memory;
     use crate::transfer::report::WriteReport;
 
-    /// A store that others change before each listing: by the change of that number, as long as there is one.
+    /// A store that changes before each listing, by a batch for the number of the listing.
     #[derive(Debug)]
-    struct Changing {
+    struct ChangingStore {
         inner: InMemoryStore,
         listings: AtomicUsize,
         changes: fn(usize) -> Batch,
     }
 
     #[async_trait]
-    impl Store for Changing {
+    impl Store for ChangingStore {
         async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
             if path.is_root() {
                 let listing = self.listings.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +148,7 @@ mod tests {
         }
 
         async fn apply(&self, _: Batch) -> Result<(), StoreError> {
-            unreachable!("a source is never changed")
+            unreachable!("a copy does not change its source")
         }
     }
 
@@ -156,9 +156,9 @@ mod tests {
         Batch::new().write(MemoryPath::root().child(name).unwrap(), text)
     }
 
-    /// Copies such a source to an empty memory: the report, and what is there.
+    /// Copies such a source to an empty memory, and returns the report and the copied files.
     async fn copy(changes: fn(usize) -> Batch) -> (CopyReport, Vec<(String, String)>) {
-        let source = Changing { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
+        let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
         let destination = Destination::new(&memory, false);
         let report = Copying::between(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_change_or_come_during_a_copy_are_copied_as_well() {
+    async fn files_that_change_or_appear_during_a_copy_are_copied() {
         let (report, files) = copy(|listing| match listing {
             0 => write("a", "one"),
             1 => write("a", "two"), // of the same size
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_goes_during_a_copy_is_reported_and_stays() {
+    async fn a_file_that_is_removed_during_a_copy_is_reported_and_kept() {
         let (report, files) = copy(|listing| match listing {
             0 => write("a", "one"),
             1 => Batch::new().remove("/memories/a".parse().unwrap()),

@@ -1,4 +1,4 @@
-//! Writing the files of a memory to a directory or a tar archive.
+//! Export of a memory to a directory or a tar archive.
 
 mod archive;
 mod directory;
@@ -19,13 +19,13 @@ use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{ExportReport, FileProblem};
 use crate::transfer::source::{Listed, Source};
 
-/// How the names of archives end that are not written.
+/// The file name extensions of unsupported formats.
 const OTHER_FORMATS: &[&str] = &[
     ".7z", ".br", ".bz2", ".cpio", ".gz", ".lz", ".lz4", ".lzma", ".rar", ".tar.z", ".taz", ".tbz", ".tbz2", ".tlz",
     ".txz", ".tzst", ".xz", ".zip", ".zst",
 ];
 
-/// The target of [`Memory::export`](crate::Memory::export), and how it is written.
+/// The target and options of [`Memory::export`](crate::Memory::export).
 ///
 /// ```
 /// let export = memory_tool::Export::to_path("backup.tar.gz").overwrite();
@@ -43,18 +43,19 @@ enum To {
 }
 
 impl Export {
-    /// Exports to a new or empty directory; or, if the name ends in `.tar`, `.tar.gz` or `.tgz`, to such an archive.
+    /// Exports to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`, and to a new or empty directory
+    /// otherwise.
     pub fn to_path(path: impl Into<PathBuf>) -> Self {
         Self { to: To::Path(path.into()), overwrites: false }
     }
 
-    /// Exports a tar archive, not compressed, to a writer, such as the standard output. If the export fails, the archive lacks its
-    /// end.
+    /// Exports an uncompressed tar archive to a writer, such as standard output. If the export fails, the archive is
+    /// truncated.
     pub fn to_writer(writer: impl Write + Send + 'static) -> Self {
         Self { to: To::Writer(Box::new(writer)), overwrites: false }
     }
 
-    /// Replaces an archive that is there, and files of a directory that have the same names.
+    /// Replaces an existing archive, or files with the same names in an existing directory.
     pub fn overwrite(mut self) -> Self {
         self.overwrites = true;
         self
@@ -98,24 +99,24 @@ pub(super) async fn run(
         }
         progress(TransferProgress::new(files, of));
     }
-    let objection = why_not_replace(&report);
-    if target.finish(objection.is_none()).await? == Finished::Kept {
-        report = ExportReport { exported: 0, bytes: 0, kept: objection, ..report };
+    let reason_to_keep = reason_to_keep(&report);
+    if target.finish(reason_to_keep.is_none()).await? == Finished::Kept {
+        report = ExportReport { exported: 0, bytes: 0, kept: reason_to_keep, ..report };
     }
     Ok(report)
 }
 
-/// Why an archive of these files should not replace another.
-fn why_not_replace(report: &ExportReport) -> Option<String> {
+/// The reason why this export must not replace an existing archive, if there is one.
+fn reason_to_keep(report: &ExportReport) -> Option<String> {
     let reason = match () {
         () if !report.unreadable.is_empty() => "not all files can be read",
-        () if report.exported == 0 => "there is no file to export",
+        () if report.exported == 0 => "there are no files to export",
         () => return None,
     };
-    Some(format!("the archive that is there stays as it is: {reason}"))
+    Some(format!("kept the existing archive: {reason}"))
 }
 
-/// What a target is, as its name says.
+/// The kind of a target, determined by its name.
 enum Form {
     Directory(PathBuf),
     Archive(PathBuf, Compression),
@@ -123,8 +124,8 @@ enum Form {
 }
 
 impl Form {
-    /// # Errors
-    /// The name is that of an archive in a format that is not written. A directory of that name would be a surprise.
+    /// Determines the kind of a target. The extension of an unsupported archive format is an error, because a directory
+    /// with such a name would be confusing.
     fn of(to: To) -> Result<Self, TransferError> {
         let path = match to {
             To::Path(path) => path,
@@ -148,7 +149,7 @@ impl Form {
     }
 }
 
-/// The target of an export under way, for asynchronous code.
+/// The target of a running export, for asynchronous code.
 struct OpenTarget {
     target: Blocking<Target>,
     path: PathBuf,
@@ -175,7 +176,7 @@ impl OpenTarget {
     }
 }
 
-/// Where files are exported to.
+/// The target of a running export.
 enum Target {
     Directory(Directory),
     Archive(Archive),
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_export_to_a_directory_holds_plain_files() {
+    async fn an_export_to_a_directory_writes_plain_files() {
         let outside = tempfile::tempdir().unwrap();
         let memory = memory_of(&[("/memories/a/b.md", "one"), ("/memories/c", "four")]).await;
         let progress = Mutex::new(Vec::new());
@@ -261,17 +262,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_format_that_is_not_written_is_refused() {
+    async fn an_unsupported_format_is_refused() {
         let exported = memory_of(&[]).await.export(Export::to_path("backup.zip"), |_| {}).await;
         assert!(matches!(exported, Err(TransferError::TargetFormat { .. })), "{exported:?}");
     }
 
-    /// A store that never answers a read of its second file.
+    /// A store that never completes a read of its second file.
     #[derive(Debug)]
-    struct Hanging(InMemoryStore);
+    struct HangingStore(InMemoryStore);
 
     #[async_trait]
-    impl Store for Hanging {
+    impl Store for HangingStore {
         async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
             if path.as_str() == "/memories/b" { pending().await } else { self.0.read_opts(path, options).await }
         }
@@ -286,16 +287,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_export_that_is_dropped_while_it_writes_leaves_the_archive_that_was_there() {
+    async fn dropping_an_export_while_it_writes_keeps_the_existing_archive() {
         drop_after_the_first_file(&memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await).await;
     }
 
     #[tokio::test]
-    async fn an_export_that_is_dropped_while_it_reads_leaves_the_archive_that_was_there() {
+    async fn dropping_an_export_while_it_reads_keeps_the_existing_archive() {
         let store = InMemoryStore::new();
         store.write("/memories/a", "one").await.unwrap();
         store.write("/memories/b", "two").await.unwrap();
-        drop_after_the_first_file(&Memory::over(Hanging(store)).build().await.unwrap()).await;
+        drop_after_the_first_file(&Memory::over(HangingStore(store)).build().await.unwrap()).await;
     }
 
     async fn drop_after_the_first_file(memory: &Memory) {
@@ -309,9 +310,9 @@ mod tests {
             tokio::select! {
                 biased;
                 _ = first.recv() => {}
-                _ = &mut export => panic!("it is dropped before it ends"),
+                _ = &mut export => panic!("the export must be dropped before it completes"),
             }
-            assert_eq!(names(outside.path()).len(), 2, "it has begun");
+            assert_eq!(names(outside.path()).len(), 2, "the partial file exists");
         }
         for _ in 0..1_000 {
             if names(outside.path()).len() == 1 {
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_gets_the_bytes_of_the_archive() {
+    async fn a_writer_receives_the_bytes_of_the_archive() {
         let outside = tempfile::tempdir().unwrap();
         let archive = outside.path().join("backup.tar");
         let memory = memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await;

@@ -1,4 +1,4 @@
-//! [`Site`]: where the files of a memory are, and whether those of another can be among them.
+//! [`Site`]: the location of a memory, for detecting copies of a memory into itself.
 
 use std::fs;
 use std::path::{self, Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use memory_tool_core::MemoryPath;
 use crate::store_url::StoreUrl;
 use crate::transfer::blocking;
 
-/// Where the files of a memory are, as its URL and its scope name it.
+/// The URL and scope of a memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) url: StoreUrl,
@@ -17,17 +17,17 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Whether files that are written to one can be among those of the other.
+    /// Whether the memories may share files.
     pub(super) async fn overlap(one: &Option<Self>, other: &Option<Self>) -> bool {
         let (Some(one), Some(other)) = (one.clone(), other.clone()) else { return false };
-        // Finding out what links lead to blocks.
+        // Resolving symbolic links blocks.
         let overlap = blocking::run(move || {
             one.location().zip(other.location()).is_some_and(|(one, other)| one.overlaps(&other))
         });
         overlap.await.unwrap_or(false)
     }
 
-    /// The location; `None` where nothing is kept.
+    /// The location, or `None` for an in-process memory.
     fn location(&self) -> Option<Location> {
         let directory = self.directory.clone();
         match &self.url {
@@ -44,7 +44,7 @@ impl Site {
     }
 }
 
-/// Where the files of a memory are, however it was named.
+/// A location in canonical form, which does not depend on the spelling of the URL.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Location {
     Directory(PathBuf),
@@ -71,7 +71,7 @@ impl Location {
     }
 }
 
-/// The path without links, `.` and `..`. What does not exist yet keeps its names.
+/// Resolves links, `.` and `..`. Components that do not exist are kept.
 fn resolved(path: &Path) -> PathBuf {
     let mut resolved = PathBuf::new();
     for component in path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
@@ -89,7 +89,7 @@ fn resolved(path: &Path) -> PathBuf {
     resolved
 }
 
-/// The URL in the one spelling that all URLs of this bucket and prefix have in common.
+/// Normalizes the spelling of a bucket URL.
 fn normalized(url: &str) -> String {
     let (scheme, location) = url.split_once(':').unwrap_or(("", url));
     format!("{}:{}", scheme.to_ascii_lowercase(), location.trim_end_matches('/'))
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_one_however_it_is_written() {
+    fn the_spelling_of_a_bucket_url_does_not_matter() {
         let bucket = |url| location(url, "/memories");
         assert!(bucket("s3://bucket/a").overlaps(&bucket("S3://bucket/a/")));
         assert!(bucket("s3://bucket").overlaps(&bucket("s3://bucket/")));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn two_scopes_have_no_file_in_common_and_each_is_a_part_of_the_whole() {
+    fn scopes_overlap_the_whole_store_but_not_each_other() {
         let (whole, a, b, ab) = ("/memories", "/memories/scope-a", "/memories/scope-b", "/memories/scope-ab");
         for url in ["none", "sqlite:none.db", "s3://bucket/a"] {
             let overlap = |one, other| location(url, one).overlaps(&location(url, other));

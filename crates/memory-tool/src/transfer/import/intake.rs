@@ -1,4 +1,4 @@
-//! [`Intake`]: takes the files that a directory or an archive offers.
+//! [`Intake`]: selects the files of a directory or an archive to import.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -8,43 +8,44 @@ use memory_tool_core::{MemoryPath, PathError};
 use crate::transfer::export::outcome::PARTIAL_PREFIX;
 use crate::transfer::report::FileProblem;
 
-/// How many of the names that are left out are reported. The others are counted: an archive may have more than this process can keep.
+/// The maximum number of skipped names to report. Further names are only counted, because an archive can contain more
+/// names than fit into RAM.
 const MAX_REPORTED: usize = 1_000;
 
-/// The most characters of a name or reason that are reported. The longest path of a memory has 1,024 bytes.
+/// The maximum length of a reported name or reason in characters. The maximum length of a path is 1,024 bytes.
 const MAX_CHARACTERS: usize = 1_024;
 
-/// Takes a file.
+/// Receives a file.
 type Take = Box<dyn FnMut(MemoryPath, Vec<u8>) -> Result<(), Abandoned> + Send>;
 
-/// Nobody takes the files any more.
+/// The receiver of the files was dropped.
 pub(crate) struct Abandoned;
 
-/// Takes the files that a source offers, and notes what is left out.
+/// Selects the files of a source to import, and records the skipped ones.
 ///
 /// # Behavior
-/// 1. A name is that of a file under `/memories`, by the rules of the contract. One leading `./` is ignored.
-/// 2. Of two files with one name, the first is taken.
-/// 3. A file with more bytes than are allowed is never kept in this process.
+/// 1. A name must be a valid path relative to `/memories`. One leading `./` is ignored.
+/// 2. If two files have the same name, the first one is imported.
+/// 3. A file over the size limit is not read into RAM.
 pub(crate) struct Intake {
     under: Option<String>,
     skip_above: u64,
     take: Take,
-    /// Whether the source holds anything in the directory that is meant.
+    /// Whether the source contains anything under the selected directory.
     is_anything_found: bool,
     taken: HashSet<MemoryPath>,
     left_out: LeftOut,
 }
 
-/// What was left out.
+/// The skipped files.
 #[derive(Default)]
 pub(crate) struct LeftOut {
     pub(super) reported: Vec<FileProblem>,
-    /// How many more there are.
+    /// The number of further skipped files.
     pub(super) more: u64,
 }
 
-/// The source holds nothing under the directory that is meant.
+/// The source contains nothing under the selected directory.
 pub(super) struct NothingUnder {
     pub(super) directory: String,
     pub(super) left_out: LeftOut,
@@ -56,7 +57,7 @@ impl Intake {
         Self { under, skip_above, take, is_anything_found: false, taken, left_out }
     }
 
-    /// Whether only a part of the source is meant.
+    /// Whether only a part of the source is selected.
     pub(super) fn is_for_a_part(&self) -> bool {
         self.under.is_some()
     }
@@ -68,7 +69,7 @@ impl Intake {
         }
     }
 
-    /// The path for a file of that name and size. A file that gets none is noted.
+    /// The path for a file with this name and size. A file without a valid path is recorded as skipped.
     pub(super) fn place(&mut self, name: &[u8], size: u64) -> Option<MemoryPath> {
         let path = self.path(name)?;
         self.is_anything_found = true;
@@ -84,7 +85,7 @@ impl Intake {
             return None;
         }
         if !self.taken.insert(path.clone()) {
-            self.leave_out(name, "a file of this name came before");
+            self.leave_out(name, "an earlier file has the same name");
             return None;
         }
         Some(path)
@@ -94,9 +95,9 @@ impl Intake {
         (self.take)(path, content)
     }
 
-    /// Notes a name that is left out, unless it is outside the directory that is meant.
+    /// Records a skipped name, unless it is outside the selected directory.
     pub(super) fn leave_out(&mut self, name: &[u8], reason: &str) {
-        if self.meant(name).is_none() {
+        if self.relative_name(name).is_none() {
             return;
         }
         self.is_anything_found = true;
@@ -108,7 +109,7 @@ impl Intake {
         self.left_out.reported.push(FileProblem::new(name, shortened(reason)));
     }
 
-    /// Whether files under a directory of that name can be imported. A directory whose files cannot be is noted.
+    /// Whether files under a directory with this name can be imported. Otherwise the directory is recorded as skipped.
     pub(super) fn may_enter(&mut self, name: &[u8]) -> bool {
         match self.path(name) {
             None | Some(Ok(_)) => true,
@@ -128,13 +129,13 @@ impl Intake {
         self.skip_above
     }
 
-    /// The path of a name, or why it has none; nothing where it is not meant.
+    /// The path for a name, or the reason why the name is invalid. Returns `None` outside the selected directory.
     fn path(&self, name: &[u8]) -> Option<Result<MemoryPath, String>> {
-        self.meant(name).map(path_of)
+        self.relative_name(name).map(path_of)
     }
 
-    /// The name under the directory that is meant.
-    fn meant<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
+    /// The name relative to the selected directory, or `None` outside of it.
+    fn relative_name<'a>(&self, name: &'a [u8]) -> Option<&'a [u8]> {
         let name = name.strip_prefix(b"./").unwrap_or(name);
         match &self.under {
             None => Some(name),
@@ -146,13 +147,13 @@ impl Intake {
 fn path_of(name: &[u8]) -> Result<MemoryPath, String> {
     let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8 text")?;
     if name.is_empty() {
-        return Err("it has no name".to_owned());
+        return Err("the name is empty".to_owned());
     }
     if name.starts_with('/') {
-        return Err("the name is that of an absolute path".to_owned());
+        return Err("the name is an absolute path".to_owned());
     }
     if name.starts_with(PARTIAL_PREFIX) {
-        return Err("an export that was interrupted left it".to_owned());
+        return Err("it is an incomplete file from an interrupted export".to_owned());
     }
     let path = MemoryPath::root().as_str().to_owned() + "/" + name;
     MemoryPath::parse(&path).map_err(|error: PathError| error.to_string())
@@ -165,7 +166,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Reads a content of at most so many bytes; `None` where there are more.
+/// Reads contents of at most `limit` bytes. Returns `None` if there are more.
 pub(super) fn read_up_to(limit: u64, content: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     content.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
