@@ -146,7 +146,7 @@ pub enum Error {
     #[error(
         "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {}. \
          Please ensure it is unique",
-        Joined(lines)
+        CommaSeparated(lines)
     )]
     MultipleMatches {
         /// The string to replace.
@@ -273,9 +273,9 @@ impl From<PathError> for Error {
 }
 
 /// Displays numbers separated by commas, without a temporary string: there can be millions.
-struct Joined<'a>(&'a [usize]);
+struct CommaSeparated<'a>(&'a [usize]);
 
-impl fmt::Display for Joined<'_> {
+impl fmt::Display for CommaSeparated<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, number) in self.0.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;

@@ -36,24 +36,24 @@ const MAX_ELEMENTS: usize = 1_000;
 /// dropped.
 pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = Shallow { depth: DEPTH }.deserialize(&mut deserializer)?;
+    let value = ValueSeed { depth: DEPTH }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
 /// Deserializes a value, and drops values nested deeper than `depth`.
 #[derive(Clone, Copy)]
-struct Shallow {
+struct ValueSeed {
     depth: usize,
 }
 
-impl Shallow {
+impl ValueSeed {
     fn within(self) -> Self {
         Self { depth: self.depth.saturating_sub(1) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Shallow {
+impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -61,7 +61,7 @@ impl<'de> DeserializeSeed<'de> for Shallow {
     }
 }
 
-impl<'de> Visitor<'de> for Shallow {
+impl<'de> Visitor<'de> for ValueSeed {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

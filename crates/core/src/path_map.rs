@@ -32,7 +32,7 @@ impl PathMapEntry for Vec<u8> {
     }
 }
 
-/// A sorted map of files and records, for a backend that keeps its files or an index of them in memory.
+/// A sorted map of files and records, for a backend that keeps its files or an index of them in RAM.
 ///
 /// A directory sorts right before its contents, so the contents of a directory are a range of the map.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -13,23 +13,23 @@ pub(crate) fn check(
     changes: &[Change],
     state: &impl StoreState,
 ) -> Result<(), StoreError> {
-    let mut sums = Sums { quota, directory, state, added: Usage::default(), freed: Usage::default() };
+    let mut delta = UsageDelta { quota, directory, state, added: Usage::default(), freed: Usage::default() };
     let mut removed = Vec::new();
     for change in changes {
         match change {
-            Change::Write { path, content } => sums.write(path, content.len() as u64)?,
-            Change::Rename { from, to } => sums.rename(from, to)?,
+            Change::Write { path, content } => delta.write(path, content.len() as u64)?,
+            Change::Rename { from, to } => delta.rename(from, to)?,
             Change::Remove { path } => removed.push(path),
         }
     }
-    if sums.grows() {
-        removed.into_iter().try_for_each(|path| sums.remove(path))?;
+    if delta.grows() {
+        removed.into_iter().try_for_each(|path| delta.remove(path))?;
     }
-    sums.check_totals()
+    delta.check_totals()
 }
 
 /// The usage that the changes add and free.
-struct Sums<'a, S> {
+struct UsageDelta<'a, S> {
     quota: &'a Quota,
     directory: &'a MemoryPath,
     state: &'a S,
@@ -37,7 +37,7 @@ struct Sums<'a, S> {
     freed: Usage,
 }
 
-impl<S: StoreState> Sums<'_, S> {
+impl<S: StoreState> UsageDelta<'_, S> {
     fn write(&mut self, path: &MemoryPath, length: u64) -> Result<(), StoreError> {
         if !is_within(path, self.directory) {
             return Ok(());

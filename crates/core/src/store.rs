@@ -23,7 +23,7 @@ use crate::store_error::StoreError;
 /// 1. Directories are implicit: a directory exists exactly while it contains a file (`[P5]`). `/memories` always
 ///    exists.
 /// 2. Concurrent calls from any number of tasks and processes are linearizable (`[X3]`).
-/// 3. A future may be dropped at any point. Its batch has then been applied completely, or has no effect.
+/// 3. A future may be dropped at any point. Its batch is still atomic: it takes full effect or has no effect.
 /// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. The kind of the failure
 ///    indicates whether to retry. A write that may have happened is
 ///    [`FailureKind::OutcomeUnknown`](crate::FailureKind::OutcomeUnknown).

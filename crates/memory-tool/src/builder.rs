@@ -30,7 +30,7 @@ use memory_tool_policies::{Screen, ScreenedStore};
 
 use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
-use crate::memory::{Memory, Parts};
+use crate::memory::{Inner, Memory};
 use crate::notify::{MemoryChange, NotifyingStore};
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
@@ -76,15 +76,15 @@ enum ToolLayer {
     Observation,
 }
 
-type PutOver = Box<dyn FnOnce(SharedStore, &mut Details) -> Result<SharedStore, BoxError> + Send + Sync>;
-type PutOverTool = Box<dyn FnOnce(SharedTool, &Details) -> SharedTool + Send + Sync>;
+type WrapStore = Box<dyn FnOnce(SharedStore, &mut PolicyState) -> Result<SharedStore, BoxError> + Send + Sync>;
+type WrapTool = Box<dyn FnOnce(SharedTool, &PolicyState) -> SharedTool + Send + Sync>;
 type ConfigureEngine = Box<dyn FnOnce(EngineBuilder<SharedStore>) -> EngineBuilder<SharedStore> + Send + Sync>;
 #[cfg(feature = "encrypted")]
 type ConfigureEncryption = Box<dyn FnOnce(EncryptedStoreBuilder) -> EncryptedStoreBuilder + Send + Sync>;
 
 /// Settings of policies from separate calls, and handles to applied policies.
 #[derive(Default)]
-struct Details {
+struct PolicyState {
     #[cfg(feature = "audit")]
     audits_views: bool,
     #[cfg(feature = "observation")]
@@ -131,7 +131,7 @@ struct Mount {
 /// ```
 #[must_use]
 pub struct MemoryBuilder {
-    place: Place,
+    location: Location,
     options: OpenOptions,
     must_exist: bool,
     is_read_only: bool,
@@ -143,14 +143,14 @@ pub struct MemoryBuilder {
     keys: Option<KeyRing>,
     #[cfg(feature = "encrypted")]
     configure_encryption: Option<ConfigureEncryption>,
-    layers: BTreeMap<Layer, PutOver>,
+    layers: BTreeMap<Layer, WrapStore>,
     configure_engine: Option<ConfigureEngine>,
-    tool_layers: BTreeMap<ToolLayer, PutOverTool>,
-    details: Details,
+    tool_layers: BTreeMap<ToolLayer, WrapTool>,
+    policy_state: PolicyState,
 }
 
 /// The location of the memory.
-enum Place {
+enum Location {
     Url(StoreUrl),
     /// An invalid URL.
     Invalid(OsString, StoreUrlError),
@@ -159,7 +159,7 @@ enum Place {
 
 impl From<StoreUrl> for MemoryBuilder {
     fn from(url: StoreUrl) -> Self {
-        Self::new(Place::Url(url))
+        Self::new(Location::Url(url))
     }
 }
 
@@ -167,17 +167,17 @@ impl MemoryBuilder {
     pub(crate) fn at(url: &OsStr) -> Self {
         match StoreUrl::parse(url) {
             Ok(url) => url.into(),
-            Err(error) => Self::new(Place::Invalid(url.to_owned(), error)),
+            Err(error) => Self::new(Location::Invalid(url.to_owned(), error)),
         }
     }
 
     pub(crate) fn over(store: SharedStore) -> Self {
-        Self::new(Place::Store(store))
+        Self::new(Location::Store(store))
     }
 
-    fn new(place: Place) -> Self {
+    fn new(location: Location) -> Self {
         Self {
-            place,
+            location,
             options: OpenOptions::new(),
             must_exist: false,
             is_read_only: false,
@@ -191,7 +191,7 @@ impl MemoryBuilder {
             layers: BTreeMap::new(),
             configure_engine: None,
             tool_layers: BTreeMap::new(),
-            details: Details::default(),
+            policy_state: PolicyState::default(),
         }
     }
 
@@ -279,10 +279,10 @@ impl MemoryBuilder {
 
     #[cfg(feature = "scopes")]
     fn add_mount(mut self, mount: Mount) -> Self {
-        self.details.mounts.push(mount);
-        self.layer(Layer::Mounts, |store, details| {
+        self.policy_state.mounts.push(mount);
+        self.layer(Layer::Mounts, |store, policy_state| {
             let mut builder = MountedStore::builder(store);
-            for Mount { point, store, is_read_only } in details.mounts.drain(..) {
+            for Mount { point, store, is_read_only } in policy_state.mounts.drain(..) {
                 builder =
                     if is_read_only { builder.mount_read_only(point, store) } else { builder.mount(point, store) };
             }
@@ -301,10 +301,11 @@ impl MemoryBuilder {
     #[cfg(feature = "expiry")]
     pub fn expire_after(mut self, idle_time: Duration) -> Self {
         self.records_reads = true;
-        self.layer(Layer::Expiry, move |store, details| {
+        self.layer(Layer::Expiry, move |store, policy_state| {
             let builder = ExpiringStore::builder(store, idle_time);
-            let expiring = Arc::new(details.pins.drain(..).fold(builder, |builder, pin| builder.pin(pin)).build()?);
-            details.expiring = Some(Arc::clone(&expiring));
+            let expiring =
+                Arc::new(policy_state.pins.drain(..).fold(builder, |builder, pin| builder.pin(pin)).build()?);
+            policy_state.expiring = Some(Arc::clone(&expiring));
             Ok(expiring)
         })
     }
@@ -312,7 +313,7 @@ impl MemoryBuilder {
     /// Exempts a file, or all files under a directory, from [expiry](Self::expire_after).
     #[cfg(feature = "expiry")]
     pub fn pin(mut self, path: MemoryPath) -> Self {
-        self.details.pins.push(path);
+        self.policy_state.pins.push(path);
         self
     }
 
@@ -320,8 +321,8 @@ impl MemoryBuilder {
     #[cfg(feature = "screening")]
     pub fn screen(self, screen: impl Screen) -> Self {
         let screen: Arc<dyn Screen> = Arc::new(screen);
-        self.layer(Layer::Screening, |store, details| {
-            details.screen = Some(Arc::clone(&screen));
+        self.layer(Layer::Screening, |store, policy_state| {
+            policy_state.screen = Some(Arc::clone(&screen));
             Ok(Arc::new(ScreenedStore::new(store, screen)))
         })
     }
@@ -333,9 +334,9 @@ impl MemoryBuilder {
         let (log_of_tool, actor_of_tool) = (Arc::clone(&log), actor.clone());
         self.layer(Layer::Audit, |store, _| Ok(Arc::new(AuditedStore::new(store, log, actor)))).tool_layer(
             ToolLayer::Audit,
-            |tool, details| {
+            |tool, policy_state| {
                 let audited = AuditedTool::new(tool, log_of_tool, actor_of_tool);
-                Arc::new(if details.audits_views { audited.with_views() } else { audited })
+                Arc::new(if policy_state.audits_views { audited.with_views() } else { audited })
             },
         )
     }
@@ -343,7 +344,7 @@ impl MemoryBuilder {
     /// Also records views in the [audit log](Self::audit).
     #[cfg(feature = "audit")]
     pub fn audit_views(mut self) -> Self {
-        self.details.audits_views = true;
+        self.policy_state.audits_views = true;
         self
     }
 
@@ -353,29 +354,29 @@ impl MemoryBuilder {
     pub fn observe(self, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         let name_of_tool = Arc::clone(&name);
-        self.layer(Layer::Observation, |store, details| {
+        self.layer(Layer::Observation, |store, policy_state| {
             let observed = ObservedStore::new(store, name);
-            Ok(Arc::new(if details.observes_paths { observed.with_paths() } else { observed }))
+            Ok(Arc::new(if policy_state.observes_paths { observed.with_paths() } else { observed }))
         })
-        .tool_layer(ToolLayer::Observation, |tool, details| {
+        .tool_layer(ToolLayer::Observation, |tool, policy_state| {
             let observed = ObservedTool::new(tool, name_of_tool);
-            Arc::new(if details.observes_paths { observed.with_paths() } else { observed })
+            Arc::new(if policy_state.observes_paths { observed.with_paths() } else { observed })
         })
     }
 
     /// Adds paths to the spans and events of [`observe`](Self::observe). Paths can be as sensitive as contents.
     #[cfg(feature = "observation")]
     pub fn observe_paths(mut self) -> Self {
-        self.details.observes_paths = true;
+        self.policy_state.observes_paths = true;
         self
     }
 
     fn layer(
         mut self,
         layer: Layer,
-        put_over: impl FnOnce(SharedStore, &mut Details) -> Result<SharedStore, BoxError> + Send + Sync + 'static,
+        wrap: impl FnOnce(SharedStore, &mut PolicyState) -> Result<SharedStore, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.layers.insert(layer, Box::new(put_over));
+        self.layers.insert(layer, Box::new(wrap));
         self
     }
 
@@ -383,9 +384,9 @@ impl MemoryBuilder {
     fn tool_layer(
         mut self,
         layer: ToolLayer,
-        put_over: impl FnOnce(SharedTool, &Details) -> SharedTool + Send + Sync + 'static,
+        wrap: impl FnOnce(SharedTool, &PolicyState) -> SharedTool + Send + Sync + 'static,
     ) -> Self {
-        self.tool_layers.insert(layer, Box::new(put_over));
+        self.tool_layers.insert(layer, Box::new(wrap));
         self
     }
 
@@ -402,41 +403,41 @@ impl MemoryBuilder {
         let mut store = backend.store();
         #[cfg(feature = "encrypted")]
         let encrypted = self.encrypt_store(&backend, &mut store).await?;
-        self.find_required(&*store).await?;
+        self.check_scope_exists(&*store).await?;
         if self.is_dry_run {
-            store = self.pretend(store).await?;
+            store = self.enable_dry_run(store).await?;
         }
-        for put_over in std::mem::take(&mut self.layers).into_values() {
-            let put = put_over(store, &mut self.details);
-            store = put.map_err(|error| self.error(ErrorKind::Invalid, error))?;
+        for wrap in std::mem::take(&mut self.layers).into_values() {
+            let wrapped = wrap(store, &mut self.policy_state);
+            store = wrapped.map_err(|error| self.error(ErrorKind::Invalid, error))?;
         }
         let tool = self.tool_over(Arc::clone(&store));
-        let parts = Parts {
+        let inner = Inner {
             backend,
             #[cfg(feature = "encrypted")]
             encrypted,
             #[cfg(feature = "expiry")]
-            expiring: self.details.expiring.take().filter(|_| !self.is_read_only),
+            expiring: self.policy_state.expiring.take().filter(|_| !self.is_read_only),
             store,
             tool,
             #[cfg(feature = "transfer")]
-            transfer: crate::transfer::Traits {
-                site: self.site(),
+            transfer: crate::transfer::TransferContext {
+                location: self.memory_location(),
                 is_dry_run: self.is_dry_run,
                 #[cfg(feature = "screening")]
-                screen: self.details.screen.take(),
+                screen: self.policy_state.screen.take(),
             },
         };
-        Ok(Memory { parts: Arc::new(parts) })
+        Ok(Memory { inner: Arc::new(inner) })
     }
 
     /// Wraps the store and every mounted store in a dry run. Simulated changes are not recorded in the audit log and
     /// not reported to `on_change`.
-    async fn pretend(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
+    async fn enable_dry_run(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
         #[cfg(feature = "scopes")]
-        for mount in std::mem::take(&mut self.details.mounts) {
+        for mount in std::mem::take(&mut self.policy_state.mounts) {
             let store = self.dry_run_over(mount.store).await?;
-            self.details.mounts.push(Mount { store, ..mount });
+            self.policy_state.mounts.push(Mount { store, ..mount });
         }
         self.layers.remove(&Layer::Notification);
         #[cfg(feature = "audit")]
@@ -447,20 +448,20 @@ impl MemoryBuilder {
 
     async fn dry_run_over(&self, store: SharedStore) -> Result<SharedStore, OpenError> {
         match DryRunStore::over(store).await {
-            Ok(pretending) => Ok(Arc::new(pretending)),
+            Ok(dry_run) => Ok(Arc::new(dry_run)),
             Err(error) => Err(self.error(error.kind(), error)),
         }
     }
 
     async fn open_backend(&self) -> Result<Backend, OpenError> {
-        let url = match &self.place {
-            Place::Url(url) => url,
-            Place::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
-            Place::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
+        let url = match &self.location {
+            Location::Url(url) => url,
+            Location::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
+            Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
         };
         match url.open(self.options.mode(self.mode())).await {
             Err(error) if self.is_dry_run && error.is_not_found() => Ok(Backend::InProcess(Arc::default())),
-            Err(error) if error.is_not_found() => Err(error.with_place(self.place_name())),
+            Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
             opened => opened,
         }
     }
@@ -507,17 +508,17 @@ impl MemoryBuilder {
         if let Some(configure) = self.configure_encryption.take() {
             builder = configure(builder);
         }
-        let encrypted = builder.open().await.map_err(|error| error.with_place(self.place_name()))?;
+        let encrypted = builder.open().await.map_err(|error| error.with_place(self.location_name()))?;
         *store = Arc::new(encrypted.clone());
         Ok(Some(encrypted))
     }
 
     /// Fails if the scope of a memory that must exist is missing.
-    async fn find_required(&self, store: &dyn Store) -> Result<(), OpenError> {
+    async fn check_scope_exists(&self, store: &dyn Store) -> Result<(), OpenError> {
         let Some((directory, name)) = self.required.as_ref().filter(|_| !self.creates()) else { return Ok(()) };
         match store.read_opts(directory, ReadOptions::new()).await {
             Ok(Node::Absent) => {
-                let place = format!("{name} {}", self.place_name());
+                let place = format!("{name} {}", self.location_name());
                 Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains no files"))
             }
             Ok(Node::Directory(_) | Node::File(_)) => Ok(()),
@@ -532,26 +533,26 @@ impl MemoryBuilder {
             None => engine,
         };
         let layers = std::mem::take(&mut self.tool_layers).into_values();
-        layers.fold(Arc::new(engine.build()), |tool, put_over| put_over(tool, &self.details))
+        layers.fold(Arc::new(engine.build()), |tool, wrap| wrap(tool, &self.policy_state))
     }
 
     /// The location of the files, if the memory has a URL.
     #[cfg(feature = "transfer")]
-    pub(crate) fn site(&self) -> Option<crate::transfer::Site> {
-        let Place::Url(url) = &self.place else { return None };
+    pub(crate) fn memory_location(&self) -> Option<crate::transfer::MemoryLocation> {
+        let Location::Url(url) = &self.location else { return None };
         let directory = self.required.as_ref().map_or_else(MemoryPath::root, |(directory, _)| directory.clone());
-        Some(crate::transfer::Site { url: url.clone(), directory })
+        Some(crate::transfer::MemoryLocation { url: url.clone(), directory })
     }
 
     fn error(&self, kind: ErrorKind, source: impl Into<BoxError>) -> OpenError {
-        OpenError::new(self.place_name(), kind, source)
+        OpenError::new(self.location_name(), kind, source)
     }
 
-    fn place_name(&self) -> String {
-        match &self.place {
-            Place::Url(url) => format!("at {url}"),
-            Place::Invalid(given, _) => format!("at {}", given.display()),
-            Place::Store(_) => "in a custom store".to_owned(),
+    fn location_name(&self) -> String {
+        match &self.location {
+            Location::Url(url) => format!("at {url}"),
+            Location::Invalid(given, _) => format!("at {}", given.display()),
+            Location::Store(_) => "in a custom store".to_owned(),
         }
     }
 }

@@ -16,7 +16,7 @@ use memory_tool_core::{
 #[derive(Debug)]
 pub(crate) struct DryRunStore {
     inner: Arc<dyn Store>,
-    pretended: Mutex<Pretended>,
+    state: Mutex<SimulatedState>,
 }
 
 /// The maximum total size of contents to keep, in addition to the contents of the last batch.
@@ -24,7 +24,7 @@ const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The simulated state of the store.
 #[derive(Debug, Default)]
-struct Pretended {
+struct SimulatedState {
     files: PathMap<Entry>,
     /// The changed records. `None` is a removed record.
     records: BTreeMap<RecordName, Option<StoredFile>>,
@@ -49,7 +49,7 @@ enum Source {
 }
 
 impl PathMapEntry for Entry {
-    /// The version of a simulated write. Only the inner store knows the version of a stored file: see [`Checked`].
+    /// The version of a simulated write. Only the inner store knows the version of a stored file: see [`StateView`].
     fn version(&self) -> Version {
         match self.source {
             Source::Stored(_) => Version::new(*b"stored"),
@@ -75,18 +75,18 @@ impl DryRunStore {
             (entry.path.clone(), Entry { listed: entry, source })
         };
         let files = inner.list(MemoryPath::root()).await?.into_iter().map(stored).collect();
-        let pretended = Pretended { files: PathMap::from_parts(files, BTreeMap::new()), ..Pretended::default() };
-        Ok(Self { inner, pretended: Mutex::new(pretended) })
+        let state = SimulatedState { files: PathMap::from_parts(files, BTreeMap::new()), ..SimulatedState::default() };
+        Ok(Self { inner, state: Mutex::new(state) })
     }
 
-    fn pretended(&self) -> MutexGuard<'_, Pretended> {
+    fn state(&self) -> MutexGuard<'_, SimulatedState> {
         // Batches are planned before they change the state, so it is consistent even if a lock holder panicked.
-        self.pretended.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads `path` from the inner store, if the simulated file there is a stored file.
     async fn read_stored(&self, path: &MemoryPath) -> Result<Option<Node>, StoreError> {
-        let stored = match self.pretended().files.files().get(path) {
+        let stored = match self.state().files.files().get(path) {
             Some(Entry { source: Source::Stored(stored), .. }) => stored.clone(),
             _ => return Ok(None),
         };
@@ -121,12 +121,12 @@ struct Versions {
 }
 
 /// The simulated files with the versions of stored files and records.
-struct Checked<'a> {
+struct StateView<'a> {
     files: &'a PathMap<Entry>,
     versions: &'a Versions,
 }
 
-impl StoreState for Checked<'_> {
+impl StoreState for StateView<'_> {
     fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
         match self.versions.files.get(path) {
             Some(version) => Ok(Stat::File(version.clone())),
@@ -148,8 +148,8 @@ impl Store for DryRunStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let versions = self.versions(options.preconditions(), &[]).await?;
         let stored = self.read_stored(path).await?;
-        let files = &self.pretended().files;
-        options.check(&Checked { files, versions: &versions })?;
+        let files = &self.state().files;
+        options.check(&StateView { files, versions: &versions })?;
         if let Some(node) = stored {
             return Ok(node);
         }
@@ -160,8 +160,8 @@ impl Store for DryRunStore {
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let pretended = self.pretended().records.get(name).cloned();
-        match pretended {
+        let state = self.state().records.get(name).cloned();
+        match state {
             Some(record) => Ok(record),
             None => self.inner.read_record(name).await,
         }
@@ -169,9 +169,9 @@ impl Store for DryRunStore {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let versions = self.versions(batch.preconditions(), batch.record_preconditions()).await?;
-        let pretended = &mut *self.pretended();
-        batch.check(&Checked { files: &pretended.files, versions: &versions })?;
-        let Pretended { files, writes, .. } = pretended;
+        let state = &mut *self.state();
+        batch.check(&StateView { files: &state.files, versions: &versions })?;
+        let SimulatedState { files, writes, .. } = state;
         let mut written_bytes = 0;
         let edits = files.plan(&batch, |_, content, _| {
             *writes += 1;
@@ -182,20 +182,20 @@ impl Store for DryRunStore {
                 source: Source::Written { number: *writes, content: Some(content.into()) },
             })
         })?;
-        if pretended.kept_bytes + written_bytes > MAX_KEPT_BYTES {
-            pretended.files.values_mut().for_each(Entry::drop_content);
-            pretended.kept_bytes = 0;
+        if state.kept_bytes + written_bytes > MAX_KEPT_BYTES {
+            state.files.values_mut().for_each(Entry::drop_content);
+            state.kept_bytes = 0;
         }
-        pretended.files.edit(edits);
-        pretended.kept_bytes += written_bytes;
+        state.files.edit(edits);
+        state.kept_bytes += written_bytes;
         for change in batch.record_changes() {
             let record = match change {
                 RecordChange::Write { content, .. } => {
-                    Some(StoredFile::new(content.clone(), written_version(pretended.writes)))
+                    Some(StoredFile::new(content.clone(), written_version(state.writes)))
                 }
                 RecordChange::Remove { .. } => None,
             };
-            pretended.records.insert(change.name().clone(), record);
+            state.records.insert(change.name().clone(), record);
         }
         Ok(())
     }

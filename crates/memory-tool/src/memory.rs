@@ -35,12 +35,12 @@ use crate::builder::MemoryBuilder;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// The state that the clones of a memory share.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Inner {
     pub(crate) backend: Backend,
     #[cfg(feature = "encrypted")]
     pub(crate) encrypted: Option<memory_tool_encrypted::EncryptedStore>,
@@ -49,7 +49,7 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tool: Arc<dyn MemoryTool>,
     #[cfg(feature = "transfer")]
-    pub(crate) transfer: crate::transfer::Traits,
+    pub(crate) transfer: crate::transfer::TransferContext,
 }
 
 impl Memory {
@@ -73,31 +73,31 @@ impl Memory {
 
     /// The tool, for an agent loop.
     pub fn tool(&self) -> Arc<dyn MemoryTool> {
-        Arc::clone(&self.parts.tool)
+        Arc::clone(&self.inner.tool)
     }
 
     /// The store, including all policies.
     pub fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.parts.store)
+        Arc::clone(&self.inner.store)
     }
 
     /// The backend, without policies and encryption.
     pub fn backend(&self) -> &Backend {
-        &self.parts.backend
+        &self.inner.backend
     }
 
     /// The encrypted store, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey). Returns `None` if the memory
     /// is not [encrypted](MemoryBuilder::encrypt).
     #[cfg(feature = "encrypted")]
     pub fn encrypted(&self) -> Option<&memory_tool_encrypted::EncryptedStore> {
-        self.parts.encrypted.as_ref()
+        self.inner.encrypted.as_ref()
     }
 
     /// The expiry policy, for removing expired files. Returns `None` if files do not
     /// [expire](MemoryBuilder::expire_after) or the memory is [read-only](MemoryBuilder::read_only).
     #[cfg(feature = "expiry")]
     pub fn expiring(&self) -> Option<&crate::builder::Expiring> {
-        self.parts.expiring.as_deref()
+        self.inner.expiring.as_deref()
     }
 
     /// Reads the file or lists the directory at `path`.
@@ -108,7 +108,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.read(path).await
+        self.inner.store.read(path).await
     }
 
     /// Reads the file at `path` as UTF-8 text.
@@ -120,7 +120,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.read_to_string(path).await
+        self.inner.store.read_to_string(path).await
     }
 
     /// Creates the file at `path` or replaces its contents.
@@ -131,7 +131,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.write(path, content).await
+        self.inner.store.write(path, content).await
     }
 
     /// Lists every file under `directory`, at any depth, sorted by path. The list is empty if `directory` does not
@@ -143,7 +143,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.list(directory).await
+        self.inner.store.list(directory).await
     }
 
     /// Moves the file or directory at `from` to `to`, which must not exist.
@@ -155,7 +155,7 @@ impl Memory {
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
         Q: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.rename(from, to).await
+        self.inner.store.rename(from, to).await
     }
 
     /// Removes the file at `path`, or the directory and every file under it.
@@ -166,7 +166,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.remove(path).await
+        self.inner.store.remove(path).await
     }
 
     /// Removes all files. Their access times are removed too, if the memory was opened with
@@ -176,7 +176,7 @@ impl Memory {
     /// The errors of [`Store::apply`], and [`StoreError::Refused`] if a [mounted](MemoryBuilder::mount) store contains
     /// files. Open the memory without mounts to clear it.
     pub async fn clear(&self) -> Result<(), StoreError> {
-        self.parts.store.remove(MemoryPath::root()).await
+        self.inner.store.remove(MemoryPath::root()).await
     }
 
     /// The number and the total size of all files.
@@ -184,7 +184,7 @@ impl Memory {
     /// # Errors
     /// The errors of [`read`](Self::read).
     pub async fn usage(&self) -> Result<Usage, StoreError> {
-        self.parts.store.usage().await
+        self.inner.store.usage().await
     }
 
     /// Checks the whole backend for damage, including files that policies hide. The memory can be in use at the same
@@ -196,8 +196,8 @@ impl Memory {
     /// [`StoreError::Failure`] if the check cannot be completed. Damage is in the report.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         #[cfg(feature = "encrypted")]
-        if let Some(encrypted) = &self.parts.encrypted {
-            let stored = self.parts.backend.verify_structure().await?;
+        if let Some(encrypted) = &self.inner.encrypted {
+            let stored = self.inner.backend.verify_structure().await?;
             let mut report = encrypted.verify(progress).await?;
             // Both reports can contain the same problem. Only the report of the encrypted store names the affected
             // file.
@@ -208,6 +208,6 @@ impl Memory {
             report.problems.splice(0..0, unknown);
             return Ok(report);
         }
-        self.parts.backend.verify(progress).await
+        self.inner.backend.verify(progress).await
     }
 }

@@ -8,7 +8,7 @@ use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{CopyReport, FileProblem};
-use crate::transfer::source::{Listed, Source};
+use crate::transfer::source::{ReadOutcome, Source};
 
 /// Attempts to read the source while it changes.
 pub(super) const ROUNDS: usize = 5;
@@ -43,7 +43,7 @@ impl CopyOptions {
 }
 
 /// A running copy.
-pub(super) struct Copying<P> {
+pub(super) struct CopyJob<P> {
     source: Source,
     destination: Destination,
     progress: P,
@@ -52,8 +52,8 @@ pub(super) struct Copying<P> {
     unreadable: BTreeMap<MemoryPath, String>,
 }
 
-impl<P: FnMut(TransferProgress) + Send> Copying<P> {
-    pub(super) fn between(source: Source, destination: Destination, progress: P) -> Self {
+impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
+    pub(super) fn new(source: Source, destination: Destination, progress: P) -> Self {
         Self { source, destination, progress, seen: HashMap::new(), unreadable: BTreeMap::new() }
     }
 
@@ -92,15 +92,15 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
     /// Copies a file if it has changed. Returns whether it has.
     async fn copy_file(&mut self, path: &MemoryPath) -> Result<bool, TransferError> {
         let state = match self.source.read(path).await? {
-            Listed::File(file) => {
+            ReadOutcome::File(file) => {
                 self.unreadable.remove(path);
                 if self.seen.get(path) != Some(&Some(file.version.clone())) {
                     self.destination.put(path, file.content).await?;
                 }
                 Some(file.version)
             }
-            Listed::Gone => return Ok(true),
-            Listed::Unreadable { reason } => {
+            ReadOutcome::Removed => return Ok(true),
+            ReadOutcome::Unreadable { reason } => {
                 self.unreadable.insert(path.clone(), reason);
                 None
             }
@@ -161,7 +161,7 @@ mod tests {
         let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
         let destination = Destination::new(&memory, false);
-        let report = Copying::between(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
+        let report = CopyJob::new(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
         let mut files = Vec::new();
         for entry in memory.list("/memories").await.unwrap() {
             files.push((entry.path.to_string(), memory.read_to_string(&entry.path).await.unwrap()));

@@ -26,7 +26,7 @@ pub(super) struct Destination {
     memory: Memory,
     overwrites: bool,
     /// The versions of files that this run wrote or found to be identical.
-    known: HashMap<MemoryPath, Version>,
+    known_versions: HashMap<MemoryPath, Version>,
     outcomes: BTreeMap<MemoryPath, Outcome>,
     redacted: Vec<MemoryPath>,
 }
@@ -47,7 +47,7 @@ impl Destination {
         Self {
             memory: memory.clone(),
             overwrites,
-            known: HashMap::new(),
+            known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
             redacted: Vec::new(),
         }
@@ -57,7 +57,7 @@ impl Destination {
     pub(super) async fn put(&mut self, path: &MemoryPath, content: Vec<u8>) -> Result<(), TransferError> {
         let redacted = self.redacted(&content);
         let is_redacted = redacted.is_some();
-        let outcome = self.place(path, &redacted.unwrap_or(content)).await?;
+        let outcome = self.write(path, &redacted.unwrap_or(content)).await?;
         if is_redacted && !self.redacted.contains(path) && outcome.is_stored() {
             self.redacted.push(path.clone());
         }
@@ -71,7 +71,7 @@ impl Destination {
     fn redacted(&self, content: &[u8]) -> Option<Vec<u8>> {
         use memory_tool_policies::Verdict;
 
-        let screen = self.memory.parts.transfer.screen.as_ref()?;
+        let screen = self.memory.inner.transfer.screen.as_ref()?;
         match screen.screen_text(std::str::from_utf8(content).ok()?, "") {
             Verdict::Redact { text } => Some(text.into_bytes()),
             _ => None, // the store applies the screen
@@ -83,18 +83,18 @@ impl Destination {
         None
     }
 
-    async fn place(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Outcome, TransferError> {
+    async fn write(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Outcome, TransferError> {
         let bytes = content.len() as u64;
         let mut attempted = None;
-        let mut doubt = None;
+        let mut unknown_outcome = None;
         for _ in 0..MAX_ATTEMPTS {
-            let (expected, outcome) = match self.memory.parts.store.read(path).await {
+            let (expected, outcome) = match self.memory.inner.store.read(path).await {
                 Ok(Node::Absent) => (Precondition::Absent, Outcome::Copied { bytes }),
                 Ok(Node::File(there)) if there.content == content => {
-                    self.known.insert(path.clone(), there.version);
+                    self.known_versions.insert(path.clone(), there.version);
                     return Ok(attempted.unwrap_or(Outcome::AlreadyThere));
                 }
-                Ok(Node::File(there)) if self.known.get(path) == Some(&there.version) => {
+                Ok(Node::File(there)) if self.known_versions.get(path) == Some(&there.version) => {
                     (Precondition::Version(there.version), Outcome::Copied { bytes })
                 }
                 Ok(Node::File(there)) if self.overwrites => {
@@ -105,18 +105,18 @@ impl Destination {
                 Err(error) => return refusal(error),
             };
             let batch = Batch::new().require(path.clone(), expected).write(path.clone(), content);
-            match self.memory.parts.store.apply(batch).await {
+            match self.memory.inner.store.apply(batch).await {
                 Ok(()) => return self.read_back(path, content, outcome).await,
                 // Another program changed the file.
                 Err(StoreError::AlreadyExists { .. } | StoreError::VersionMismatch { .. }) => {}
                 Err(error @ StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => {
                     attempted = Some(outcome);
-                    doubt = Some(error);
+                    unknown_outcome = Some(error);
                 }
                 Err(error) => return refusal(error),
             }
         }
-        match doubt {
+        match unknown_outcome {
             Some(error) => Err(TransferError::Writing(error)),
             None => Ok(Outcome::conflict("the file keeps changing")),
         }
@@ -128,9 +128,9 @@ impl Destination {
         content: &[u8],
         outcome: Outcome,
     ) -> Result<Outcome, TransferError> {
-        match self.memory.parts.store.read(path).await {
+        match self.memory.inner.store.read(path).await {
             Ok(Node::File(there)) if there.content == content => {
-                self.known.insert(path.clone(), there.version);
+                self.known_versions.insert(path.clone(), there.version);
                 Ok(outcome)
             }
             Ok(_) => Ok(Outcome::Unverified { reason: "the contents differ after the write".to_owned() }),
@@ -146,10 +146,10 @@ impl Destination {
 
     /// Returns the results. They include the number of other files in the memory, except for expected ones.
     pub(super) async fn report(self, is_expected: impl Fn(&MemoryPath) -> bool) -> Result<WriteReport, TransferError> {
-        let paths = sorted_paths(&*self.memory.parts.store).await.map_err(TransferError::Writing)?;
+        let paths = sorted_paths(&*self.memory.inner.store).await.map_err(TransferError::Writing)?;
         let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
         let besides = paths.iter().filter(is_other).count() as u64;
-        let dry_run = self.memory.parts.transfer.is_dry_run;
+        let dry_run = self.memory.inner.transfer.is_dry_run;
         let mut report = WriteReport { dry_run, besides, redacted: self.redacted, ..WriteReport::default() };
         for (path, outcome) in self.outcomes {
             outcome.add_to(&mut report, &path);

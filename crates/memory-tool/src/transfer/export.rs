@@ -14,10 +14,10 @@ use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
 use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
-use crate::transfer::export::outcome::{Added, Finished};
+use crate::transfer::export::outcome::{AddOutcome, FinishOutcome};
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{ExportReport, FileProblem};
-use crate::transfer::source::{Listed, Source};
+use crate::transfer::source::{ReadOutcome, Source};
 
 /// The file name extensions of unsupported formats.
 const OTHER_FORMATS: &[&str] = &[
@@ -33,11 +33,11 @@ const OTHER_FORMATS: &[&str] = &[
 /// ```
 #[must_use]
 pub struct Export {
-    to: To,
+    to: ExportTarget,
     overwrites: bool,
 }
 
-enum To {
+enum ExportTarget {
     Path(PathBuf),
     Writer(Box<dyn Write + Send>),
 }
@@ -46,13 +46,13 @@ impl Export {
     /// Exports to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`, and to a new or empty directory
     /// otherwise.
     pub fn to_path(path: impl Into<PathBuf>) -> Self {
-        Self { to: To::Path(path.into()), overwrites: false }
+        Self { to: ExportTarget::Path(path.into()), overwrites: false }
     }
 
     /// Exports an uncompressed tar archive to a writer, such as standard output. If the export fails, the archive is
     /// truncated.
     pub fn to_writer(writer: impl Write + Send + 'static) -> Self {
-        Self { to: To::Writer(Box::new(writer)), overwrites: false }
+        Self { to: ExportTarget::Writer(Box::new(writer)), overwrites: false }
     }
 
     /// Replaces an existing archive, or files with the same names in an existing directory.
@@ -65,7 +65,7 @@ impl Export {
 impl fmt::Debug for Export {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut export = f.debug_struct("Export");
-        if let To::Path(path) = &self.to {
+        if let ExportTarget::Path(path) = &self.to {
             export.field("path", path);
         }
         export.field("overwrites", &self.overwrites).finish_non_exhaustive()
@@ -77,30 +77,30 @@ pub(super) async fn run(
     Export { to, overwrites }: Export,
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
-    let form = Form::of(to)?;
+    let kind = TargetKind::of(to)?;
     let paths = source.list().await?;
     let of = paths.len() as u64;
-    let mut target = OpenTarget::open(form, overwrites).await?;
+    let mut target = OpenTarget::open(kind, overwrites).await?;
     let mut report = ExportReport::default();
     for (path, files) in paths.into_iter().zip(1..) {
         match source.read(&path).await? {
-            Listed::File(file) => {
+            ReadOutcome::File(file) => {
                 let bytes = file.content.len() as u64;
                 match target.add(path.clone(), file.content).await? {
-                    Added::Written => {
+                    AddOutcome::Written => {
                         report.exported += 1;
                         report.bytes += bytes;
                     }
-                    Added::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
+                    AddOutcome::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
                 }
             }
-            Listed::Gone => report.gone.push(path),
-            Listed::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
+            ReadOutcome::Removed => report.gone.push(path),
+            ReadOutcome::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
         }
         progress(TransferProgress::new(files, of));
     }
     let reason_to_keep = reason_to_keep(&report);
-    if target.finish(reason_to_keep.is_none()).await? == Finished::Kept {
+    if target.finish(reason_to_keep.is_none()).await? == FinishOutcome::Kept {
         report = ExportReport { exported: 0, bytes: 0, kept: reason_to_keep, ..report };
     }
     Ok(report)
@@ -117,19 +117,19 @@ fn reason_to_keep(report: &ExportReport) -> Option<String> {
 }
 
 /// The kind of a target, determined by its name.
-enum Form {
+enum TargetKind {
     Directory(PathBuf),
     Archive(PathBuf, Compression),
     Writer(Box<dyn Write + Send>),
 }
 
-impl Form {
+impl TargetKind {
     /// Determines the kind of a target. The extension of an unsupported archive format is an error, because a directory
     /// with such a name would be confusing.
-    fn of(to: To) -> Result<Self, TransferError> {
+    fn of(to: ExportTarget) -> Result<Self, TransferError> {
         let path = match to {
-            To::Path(path) => path,
-            To::Writer(writer) => return Ok(Self::Writer(writer)),
+            ExportTarget::Path(path) => path,
+            ExportTarget::Writer(writer) => return Ok(Self::Writer(writer)),
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
@@ -156,21 +156,21 @@ struct OpenTarget {
 }
 
 impl OpenTarget {
-    async fn open(form: Form, overwrites: bool) -> Result<Self, TransferError> {
-        let path = form.path().to_owned();
-        let opened = blocking::run(move || Target::open(form, overwrites).map(Blocking::new)).await;
+    async fn open(kind: TargetKind, overwrites: bool) -> Result<Self, TransferError> {
+        let path = kind.path().to_owned();
+        let opened = blocking::run(move || Target::open(kind, overwrites).map(Blocking::new)).await;
         match opened {
             Ok(opened) => Ok(Self { target: opened?, path }),
             Err(source) => Err(TransferError::Target { path, source }),
         }
     }
 
-    async fn add(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<Added, TransferError> {
+    async fn add(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<AddOutcome, TransferError> {
         let added = self.target.run(move |target| target.add(&path, &content)).await;
         added.unwrap_or_else(|source| Err(TransferError::Target { path: self.path.clone(), source }))
     }
 
-    async fn finish(self, may_replace: bool) -> Result<Finished, TransferError> {
+    async fn finish(self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
         let finished = self.target.finish(move |target| target.finish(may_replace)).await;
         finished.unwrap_or_else(|source| Err(TransferError::Target { path: self.path, source }))
     }
@@ -183,24 +183,26 @@ enum Target {
 }
 
 impl Target {
-    fn open(form: Form, overwrites: bool) -> Result<Self, TransferError> {
-        match form {
-            Form::Directory(path) => Directory::open(&path, overwrites).map(Self::Directory),
-            Form::Archive(path, compression) => Archive::to_file(&path, compression, overwrites).map(Self::Archive),
-            Form::Writer(writer) => Ok(Self::Archive(Archive::to_writer(writer))),
+    fn open(kind: TargetKind, overwrites: bool) -> Result<Self, TransferError> {
+        match kind {
+            TargetKind::Directory(path) => Directory::open(&path, overwrites).map(Self::Directory),
+            TargetKind::Archive(path, compression) => {
+                Archive::to_file(&path, compression, overwrites).map(Self::Archive)
+            }
+            TargetKind::Writer(writer) => Ok(Self::Archive(Archive::to_writer(writer))),
         }
     }
 
-    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, TransferError> {
+    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<AddOutcome, TransferError> {
         match self {
             Self::Directory(directory) => directory.add(path, content),
-            Self::Archive(archive) => archive.add(path, content).map(|()| Added::Written),
+            Self::Archive(archive) => archive.add(path, content).map(|()| AddOutcome::Written),
         }
     }
 
-    fn finish(self, may_replace: bool) -> Result<Finished, TransferError> {
+    fn finish(self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
         match self {
-            Self::Directory(_) => Ok(Finished::Written),
+            Self::Directory(_) => Ok(FinishOutcome::Written),
             Self::Archive(archive) => archive.finish(may_replace),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use crate::transfer::import::archive::{Archive, take_files};
-use crate::transfer::import::intake::Intake;
+use crate::transfer::import::archive::{Archive, import_files};
+use crate::transfer::import::filter::ImportFilter;
 
 /// Imports arbitrary bytes as an archive, and asserts that no file exceeds the size limit.
 pub fn tar_import(bytes: Vec<u8>, skip_above: u64) {
@@ -12,5 +12,5 @@ pub fn tar_import(bytes: Vec<u8>, skip_above: u64) {
         assert!(content.len() as u64 <= skip_above);
         Ok(())
     };
-    let _ = take_files(archive, &mut Intake::new(None, skip_above, Box::new(take)));
+    let _ = import_files(archive, &mut ImportFilter::new(None, skip_above, Box::new(take)));
 }

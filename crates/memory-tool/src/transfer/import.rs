@@ -2,7 +2,7 @@
 
 pub(super) mod archive;
 mod directory;
-pub(super) mod intake;
+pub(super) mod filter;
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
 use crate::transfer::import::archive::Archive;
-use crate::transfer::import::intake::{Abandoned, Intake, LeftOut};
+use crate::transfer::import::filter::{Disconnected, ImportFilter, SkippedFiles};
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::ImportReport;
 
@@ -34,7 +34,7 @@ pub struct Import {
     under: Option<String>,
     skip_above: u64,
     overwrites: bool,
-    reading: Option<Reading>,
+    reader: Option<SourceReader>,
 }
 
 enum Origin {
@@ -63,7 +63,7 @@ impl Import {
             under: None,
             skip_above: DEFAULT_MAX_FILE_BYTES,
             overwrites: false,
-            reading: None,
+            reader: None,
         }
     }
 
@@ -92,13 +92,13 @@ impl Import {
     /// # Errors
     /// The errors of [`Memory::import`](crate::Memory::import) for the source.
     pub async fn has_files(&mut self) -> Result<bool, TransferError> {
-        let offer = match self.next().await? {
-            Some(offer) => offer,
+        let item = match self.next().await? {
+            Some(item) => item,
             None => return Err(self.stopped()),
         };
-        let is_file = matches!(offer, Offer::File { .. });
-        if let Some(reading) = &mut self.reading {
-            reading.first = Some(offer);
+        let is_file = matches!(item, SourceItem::File { .. });
+        if let Some(reader) = &mut self.reader {
+            reader.first = Some(item);
         }
         Ok(is_file)
     }
@@ -108,36 +108,37 @@ impl Import {
     }
 
     /// The next item of the source, or `None` after its end.
-    async fn next(&mut self) -> Result<Option<Offer>, TransferError> {
+    async fn next(&mut self) -> Result<Option<SourceItem>, TransferError> {
         if let Some(origin) = self.origin.take() {
-            self.reading = Some(self.read(origin)?);
+            self.reader = Some(self.read(origin)?);
         }
-        let Some(reading) = &mut self.reading else { return Ok(None) };
-        match reading.first.take() {
-            Some(offer) => Ok(Some(offer)),
-            None => reading.offers.recv().await.transpose(),
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        match reader.first.take() {
+            Some(item) => Ok(Some(item)),
+            None => reader.items.recv().await.transpose(),
         }
     }
 
     /// Starts a thread that reads the source.
-    fn read(&self, origin: Origin) -> Result<Reading, TransferError> {
-        let (sender, offers) = mpsc::channel(1);
+    fn read(&self, origin: Origin) -> Result<SourceReader, TransferError> {
+        let (sender, items) = mpsc::channel(1);
         let (name, under) = (self.name.clone(), self.under.clone());
         let files = sender.clone();
-        let take = move |path, content| files.blocking_send(Ok(Offer::File { path, content })).map_err(|_| Abandoned);
-        let intake = Intake::new(under, self.skip_above, Box::new(take));
+        let take =
+            move |path, content| files.blocking_send(Ok(SourceItem::File { path, content })).map_err(|_| Disconnected);
+        let filter = ImportFilter::new(under, self.skip_above, Box::new(take));
         // The reader may block forever, so it must not run on a thread that the runtime waits for at shutdown. The
         // thread ends when the receiver is dropped.
-        let reading = thread::Builder::new().name("memory-tool-import".to_owned()).spawn(move || {
-            let end = match read_source(origin, name, intake) {
-                Ok(rest) => Ok(Offer::End(rest)),
-                Err(Stop::Failure(error)) => Err(error),
-                Err(Stop::Abandoned) => return,
+        let reader = thread::Builder::new().name("memory-tool-import".to_owned()).spawn(move || {
+            let end = match read_source(origin, name, filter) {
+                Ok(end) => Ok(SourceItem::End(end)),
+                Err(StopReason::Failure(error)) => Err(error),
+                Err(StopReason::Disconnected) => return,
             };
             let _ = sender.blocking_send(end); // the receiver was dropped
         });
-        reading.map_err(|source| TransferError::Source { name: self.name.clone(), source })?;
-        Ok(Reading { offers, first: None })
+        reader.map_err(|source| TransferError::Source { name: self.name.clone(), source })?;
+        Ok(SourceReader { items, first: None })
     }
 
     fn stopped(&self) -> TransferError {
@@ -154,61 +155,61 @@ impl fmt::Debug for Import {
 }
 
 /// The channel from the thread that reads the source.
-struct Reading {
-    offers: mpsc::Receiver<Result<Offer, TransferError>>,
+struct SourceReader {
+    items: mpsc::Receiver<Result<SourceItem, TransferError>>,
     /// The first item, if [`Import::has_files`] received it.
-    first: Option<Offer>,
+    first: Option<SourceItem>,
 }
 
 /// An item of a source.
-enum Offer {
+enum SourceItem {
     File { path: MemoryPath, content: Vec<u8> },
-    End(Rest),
+    End(SourceEnd),
 }
 
 /// The results at the end of a source.
-struct Rest {
-    left_out: LeftOut,
+struct SourceEnd {
+    skipped: SkippedFiles,
     broken_off: Option<String>,
 }
 
 /// The reason to stop reading a source.
-enum Stop {
+enum StopReason {
     /// The receiver was dropped.
-    Abandoned,
+    Disconnected,
     Failure(TransferError),
 }
 
-impl From<Abandoned> for Stop {
-    fn from(_: Abandoned) -> Self {
-        Self::Abandoned
+impl From<Disconnected> for StopReason {
+    fn from(_: Disconnected) -> Self {
+        Self::Disconnected
     }
 }
 
-fn read_source(origin: Origin, name: String, mut intake: Intake) -> Result<Rest, Stop> {
-    let failed = |source| Stop::Failure(TransferError::Source { name: name.clone(), source });
+fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result<SourceEnd, StopReason> {
+    let failed = |source| StopReason::Failure(TransferError::Source { name: name.clone(), source });
     let broken_off = match origin {
         Origin::Reader(reader) => {
-            archive::take_files(Archive::open(reader, &name).map_err(Stop::Failure)?, &mut intake)?
+            archive::import_files(Archive::open(reader, &name).map_err(StopReason::Failure)?, &mut filter)?
         }
         Origin::Path(path) if fs::metadata(&path).map_err(failed)?.is_dir() => {
             let directory = directory::open(&path).map_err(failed)?;
-            if !intake.is_for_a_part() && directory::is_store(&directory) {
-                return Err(Stop::Failure(TransferError::SourceIsStore { path }));
+            if !filter.selects_directory() && directory::is_store(&directory) {
+                return Err(StopReason::Failure(TransferError::SourceIsStore { path }));
             }
-            directory::take_files(directory, &mut intake)?;
+            directory::import_files(directory, &mut filter)?;
             None
         }
         Origin::Path(path) => {
             let file = fs::File::open(path).map_err(failed)?;
-            archive::take_files(Archive::open(file, &name).map_err(Stop::Failure)?, &mut intake)?
+            archive::import_files(Archive::open(file, &name).map_err(StopReason::Failure)?, &mut filter)?
         }
     };
-    match intake.finish() {
-        Ok(left_out) => Ok(Rest { left_out, broken_off }),
+    match filter.finish() {
+        Ok(skipped) => Ok(SourceEnd { skipped, broken_off }),
         // The unread part may contain the directory.
-        Err(nothing) if broken_off.is_some() => Ok(Rest { left_out: nothing.left_out, broken_off }),
-        Err(nothing) => Err(Stop::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
+        Err(nothing) if broken_off.is_some() => Ok(SourceEnd { skipped: nothing.skipped, broken_off }),
+        Err(nothing) => Err(StopReason::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
     }
 }
 
@@ -220,14 +221,14 @@ pub(super) async fn run(
     let mut files = 0;
     loop {
         match import.next().await? {
-            Some(Offer::File { path, content }) => {
+            Some(SourceItem::File { path, content }) => {
                 destination.put(&path, content).await?;
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }
-            Some(Offer::End(Rest { left_out, broken_off })) => {
+            Some(SourceItem::End(SourceEnd { skipped, broken_off })) => {
                 let written = destination.report(|_| false).await?;
-                let LeftOut { reported, more } = left_out;
+                let SkippedFiles { reported, more } = skipped;
                 return Ok(ImportReport { written, left_out: reported, also_left_out: more, broken_off });
             }
             None => return Err(import.stopped()),

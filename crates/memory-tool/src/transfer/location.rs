@@ -1,4 +1,4 @@
-//! [`Site`]: the location of a memory, for detecting copies of a memory into itself.
+//! [`MemoryLocation`]: the location of a memory, for detecting copies of a memory into itself.
 
 use std::fs;
 use std::path::{self, Component, Path, PathBuf};
@@ -10,35 +10,34 @@ use crate::transfer::blocking;
 
 /// The URL and scope of a memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct MemoryLocation {
     pub(crate) url: StoreUrl,
     /// The directory of the scope.
     pub(crate) directory: MemoryPath,
 }
 
-impl Site {
+impl MemoryLocation {
     /// Whether the memories may share files.
     pub(super) async fn overlap(one: &Option<Self>, other: &Option<Self>) -> bool {
         let (Some(one), Some(other)) = (one.clone(), other.clone()) else { return false };
         // Resolving symbolic links blocks.
-        let overlap = blocking::run(move || {
-            one.location().zip(other.location()).is_some_and(|(one, other)| one.overlaps(&other))
-        });
+        let overlap =
+            blocking::run(move || one.resolve().zip(other.resolve()).is_some_and(|(one, other)| one.overlaps(&other)));
         overlap.await.unwrap_or(false)
     }
 
     /// The location, or `None` for an in-process memory.
-    fn location(&self) -> Option<Location> {
+    fn resolve(&self) -> Option<ResolvedLocation> {
         let directory = self.directory.clone();
         match &self.url {
             StoreUrl::Local(base) => {
                 let below = directory.as_str().trim_start_matches('/');
-                Some(Location::Directory(resolved(&base.join(below))))
+                Some(ResolvedLocation::Directory(resolved(&base.join(below))))
             }
             StoreUrl::Sqlite { path, memory } => {
-                Some(Location::Database { file: resolved(path), memory: memory.clone(), directory })
+                Some(ResolvedLocation::Database { file: resolved(path), memory: memory.clone(), directory })
             }
-            StoreUrl::Bucket { url } => Some(Location::Bucket { url: normalized(url), directory }),
+            StoreUrl::Bucket { url } => Some(ResolvedLocation::Bucket { url: normalized(url), directory }),
             StoreUrl::InProcess => None,
         }
     }
@@ -46,13 +45,13 @@ impl Site {
 
 /// A location in canonical form, which does not depend on the spelling of the URL.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Location {
+enum ResolvedLocation {
     Directory(PathBuf),
     Database { file: PathBuf, memory: String, directory: MemoryPath },
     Bucket { url: String, directory: MemoryPath },
 }
 
-impl Location {
+impl ResolvedLocation {
     fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -99,8 +98,8 @@ fn normalized(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn location(url: &str, directory: &str) -> Location {
-        Site { url: url.parse().unwrap(), directory: directory.parse().unwrap() }.location().unwrap()
+    fn location(url: &str, directory: &str) -> ResolvedLocation {
+        MemoryLocation { url: url.parse().unwrap(), directory: directory.parse().unwrap() }.resolve().unwrap()
     }
 
     #[test]

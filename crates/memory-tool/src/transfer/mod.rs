@@ -22,7 +22,7 @@ pub use import::Import;
 pub use progress::TransferProgress;
 pub use report::{CopyReport, ExportReport, FileProblem, ImportReport, WriteReport};
 
-pub(crate) use location::Site;
+pub(crate) use location::MemoryLocation;
 
 use crate::builder::MemoryBuilder;
 use crate::memory::Memory;
@@ -31,9 +31,9 @@ use crate::transfer::source::Source;
 
 /// The properties of a memory that transfers use, in addition to its store.
 #[derive(Debug)]
-pub(crate) struct Traits {
+pub(crate) struct TransferContext {
     /// The location of its files, if the memory has a URL.
-    pub(crate) site: Option<Site>,
+    pub(crate) location: Option<MemoryLocation>,
     pub(crate) is_dry_run: bool,
     #[cfg(feature = "screening")]
     pub(crate) screen: Option<Arc<dyn memory_tool_policies::Screen>>,
@@ -80,13 +80,13 @@ impl Memory {
         options: CopyOptions,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<CopyReport, TransferError> {
-        let sites = (&self.parts.transfer.site, &destination.parts.transfer.site);
-        if Arc::ptr_eq(&self.parts, &destination.parts) || Site::overlap(sites.0, sites.1).await {
+        let locations = (&self.inner.transfer.location, &destination.inner.transfer.location);
+        if Arc::ptr_eq(&self.inner, &destination.inner) || MemoryLocation::overlap(locations.0, locations.1).await {
             return Err(TransferError::SameMemory);
         }
-        let rounds = if destination.parts.transfer.is_dry_run { 1 } else { copy::ROUNDS };
+        let rounds = if destination.inner.transfer.is_dry_run { 1 } else { copy::ROUNDS };
         let destination = Destination::new(destination, options.overwrites());
-        copy::Copying::between(Source::new(self.store()), destination, progress).run(rounds).await
+        copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
     }
 
     /// Writes all files to a directory or a tar archive. Archives are reproducible: the same files result in the same
@@ -182,7 +182,7 @@ impl MemoryBuilder {
     /// Different [scopes](Self::scope) of one location do not overlap. Custom stores and [mounts](Self::mount) are not
     /// compared.
     pub async fn overlaps(&self, other: &Self) -> bool {
-        Site::overlap(&self.site(), &other.site()).await
+        MemoryLocation::overlap(&self.memory_location(), &other.memory_location()).await
     }
 }
 

@@ -12,10 +12,10 @@ pub(super) struct Source {
 }
 
 /// The result of reading a listed file.
-pub(super) enum Listed {
+pub(super) enum ReadOutcome {
     File(StoredFile),
     /// It was removed after the listing.
-    Gone,
+    Removed,
     /// It cannot be read, but other files can.
     Unreadable {
         reason: String,
@@ -33,17 +33,17 @@ impl Source {
     }
 
     /// Reads a file. A failure that affects only this file is not an error.
-    pub(super) async fn read(&self, path: &MemoryPath) -> Result<Listed, TransferError> {
+    pub(super) async fn read(&self, path: &MemoryPath) -> Result<ReadOutcome, TransferError> {
         let error = match self.store.read(path).await {
-            Ok(Node::File(file)) => return Ok(Listed::File(file)),
-            Ok(Node::Absent | Node::Directory(_)) => return Ok(Listed::Gone),
+            Ok(Node::File(file)) => return Ok(ReadOutcome::File(file)),
+            Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
             Err(error) => error,
         };
         // On a disk with a bad sector, other files can still be read. If even a listing fails, stop.
         if !is_about_one_file(&error) && self.store.list(MemoryPath::root()).await.is_err() {
             return Err(TransferError::Reading(error));
         }
-        Ok(Listed::Unreadable { reason: Problem::of(&error).message })
+        Ok(ReadOutcome::Unreadable { reason: Problem::of(&error).message })
     }
 }
 

@@ -10,7 +10,7 @@ use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::outcome::{Finished, PARTIAL_PREFIX};
+use crate::transfer::export::outcome::{FinishOutcome, PARTIAL_PREFIX};
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
@@ -92,19 +92,19 @@ impl Archive {
     }
 
     /// Completes the archive, and renames the temporary file. If it may not replace an existing archive, it is removed.
-    pub(super) fn finish(mut self, may_replace: bool) -> Result<Finished, TransferError> {
-        let Some(mut builder) = self.builder.take() else { return Ok(Finished::Written) };
+    pub(super) fn finish(mut self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
+        let Some(mut builder) = self.builder.take() else { return Ok(FinishOutcome::Written) };
         let finished = builder.finish();
         finished.map_err(|source| builder.get_ref().failure(source))?;
         match builder.into_inner().map_err(TransferError::Writer)? {
             Output::Writer(mut output) => output.flush().map_err(TransferError::Writer)?,
             Output::File { partial, path, overwrites } => match rename_to(partial, &path, overwrites && may_replace) {
-                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(Finished::Kept),
+                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(FinishOutcome::Kept),
                 named => named.map_err(|source| TransferError::Target { path, source })?,
             },
-            Output::Abandoned => {}
+            Output::Discard => {}
         }
-        Ok(Finished::Written)
+        Ok(FinishOutcome::Written)
     }
 }
 
@@ -112,7 +112,7 @@ impl Drop for Archive {
     fn drop(&mut self) {
         // The builder completes the archive on drop, and it must stay incomplete.
         if let Some(builder) = &mut self.builder {
-            *builder.get_mut() = Output::Abandoned;
+            *builder.get_mut() = Output::Discard;
         }
     }
 }
@@ -133,7 +133,7 @@ enum Output {
         overwrites: bool,
     },
     /// Discards all writes.
-    Abandoned,
+    Discard,
 }
 
 /// A temporary file for an incomplete archive.
@@ -162,7 +162,7 @@ impl Output {
     fn failure(&self, source: io::Error) -> TransferError {
         match self {
             Self::File { path, .. } => TransferError::Target { path: path.clone(), source },
-            Self::Writer(_) | Self::Abandoned => TransferError::Writer(source),
+            Self::Writer(_) | Self::Discard => TransferError::Writer(source),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Write for Output {
         match self {
             Self::Writer(output) => output.write(bytes),
             Self::File { partial, .. } => partial.writer().write(bytes),
-            Self::Abandoned => Ok(bytes.len()),
+            Self::Discard => Ok(bytes.len()),
         }
     }
 
@@ -180,7 +180,7 @@ impl Write for Output {
         match self {
             Self::Writer(output) => output.flush(),
             Self::File { partial, .. } => partial.writer().flush(),
-            Self::Abandoned => Ok(()),
+            Self::Discard => Ok(()),
         }
     }
 }

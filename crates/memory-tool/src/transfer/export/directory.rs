@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
 use memory_tool_core::MemoryPath;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::outcome::{Added, PARTIAL_PREFIX};
+use crate::transfer::export::outcome::{AddOutcome, PARTIAL_PREFIX};
 
 /// A directory to export to.
 ///
@@ -42,18 +42,18 @@ impl Directory {
         Ok(Self { path: path.to_owned(), root, overwrites, written: HashSet::new() })
     }
 
-    /// Writes a file. An error that affects only this file is returned as [`Added::Refused`].
-    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, TransferError> {
+    /// Writes a file. An error that affects only this file is returned as [`AddOutcome::Refused`].
+    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<AddOutcome, TransferError> {
         match self.write(path, content) {
             Ok(added) => Ok(added),
             Err(source) if is_about_all_files(&source) => {
                 Err(TransferError::Target { path: self.path.clone(), source })
             }
-            Err(error) => Ok(Added::Refused { reason: error.to_string() }),
+            Err(error) => Ok(AddOutcome::Refused { reason: error.to_string() }),
         }
     }
 
-    fn write(&mut self, path: &MemoryPath, content: &[u8]) -> io::Result<Added> {
+    fn write(&mut self, path: &MemoryPath, content: &[u8]) -> io::Result<AddOutcome> {
         let Some(name) = path.file_name() else { return Err(ErrorKind::IsADirectory.into()) };
         let mut directory = self.root.try_clone()?;
         let above = path.segments().rev().skip(1).collect::<Vec<_>>();
@@ -61,7 +61,7 @@ impl Directory {
             directory = enter(&directory, segment)?;
         }
         if let Some(reason) = self.obstacle(&directory, name)? {
-            return Ok(Added::Refused { reason: reason.to_owned() });
+            return Ok(AddOutcome::Refused { reason: reason.to_owned() });
         }
         let partial = format!("{PARTIAL_PREFIX}{:016x}", getrandom::u64().map_err(io::Error::other)?);
         let written =
@@ -71,7 +71,7 @@ impl Directory {
         }
         written?;
         self.written.extend(directory.symlink_metadata(name).ok().as_ref().and_then(identity));
-        Ok(Added::Written)
+        Ok(AddOutcome::Written)
     }
 
     /// The reason why a file with this name cannot be written.
@@ -153,9 +153,9 @@ mod tests {
         std::fs::write(target.path().join("a"), "before").unwrap();
         let mut directory = Directory::open(target.path(), true).unwrap();
         let path = "/memories/a".parse().unwrap();
-        assert!(matches!(directory.add(&path, b"first"), Ok(Added::Written)));
+        assert!(matches!(directory.add(&path, b"first"), Ok(AddOutcome::Written)));
         // A file system can treat another spelling as the same name.
-        assert!(matches!(directory.add(&path, b"second"), Ok(Added::Refused { .. })));
+        assert!(matches!(directory.add(&path, b"second"), Ok(AddOutcome::Refused { .. })));
         assert_eq!(std::fs::read(target.path().join("a")).unwrap(), b"first");
     }
 }

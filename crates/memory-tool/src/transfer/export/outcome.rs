@@ -4,7 +4,7 @@
 pub(in crate::transfer) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 
 /// The result of adding a file.
-pub(super) enum Added {
+pub(super) enum AddOutcome {
     Written,
     /// The target does not support the file.
     Refused {
@@ -14,7 +14,7 @@ pub(super) enum Added {
 
 /// The result of an export.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Finished {
+pub(super) enum FinishOutcome {
     Written,
     /// The existing archive was kept.
     Kept,

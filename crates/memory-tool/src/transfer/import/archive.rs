@@ -9,7 +9,7 @@ use memory_tool_core::Problem;
 use tar::{Entry, EntryType};
 
 use crate::transfer::error::TransferError;
-use crate::transfer::import::intake::{Abandoned, Intake, read_up_to};
+use crate::transfer::import::filter::{Disconnected, ImportFilter, read_up_to};
 
 /// The maximum size of the headers of an entry, including long names, in bytes.
 const MAX_HEADER_BYTES: u64 = 1024 * 1024;
@@ -57,54 +57,58 @@ impl Archive {
 }
 
 /// Imports the files of an archive. Returns the reason if the archive could not be read completely.
-pub(crate) fn take_files(archive: Archive, intake: &mut Intake) -> Result<Option<String>, Abandoned> {
+pub(crate) fn import_files(archive: Archive, filter: &mut ImportFilter) -> Result<Option<String>, Disconnected> {
     let Archive { reader, is_compressed } = archive;
-    let gauge = Rc::new(Gauge::default());
-    let mut archive = tar::Archive::new(Gauged { reader, gauge: Rc::clone(&gauge) });
-    let taken = take_entries(&mut archive, &gauge, intake).and_then(|()| {
-        if gauge.is_at_end.get() || !is_compressed {
+    let limit = Rc::new(ReadLimit::default());
+    let mut archive = tar::Archive::new(LimitedReader { reader, limit: Rc::clone(&limit) });
+    let taken = import_entries(&mut archive, &limit, filter).and_then(|()| {
+        if limit.is_at_end.get() || !is_compressed {
             return Ok(());
         }
         // The checksum follows the end of the archive.
-        gauge.allowance.set(None);
+        limit.allowance.set(None);
         io::copy(&mut archive.into_inner().reader.take(MAX_PADDING_BYTES), &mut io::sink())?;
         Ok(())
     });
     match taken {
-        Ok(()) if gauge.is_at_end.get() => Ok(Some("the archive is truncated".to_owned())),
+        Ok(()) if limit.is_at_end.get() => Ok(Some("the archive is truncated".to_owned())),
         Ok(()) => Ok(None),
-        Err(Stop::Archive(error)) => Ok(Some(format!("the archive cannot be read: {}", Problem::of(&error)))),
-        Err(Stop::Abandoned) => Err(Abandoned),
+        Err(StopReason::Archive(error)) => Ok(Some(format!("the archive cannot be read: {}", Problem::of(&error)))),
+        Err(StopReason::Disconnected) => Err(Disconnected),
     }
 }
 
 /// The reason to stop reading an archive.
-enum Stop {
+enum StopReason {
     Archive(io::Error),
-    Abandoned,
+    Disconnected,
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for StopReason {
     fn from(error: io::Error) -> Self {
         Self::Archive(error)
     }
 }
 
-fn take_entries(archive: &mut tar::Archive<Gauged>, gauge: &Gauge, intake: &mut Intake) -> Result<(), Stop> {
+fn import_entries(
+    archive: &mut tar::Archive<LimitedReader>,
+    limit: &ReadLimit,
+    filter: &mut ImportFilter,
+) -> Result<(), StopReason> {
     let mut entries = archive.entries()?;
     let mut left = 0;
     loop {
-        gauge.allowance.set(Some(MAX_HEADER_BYTES.saturating_add(left)));
+        limit.allowance.set(Some(MAX_HEADER_BYTES.saturating_add(left)));
         let Some(entry) = entries.next() else { return Ok(()) };
         let mut entry = entry?;
-        gauge.allowance.set(None);
-        take_entry(&mut entry, intake)?;
+        limit.allowance.set(None);
+        import_entry(&mut entry, filter)?;
         left = skip_rest(&mut entry)?;
     }
 }
 
 /// Skips the rest of an entry. Returns the number of bytes that remain before the next header.
-fn skip_rest(entry: &mut Entry<'_, Gauged>) -> io::Result<u64> {
+fn skip_rest(entry: &mut Entry<'_, LimitedReader>) -> io::Result<u64> {
     if !entry.header().entry_type().is_gnu_sparse() {
         return io::copy(entry, &mut io::sink()).map(|_| 0);
     }
@@ -115,9 +119,9 @@ fn skip_rest(entry: &mut Entry<'_, Gauged>) -> io::Result<u64> {
     entry.header().entry_size()
 }
 
-fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake) -> Result<(), Stop> {
+fn import_entry(entry: &mut Entry<'_, LimitedReader>, filter: &mut ImportFilter) -> Result<(), StopReason> {
     let name = entry.path_bytes().into_owned();
-    let left_out = match entry.header().entry_type() {
+    let skipped = match entry.header().entry_type() {
         // Directories exist implicitly. Old archives have no type for them, and mark them by a trailing slash.
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(()),
         EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => return Ok(()),
@@ -127,55 +131,57 @@ fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake) -> Result<(), 
         EntryType::GNUSparse => Some("it is a sparse file"),
         _ => Some("it is not a file"),
     };
-    if let Some(reason) = left_out {
-        intake.leave_out(&name, reason);
+    if let Some(reason) = skipped {
+        filter.skip(&name, reason);
         return Ok(());
     }
     let size = entry.size();
-    let Some(path) = intake.place(&name, size) else { return Ok(()) };
-    match read_up_to(intake.skip_above(), &mut *entry)? {
-        Some(content) if content.len() as u64 == size => intake.put(path, content).map_err(|Abandoned| Stop::Abandoned),
-        _ => Err(Stop::Archive(io::ErrorKind::UnexpectedEof.into())),
+    let Some(path) = filter.accept(&name, size) else { return Ok(()) };
+    match read_up_to(filter.skip_above(), &mut *entry)? {
+        Some(content) if content.len() as u64 == size => {
+            filter.put(path, content).map_err(|Disconnected| StopReason::Disconnected)
+        }
+        _ => Err(StopReason::Archive(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
 /// Whether an entry is a sparse file in POSIX format. It has the type of a regular file, and its contents
 /// lack the holes.
-fn is_sparse(entry: &mut Entry<'_, Gauged>) -> io::Result<bool> {
+fn is_sparse(entry: &mut Entry<'_, LimitedReader>) -> io::Result<bool> {
     has_extension(entry, |key| key.starts_with(b"GNU.sparse."))
 }
 
 /// Whether an entry has an extension with a matching key.
-fn has_extension(entry: &mut Entry<'_, Gauged>, matches: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+fn has_extension(entry: &mut Entry<'_, LimitedReader>, matches: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
     let extensions = entry.pax_extensions()?;
     Ok(extensions.is_some_and(|found| found.flatten().any(|extension| matches(extension.key_bytes()))))
 }
 
 /// State that is shared with the reader of an archive, which the `tar` crate owns.
 #[derive(Default)]
-struct Gauge {
+struct ReadLimit {
     /// The number of bytes that may still be read. `None` means no limit.
     allowance: Cell<Option<u64>>,
     is_at_end: Cell<bool>,
 }
 
 /// A reader with a limit on the bytes of an archive.
-struct Gauged {
+struct LimitedReader {
     reader: Box<dyn Read>,
-    gauge: Rc<Gauge>,
+    limit: Rc<ReadLimit>,
 }
 
-impl Read for Gauged {
+impl Read for LimitedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         if read == 0 && !buffer.is_empty() {
-            self.gauge.is_at_end.set(true);
+            self.limit.is_at_end.set(true);
         }
-        if let Some(allowance) = self.gauge.allowance.get() {
+        if let Some(allowance) = self.limit.allowance.get() {
             let left = allowance
                 .checked_sub(read as u64)
                 .ok_or_else(|| io::Error::other("it contains a name that is too long"))?;
-            self.gauge.allowance.set(Some(left));
+            self.limit.allowance.set(Some(left));
         }
         Ok(read)
     }

@@ -1,4 +1,4 @@
-//! [`Intake`]: selects the files of a directory or an archive to import.
+//! [`ImportFilter`]: selects the files of a directory or an archive to import.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ const MAX_REPORTED: usize = 1_000;
 const MAX_CHARACTERS: usize = 1_024;
 
 /// Receives a file.
-type Take = Box<dyn FnMut(MemoryPath, Vec<u8>) -> Result<(), Abandoned> + Send>;
+type Take = Box<dyn FnMut(MemoryPath, Vec<u8>) -> Result<(), Disconnected> + Send>;
 
 /// The receiver of the files was dropped.
-pub(crate) struct Abandoned;
+pub(crate) struct Disconnected;
 
 /// Selects the files of a source to import, and records the skipped ones.
 ///
@@ -27,19 +27,19 @@ pub(crate) struct Abandoned;
 /// 1. A name must be a valid path relative to `/memories`. One leading `./` is ignored.
 /// 2. If two files have the same name, the first one is imported.
 /// 3. A file over the size limit is not read into RAM.
-pub(crate) struct Intake {
+pub(crate) struct ImportFilter {
     under: Option<String>,
     skip_above: u64,
     take: Take,
     /// Whether the source contains anything under the selected directory.
-    is_anything_found: bool,
+    found_any: bool,
     taken: HashSet<MemoryPath>,
-    left_out: LeftOut,
+    skipped: SkippedFiles,
 }
 
 /// The skipped files.
 #[derive(Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct SkippedFiles {
     pub(super) reported: Vec<FileProblem>,
     /// The number of further skipped files.
     pub(super) more: u64,
@@ -48,73 +48,73 @@ pub(crate) struct LeftOut {
 /// The source contains nothing under the selected directory.
 pub(super) struct NothingUnder {
     pub(super) directory: String,
-    pub(super) left_out: LeftOut,
+    pub(super) skipped: SkippedFiles,
 }
 
-impl Intake {
+impl ImportFilter {
     pub(crate) fn new(under: Option<String>, skip_above: u64, take: Take) -> Self {
-        let (taken, left_out) = (HashSet::new(), LeftOut::default());
-        Self { under, skip_above, take, is_anything_found: false, taken, left_out }
+        let (taken, skipped) = (HashSet::new(), SkippedFiles::default());
+        Self { under, skip_above, take, found_any: false, taken, skipped }
     }
 
     /// Whether only a part of the source is selected.
-    pub(super) fn is_for_a_part(&self) -> bool {
+    pub(super) fn selects_directory(&self) -> bool {
         self.under.is_some()
     }
 
-    pub(super) fn finish(self) -> Result<LeftOut, NothingUnder> {
+    pub(super) fn finish(self) -> Result<SkippedFiles, NothingUnder> {
         match self.under {
-            Some(directory) if !self.is_anything_found => Err(NothingUnder { directory, left_out: self.left_out }),
-            _ => Ok(self.left_out),
+            Some(directory) if !self.found_any => Err(NothingUnder { directory, skipped: self.skipped }),
+            _ => Ok(self.skipped),
         }
     }
 
     /// The path for a file with this name and size. A file without a valid path is recorded as skipped.
-    pub(super) fn place(&mut self, name: &[u8], size: u64) -> Option<MemoryPath> {
+    pub(super) fn accept(&mut self, name: &[u8], size: u64) -> Option<MemoryPath> {
         let path = self.path(name)?;
-        self.is_anything_found = true;
+        self.found_any = true;
         let path = match path {
             Ok(path) => path,
             Err(reason) => {
-                self.leave_out(name, &reason);
+                self.skip(name, &reason);
                 return None;
             }
         };
         if size > self.skip_above {
-            self.leave_out(name, &self.too_large());
+            self.skip(name, &self.too_large());
             return None;
         }
         if !self.taken.insert(path.clone()) {
-            self.leave_out(name, "an earlier file has the same name");
+            self.skip(name, "an earlier file has the same name");
             return None;
         }
         Some(path)
     }
 
-    pub(super) fn put(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<(), Abandoned> {
+    pub(super) fn put(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<(), Disconnected> {
         (self.take)(path, content)
     }
 
     /// Records a skipped name, unless it is outside the selected directory.
-    pub(super) fn leave_out(&mut self, name: &[u8], reason: &str) {
+    pub(super) fn skip(&mut self, name: &[u8], reason: &str) {
         if self.relative_name(name).is_none() {
             return;
         }
-        self.is_anything_found = true;
-        if self.left_out.reported.len() == MAX_REPORTED {
-            self.left_out.more += 1;
+        self.found_any = true;
+        if self.skipped.reported.len() == MAX_REPORTED {
+            self.skipped.more += 1;
             return;
         }
         let name = shortened(&String::from_utf8_lossy(name));
-        self.left_out.reported.push(FileProblem::new(name, shortened(reason)));
+        self.skipped.reported.push(FileProblem::new(name, shortened(reason)));
     }
 
     /// Whether files under a directory with this name can be imported. Otherwise the directory is recorded as skipped.
-    pub(super) fn may_enter(&mut self, name: &[u8]) -> bool {
+    pub(super) fn accepts_directory(&mut self, name: &[u8]) -> bool {
         match self.path(name) {
             None | Some(Ok(_)) => true,
             Some(Err(reason)) => {
-                self.leave_out(name, &reason);
+                self.skip(name, &reason);
                 false
             }
         }
