@@ -1,4 +1,4 @@
-//! A whole backend: files in a map, and a lock that makes each method one step.
+//! A complete backend: a map of files, and a lock that makes each method atomic.
 
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -6,7 +6,7 @@ use memory_tool_core::{
 };
 use tokio::sync::Mutex;
 
-/// The contents serve as the versions here: equal versions mean equal contents.
+/// A file's contents are also its version, so equal versions mean equal contents.
 #[derive(Debug, Default)]
 pub(crate) struct MapStore(Mutex<PathMap<Vec<u8>>>);
 
@@ -23,7 +23,7 @@ impl Store for MapStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.0.lock().await.apply(&batch, |content, _| content.to_vec()) // all of it, or nothing
+        self.0.lock().await.apply(&batch, |content, _| content.to_vec())
     }
 }
 

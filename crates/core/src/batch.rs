@@ -1,4 +1,4 @@
-//! [`Batch`]: changes that a store applies together or not at all, under preconditions and quotas.
+//! [`Batch`]: changes that a store applies atomically.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::{InvalidBatch, StoreError};
 
-/// Changes to be applied together or not at all, under preconditions and quotas.
+/// Changes that a store applies atomically, subject to preconditions and quotas.
 ///
-/// The paths that a batch changes are disjoint: none equals, contains or lies under another. So the order of the changes does not
-/// matter, and a store may check everything against the state before the batch. A batch that breaks this rule is kept as it is, and
-/// [`check`](Self::check) refuses it.
+/// The changed paths must be disjoint: no path may equal or contain another. The order of the changes
+/// therefore does not matter, and a store can check all of them against the state before the batch. Adding an
+/// overlapping change makes the batch invalid, and [`check`](Self::check) then returns an error.
 ///
 /// ```
 /// use memory_tool_core::{Batch, MemoryPath, Precondition};
@@ -34,28 +34,28 @@ pub struct Batch {
     changes: Vec<Change>,
     record_changes: Vec<RecordChange>,
     changed_paths: BTreeSet<MemoryPath>,
-    mistake: Option<InvalidBatch>,
+    error: Option<InvalidBatch>,
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a precondition on a path, whether or not the batch changes that path.
+    /// Adds a precondition on a path. The batch does not have to change that path.
     pub fn require(mut self, path: MemoryPath, precondition: Precondition) -> Self {
         self.preconditions.push((path, precondition));
         self
     }
 
-    /// Adds a quota for all that lies under `directory` after the batch.
+    /// Adds a quota for `directory`. It applies to the state after the batch.
     pub fn limit(mut self, directory: MemoryPath, quota: Quota) -> Self {
         self.quotas.push((directory, quota));
         self
     }
 
-    /// Adds a [`Change::Write`]. The root, and a path that overlaps another change, make the batch invalid.
+    /// Adds a [`Change::Write`]. The batch is invalid if the path is the root or overlaps another change.
     pub fn write(mut self, path: MemoryPath, content: impl Into<Vec<u8>>) -> Self {
         self.refuse_root(&path);
         self.claim(&path);
@@ -63,14 +63,15 @@ impl Batch {
         self
     }
 
-    /// Adds a [`Change::Remove`]. A path that overlaps another change makes the batch invalid.
+    /// Adds a [`Change::Remove`]. The batch is invalid if the path overlaps another change.
     pub fn remove(mut self, path: MemoryPath) -> Self {
         self.claim(&path);
         self.changes.push(Change::Remove { path });
         self
     }
 
-    /// Adds a [`Change::Rename`]. The root, and paths that overlap each other or another change, make the batch invalid.
+    /// Adds a [`Change::Rename`]. The batch is invalid if a path is the root, or if the paths overlap each other or
+    /// another change.
     pub fn rename(mut self, from: MemoryPath, to: MemoryPath) -> Self {
         for path in [&from, &to] {
             self.refuse_root(path);
@@ -89,57 +90,59 @@ impl Batch {
         }
     }
 
-    /// Adds a precondition on a record, whether or not the batch changes that record.
+    /// Adds a precondition on a record. The batch does not have to change that record.
     pub fn require_record(mut self, name: RecordName, precondition: Precondition) -> Self {
         self.record_preconditions.push((name, precondition));
         self
     }
 
-    /// Adds a [`RecordChange::Write`]. A second change of one record makes the batch invalid.
+    /// Adds a [`RecordChange::Write`]. The batch is invalid if it already changes the record.
     pub fn write_record(self, name: RecordName, content: impl Into<Vec<u8>>) -> Self {
         self.change_record(RecordChange::Write { name, content: content.into() })
     }
 
-    /// Adds a [`RecordChange::Remove`]. A second change of one record makes the batch invalid.
+    /// Adds a [`RecordChange::Remove`]. The batch is invalid if it already changes the record.
     pub fn remove_record(self, name: RecordName) -> Self {
         self.change_record(RecordChange::Remove { name })
     }
 
     fn change_record(mut self, change: RecordChange) -> Self {
         if self.record_changes.iter().any(|other| other.name() == change.name()) {
-            self.note(InvalidBatch::SameRecord { name: change.name().clone() });
+            self.invalidate(InvalidBatch::SameRecord { name: change.name().clone() });
         }
         self.record_changes.push(change);
         self
     }
 
-    /// The preconditions on paths, in the order in which they were added.
+    /// The preconditions on paths, in insertion order.
     pub fn preconditions(&self) -> &[(MemoryPath, Precondition)] {
         &self.preconditions
     }
 
-    /// The preconditions on records, in the order in which they were added.
+    /// The preconditions on records, in insertion order.
     pub fn record_preconditions(&self) -> &[(RecordName, Precondition)] {
         &self.record_preconditions
     }
 
-    /// The quotas and their directories, in the order in which they were added.
+    /// The quotas and their directories, in insertion order.
     pub fn quotas(&self) -> &[(MemoryPath, Quota)] {
         &self.quotas
     }
 
-    /// The changes, in the order in which they were added.
+    /// The changes, in insertion order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The changes of records, in the order in which they were added.
+    /// The changes to records, in insertion order.
     pub fn record_changes(&self) -> &[RecordChange] {
         &self.record_changes
     }
 
-    /// The contents that a change writes; empty if it writes none. Changes are numbered in the order in which they were added, those
-    /// of files before those of records, as [`PathMap::plan`](crate::PathMap::plan) numbers them.
+    /// The contents that a change writes. They are empty for a removal or a rename.
+    ///
+    /// [`PathMap::plan`](crate::PathMap::plan) uses the same numbers: first the changes to files, then the changes to
+    /// records, each in insertion order.
     pub fn content(&self, number: usize) -> &[u8] {
         let record = || self.record_changes.get(number.checked_sub(self.changes.len())?);
         match (self.changes.get(number), record()) {
@@ -148,17 +151,17 @@ impl Batch {
         }
     }
 
-    /// Whether the batch changes neither a file nor a record.
+    /// Whether the batch has no changes.
     pub fn changes_nothing(&self) -> bool {
         self.changes.is_empty() && self.record_changes.is_empty()
     }
 
-    /// The changes by value, for a store that keeps their contents. [Check](Self::check) the batch first.
+    /// Converts the batch into its changes. [Check](Self::check) the batch first.
     pub fn into_changes(self) -> (Vec<Change>, Vec<RecordChange>) {
         (self.changes, self.record_changes)
     }
 
-    /// The contents that the batch writes to files, for a store over a store that stores something else instead.
+    /// The contents that the batch writes to files, for a wrapper that transforms them.
     pub fn contents_mut(&mut self) -> impl Iterator<Item = (&MemoryPath, &mut Vec<u8>)> {
         self.changes.iter_mut().filter_map(|change| match change {
             Change::Write { path, content } => Some((&*path, content)),
@@ -166,16 +169,16 @@ impl Batch {
         })
     }
 
-    /// The same batch at other paths and with other record names, for a store over a store that keeps them elsewhere.
+    /// Replaces each path and record name, for a wrapper that stores files under other paths.
     ///
     /// # Errors
-    /// The first one of `path` or `record`.
+    /// The first error that `path` or `record` returns.
     pub fn try_map(
         self,
         path: impl Fn(&MemoryPath) -> Result<MemoryPath, StoreError>,
         record: impl Fn(&RecordName) -> Result<RecordName, StoreError>,
     ) -> Result<Self, StoreError> {
-        let mut mapped = Self { mistake: self.mistake, ..Self::default() };
+        let mut mapped = Self { error: self.error, ..Self::default() };
         for (required, precondition) in self.preconditions {
             mapped = mapped.require(path(&required)?, precondition);
         }
@@ -201,20 +204,21 @@ impl Batch {
         Ok(mapped)
     }
 
-    /// Checks that the batch makes sense, whatever the store holds. [`check`](Self::check) does so first.
+    /// Checks that the batch is valid, independent of any store. [`check`](Self::check) includes this.
     ///
     /// # Errors
     /// The first [`InvalidBatch`].
     pub fn validate(&self) -> Result<(), InvalidBatch> {
-        self.mistake.clone().map_or(Ok(()), Err)
+        self.error.clone().map_or(Ok(()), Err)
     }
 
-    /// Checks all that the batch requires, as point 1 of [`Store::apply`](crate::Store::apply) says. Whether a change can be made is left to
-    /// [`Change::check`].
+    /// Checks the preconditions and quotas, as specified in point 1 of [`Store::apply`](crate::Store::apply).
+    /// [`Change::check`] checks whether each change can be applied.
     ///
     /// # Errors
-    /// The first one of these, in this order: [`StoreError::InvalidBatch`]; [`StoreError::RecordMismatch`];
-    /// [`StoreError::AlreadyExists`] and [`StoreError::VersionMismatch`] for a precondition; [`StoreError::OverQuota`]. And those of `state`.
+    /// In this order: [`StoreError::InvalidBatch`]; [`StoreError::RecordMismatch`]; [`StoreError::AlreadyExists`] or
+    /// [`StoreError::VersionMismatch`] for a precondition on a path; [`StoreError::OverQuota`]. Also the errors of
+    /// `state`.
     pub fn check(&self, state: &impl StoreState) -> Result<(), StoreError> {
         self.validate()?;
         for (name, precondition) in &self.record_preconditions {
@@ -226,10 +230,11 @@ impl Batch {
         self.quotas.iter().try_for_each(|(directory, quota)| quota_check::check(quota, directory, &self.changes, state))
     }
 
-    /// Checks that no file or record that the batch writes is larger than `limit` bytes: a store writes nothing that it does not read.
+    /// Checks that each file and record to write has at most `limit` bytes.
     ///
     /// # Errors
-    /// [`StoreError::InvalidBatch`]; [`StoreError::Refused`] for the first such file, [`StoreError::Failure`] for such a record.
+    /// [`StoreError::InvalidBatch`], [`StoreError::Refused`] for the first larger file, and [`StoreError::Failure`] for
+    /// the first larger record.
     ///
     /// ```
     /// use memory_tool_core::{Batch, StoreError};
@@ -240,7 +245,7 @@ impl Batch {
     /// # Ok::<(), memory_tool_core::PathError>(())
     /// ```
     pub fn check_file_sizes(&self, limit: u64) -> Result<(), StoreError> {
-        self.validate()?; // a mistake of the caller comes before everything else
+        self.validate()?;
         self.changes.iter().try_for_each(|change| match change {
             Change::Write { path, content } if content.len() as u64 > limit => {
                 Err(StoreError::too_large_to_write(path, content.len() as u64, limit))
@@ -255,26 +260,27 @@ impl Batch {
         })
     }
 
-    /// Notes that the batch changes `path`, which must not overlap what it changes already.
+    /// Adds `path` to the changed paths, or marks the batch as invalid if it overlaps one of them.
     fn claim(&mut self, path: &MemoryPath) {
-        // The claimed paths are disjoint and a directory sorts right before its contents, so an overlap is a neighbor.
+        // The changed paths are disjoint, and a directory sorts right before its contents. So if any of them overlaps
+        // `path`, one of its two neighbors does.
         let before = self.changed_paths.range(..path).next_back();
         let after = self.changed_paths.range(path..).next();
         match before.into_iter().chain(after).find(|other| other.overlaps(path)).cloned() {
-            Some(other) => self.note(InvalidBatch::Overlap { path: path.clone(), other }),
+            Some(other) => self.invalidate(InvalidBatch::Overlap { path: path.clone(), other }),
             None => _ = self.changed_paths.insert(path.clone()),
         }
     }
 
     fn refuse_root(&mut self, path: &MemoryPath) {
         if path.is_root() {
-            self.note(InvalidBatch::Root);
+            self.invalidate(InvalidBatch::Root);
         }
     }
 
-    /// Keeps the first mistake.
-    fn note(&mut self, mistake: InvalidBatch) {
-        self.mistake.get_or_insert(mistake);
+    /// Marks the batch as invalid. The first reason is kept.
+    fn invalidate(&mut self, error: InvalidBatch) {
+        self.error.get_or_insert(error);
     }
 }
 
@@ -287,48 +293,48 @@ mod tests {
         MemoryPath::parse(text).unwrap()
     }
 
-    /// What a check says of the batch in an empty store.
-    fn checked(batch: &Batch) -> Result<(), StoreError> {
+    /// Checks the batch against an empty store.
+    fn check_on_empty_store(batch: &Batch) -> Result<(), StoreError> {
         batch.check(&PathMap::<Vec<u8>>::new())
     }
 
     #[test]
-    fn a_batch_refuses_changes_that_overlap() {
+    fn overlapping_changes_are_invalid() {
         let batch = Batch::new()
             .remove(path("/memories/a/b"))
             .write(path("/memories/a-b"), "")
             .rename(path("/memories/c"), path("/memories/a/c"));
         for overlapping in ["/memories/a/b", "/memories/a/b/x", "/memories/a", "/memories", "/memories/a/c/d"] {
-            let refused = checked(&batch.clone().remove(path(overlapping)));
+            let result = check_on_empty_store(&batch.clone().remove(path(overlapping)));
             assert!(
-                matches!(refused, Err(StoreError::InvalidBatch(InvalidBatch::Overlap { .. }))),
-                "{overlapping}: {refused:?}"
+                matches!(result, Err(StoreError::InvalidBatch(InvalidBatch::Overlap { .. }))),
+                "{overlapping}: {result:?}"
             );
         }
-        checked(&batch.remove(path("/memories/a/bc"))).unwrap();
+        check_on_empty_store(&batch.remove(path("/memories/a/bc"))).unwrap();
     }
 
     #[test]
-    fn a_batch_refuses_a_rename_into_itself_and_changes_of_the_root() {
-        let into_itself = checked(&Batch::new().rename(path("/memories/a"), path("/memories/a/b")));
+    fn a_rename_into_itself_and_changes_of_the_root_are_invalid() {
+        let into_itself = check_on_empty_store(&Batch::new().rename(path("/memories/a"), path("/memories/a/b")));
         assert!(matches!(into_itself, Err(StoreError::InvalidBatch(InvalidBatch::Overlap { .. }))), "{into_itself:?}");
         for batch in
             [Batch::new().write(MemoryPath::root(), ""), Batch::new().rename(path("/memories/a"), MemoryPath::root())]
         {
-            let refused = checked(&batch);
-            assert!(matches!(refused, Err(StoreError::InvalidBatch(InvalidBatch::Root))), "{refused:?}");
+            let result = check_on_empty_store(&batch);
+            assert!(matches!(result, Err(StoreError::InvalidBatch(InvalidBatch::Root))), "{result:?}");
         }
-        checked(&Batch::new().remove(MemoryPath::root())).unwrap();
+        check_on_empty_store(&Batch::new().remove(MemoryPath::root())).unwrap();
     }
 
     #[test]
-    fn a_batch_changes_a_record_once_and_a_mapped_one_stays_invalid() {
+    fn two_changes_of_a_record_are_invalid_before_and_after_mapping() {
         let name: RecordName = "a/b".parse().unwrap();
         let twice = Batch::new().write_record(name.clone(), "").remove_record(name);
         let mapped = twice.clone().try_map(|path| Ok(path.clone()), |name| Ok(name.clone())).unwrap();
         for batch in [twice, mapped] {
-            let refused = checked(&batch);
-            assert!(matches!(refused, Err(StoreError::InvalidBatch(InvalidBatch::SameRecord { .. }))), "{refused:?}");
+            let result = check_on_empty_store(&batch);
+            assert!(matches!(result, Err(StoreError::InvalidBatch(InvalidBatch::SameRecord { .. }))), "{result:?}");
         }
     }
 }

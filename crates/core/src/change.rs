@@ -1,4 +1,4 @@
-//! [`Change`] and [`RecordChange`]: the parts of a batch, and the check that a change can be made.
+//! [`Change`] and [`RecordChange`]: the changes of a batch.
 
 use crate::node::Stat;
 use crate::path::MemoryPath;
@@ -7,39 +7,40 @@ use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::StoreError;
 
-/// One change of a [`Batch`](crate::Batch).
+/// A change of a file or directory in a [`Batch`](crate::Batch).
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a store that does not know a change cannot apply the batch")]
+#[expect(clippy::exhaustive_enums, reason = "every store must apply every change")]
 pub enum Change {
-    /// Create the file or replace its contents.
+    /// Creates the file or replaces its contents.
     Write {
-        /// The file's path; never the root.
+        /// The path of the file, which cannot be the root.
         path: MemoryPath,
         /// The bytes to store.
         content: Vec<u8>,
     },
-    /// Remove the file, or the directory with all files under it.
+    /// Removes the file, or the directory and every file under it.
     Remove {
-        /// What to remove; the root empties the store.
+        /// The path to remove. Removing the root empties the store.
         path: MemoryPath,
     },
-    /// Move the file or the whole directory to a free path.
+    /// Moves the file or directory to a path that does not exist.
     Rename {
-        /// What to move; never the root.
+        /// The old path, which cannot be the root.
         from: MemoryPath,
-        /// Its new path; never the root, nor above or under `from`.
+        /// The new path, which cannot be the root, above `from` or under `from`.
         to: MemoryPath,
     },
 }
 
 impl Change {
-    /// Checks that the change can be made, as points 2 to 4 of [`Store::apply`](crate::Store::apply) say, for a store that has no
-    /// quicker way. The length of new paths is left to [`MemoryPath::replace_prefix`], which makes them.
+    /// Checks that the change can be applied, as specified in points 2 to 4 of [`Store::apply`](crate::Store::apply).
     ///
-    /// The changes of a batch are disjoint, so it does not matter whether those before this one are made yet.
+    /// It does not check the length of new paths, which [`MemoryPath::replace_prefix`] checks. The changes of a batch
+    /// are disjoint, so the result is the same before and after the other changes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::NotADirectory`] and [`StoreError::AlreadyExists`]; those of `state`.
+    /// [`StoreError::NotFound`], [`StoreError::NotADirectory`] and [`StoreError::AlreadyExists`], and the errors of
+    /// `state`.
     ///
     /// ```
     /// use memory_tool_core::{Change, PathMap, StoreError};
@@ -84,18 +85,18 @@ fn refuse_file_above(path: &MemoryPath, state: &impl StoreState) -> Result<(), S
     Ok(())
 }
 
-/// One change of a record by a [`Batch`](crate::Batch). It always can be made.
+/// A change of a record in a [`Batch`](crate::Batch). It can always be applied.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the same as for `Change`")]
+#[expect(clippy::exhaustive_enums, reason = "every store must apply every change")]
 pub enum RecordChange {
-    /// Create the record or replace its contents.
+    /// Creates the record or replaces its contents.
     Write {
         /// The name of the record.
         name: RecordName,
         /// The bytes to store.
         content: Vec<u8>,
     },
-    /// Remove the record, if there is one.
+    /// Removes the record, if it exists.
     Remove {
         /// The name of the record.
         name: RecordName,

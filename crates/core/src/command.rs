@@ -1,4 +1,4 @@
-//! The six commands as types (`[W1]`), parsed from what the model sends.
+//! The six commands (`[W1]`).
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, InputError};
 use crate::lines::{InsertLine, ViewRange};
 use crate::path::MemoryPath;
 
-/// A command of the memory tool: the `input` of a `tool_use` block, parsed (`[W1]`).
+/// A command of the memory tool, parsed from the `input` of a `tool_use` block (`[W1]`).
 ///
 /// ```
 /// use memory_tool_core::Command;
@@ -24,31 +24,31 @@ use crate::path::MemoryPath;
 /// ```
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "command", rename_all = "snake_case", try_from = "Value")]
-#[expect(clippy::exhaustive_enums, reason = "the tool version memory_20250818 has these six")]
+#[expect(clippy::exhaustive_enums, reason = "memory_20250818 has exactly these commands")]
 pub enum Command {
-    /// Show a directory or a file.
+    /// Returns the contents of a directory or file.
     View(ViewCommand),
-    /// Create a file.
+    /// Creates a file.
     Create(CreateCommand),
-    /// Replace one piece of text in a file.
+    /// Replaces a string in a file.
     StrReplace(StrReplaceCommand),
-    /// Insert text at a line of a file.
+    /// Inserts text at a line of a file.
     Insert(InsertCommand),
-    /// Delete a file or directory.
+    /// Deletes a file or directory.
     Delete(DeleteCommand),
-    /// Rename or move a file or directory.
+    /// Renames or moves a file or directory.
     Rename(RenameCommand),
 }
 
 impl Command {
     /// Parses the `input` of a `tool_use` block (`[W1]`).
     ///
-    /// Unknown extra fields are ignored. `new_str` is taken for a missing `insert_text`, and `path` for a missing
-    /// `old_path`, because models are known to send them.
+    /// Unknown fields are ignored. If `insert_text` is missing, `new_str` is used instead, and if `old_path` is
+    /// missing, `path` is used, because models sometimes send those.
     ///
     /// # Errors
-    /// [`Error::Input`] names the field that is missing or of a wrong type, or the unknown command; [`Error::Path`] says
-    /// what is wrong with a path.
+    /// [`Error::Input`] for a missing field, a wrong type or an unknown command, and [`Error::Path`] for an invalid
+    /// path.
     pub fn parse(input: Value) -> Result<Self, Error> {
         let Value::Object(fields) = input else {
             return Err(InputError::NotAnObject { found: type_name(&input) }.into());
@@ -79,7 +79,7 @@ impl Command {
         })
     }
 
-    /// Which of the six it is.
+    /// The name of the command.
     pub fn name(&self) -> CommandName {
         match self {
             Self::View(_) => CommandName::View,
@@ -100,24 +100,24 @@ impl TryFrom<Value> for Command {
     }
 }
 
-/// Show a directory, two levels deep, or a file with line numbers (`[V1]` to `[V10]`).
+/// Returns the listing of a directory, two levels deep, or the numbered lines of a file (`[V1]` to `[V10]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ViewCommand {
-    /// What to show.
+    /// The path to view.
     pub path: MemoryPath,
-    /// The lines to show (`[V4]`).
+    /// The lines to return (`[V4]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub view_range: Option<ViewRange>,
 }
 
 impl ViewCommand {
-    /// Show all of `path`.
+    /// Creates a command for all of `path`.
     pub fn new(path: MemoryPath) -> Self {
         Self { path, view_range: None }
     }
 
-    /// Show only these lines of the file or listing, such as `1..=10` or `11..`.
+    /// Sets the lines to return, such as `1..=10` or `11..`.
     #[must_use]
     pub fn with_view_range(mut self, view_range: impl Into<ViewRange>) -> Self {
         self.view_range = Some(view_range.into());
@@ -125,88 +125,88 @@ impl ViewCommand {
     }
 }
 
-/// Create a file with this text (`[C1]` to `[C3]`).
+/// Creates a file (`[C1]` to `[C3]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CreateCommand {
-    /// The new file.
+    /// The path of the file.
     pub path: MemoryPath,
-    /// Its text, stored as it is.
+    /// The text of the file.
     pub file_text: String,
 }
 
 impl CreateCommand {
-    /// Create `path` with `file_text`.
+    /// Creates a command.
     pub fn new(path: MemoryPath, file_text: impl Into<String>) -> Self {
         Self { path, file_text: file_text.into() }
     }
 }
 
-/// Replace the one occurrence of a text in a file (`[S1]` to `[S5]`).
+/// Replaces the only occurrence of a string in a file (`[S1]` to `[S5]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StrReplaceCommand {
     /// The file.
     pub path: MemoryPath,
-    /// The text to replace, taken literally.
+    /// The string to replace, which is literal.
     pub old_str: String,
-    /// The text to put in its place, taken literally; empty deletes.
+    /// The replacement, which is literal. An empty string deletes `old_str`.
     pub new_str: String,
 }
 
 impl StrReplaceCommand {
-    /// Replace `old_str` by `new_str` in `path`.
+    /// Creates a command.
     pub fn new(path: MemoryPath, old_str: impl Into<String>, new_str: impl Into<String>) -> Self {
         Self { path, old_str: old_str.into(), new_str: new_str.into() }
     }
 }
 
-/// Insert text as a line of its own (`[I1]` to `[I3]`).
+/// Inserts text as new lines (`[I1]` to `[I3]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InsertCommand {
     /// The file.
     pub path: MemoryPath,
-    /// The number of lines before the inserted text: 0 inserts at the beginning.
+    /// The number of lines before the inserted text. 0 inserts at the start of the file.
     pub insert_line: InsertLine,
-    /// The text; one final line feed is implied.
+    /// The text to insert. A final line feed is optional.
     pub insert_text: String,
 }
 
 impl InsertCommand {
-    /// Insert `insert_text` into `path` after `insert_line` lines.
+    /// Creates a command.
     pub fn new(path: MemoryPath, insert_line: usize, insert_text: impl Into<String>) -> Self {
         Self { path, insert_line: insert_line.into(), insert_text: insert_text.into() }
     }
 }
 
-/// Delete a file, or a directory with all that is beneath it (`[D1]`, `[D2]`).
+/// Deletes a file, or a directory and its contents (`[D1]`, `[D2]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DeleteCommand {
-    /// What to delete.
+    /// The path to delete.
     pub path: MemoryPath,
 }
 
 impl DeleteCommand {
-    /// Delete `path`.
+    /// Creates a command.
     pub fn new(path: MemoryPath) -> Self {
         Self { path }
     }
 }
 
-/// Rename or move a file or a whole directory (`[R1]` to `[R3]`).
+/// Renames or moves a file, or a directory and its contents (`[R1]` to `[R3]`).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RenameCommand {
-    /// What to rename.
+    /// The old path.
     pub old_path: MemoryPath,
-    /// Its new path, which must be free.
+    /// The new path, which must not exist.
     pub new_path: MemoryPath,
 }
 
 impl RenameCommand {
-    /// Rename `old_path` to `new_path`.
+    /// Creates a command.
     pub fn new(old_path: MemoryPath, new_path: MemoryPath) -> Self {
         Self { old_path, new_path }
     }
@@ -237,14 +237,14 @@ impl FromStr for CommandName {
     }
 }
 
-/// The fields of a command's input, taken out one by one with errors that name the field.
+/// The fields of the input of a command.
 struct Fields {
     command: CommandName,
     fields: Map<String, Value>,
 }
 
 impl Fields {
-    /// Takes the field's value; null is the same as leaving it out.
+    /// Takes the value of a field. Null is the same as a missing field.
     fn optional(&mut self, field: &'static str) -> Option<Value> {
         self.fields.remove(field).filter(|value| !value.is_null())
     }
@@ -253,7 +253,7 @@ impl Fields {
         self.optional(field).ok_or(InputError::MissingField { command: Some(self.command), field })
     }
 
-    /// `alias` where only that is given, else `field`.
+    /// Returns `alias` if only `alias` is present, and `field` otherwise.
     fn name_or_alias(&self, field: &'static str, alias: &'static str) -> &'static str {
         let is_given = |name| self.fields.get(name).is_some_and(|value| !value.is_null());
         if !is_given(field) && is_given(alias) { alias } else { field }
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_survives_the_way_to_json_and_back() {
+    fn a_command_round_trips_through_json() {
         let inputs = [
             json!({"command": "view", "path": "/memories", "view_range": [1, -1]}),
             json!({"command": "create", "path": "/memories/a", "file_text": "é\r\n"}),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_range_is_resolved_against_the_file() {
+    fn a_view_range_is_resolved_against_the_number_of_lines() {
         let resolve =
             |range: Value| match Command::parse(json!({"command": "view", "path": "/memories", "view_range": range})) {
                 Ok(Command::View(view)) => view.view_range.unwrap().resolve(10),

@@ -1,10 +1,10 @@
-//! [`CommandName`]: which of the six commands.
+//! [`CommandName`]: the names of the six commands.
 
 use std::fmt;
 
-/// The name of a command, as it stands on the wire.
+/// The name of a command.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the tool version memory_20250818 has these six")]
+#[expect(clippy::exhaustive_enums, reason = "memory_20250818 has exactly these commands")]
 pub enum CommandName {
     /// `view`
     View,
@@ -21,10 +21,10 @@ pub enum CommandName {
 }
 
 impl CommandName {
-    /// All six, in the order of the documentation.
+    /// All commands, in the order of the documentation.
     pub const ALL: [Self; 6] = [Self::View, Self::Create, Self::StrReplace, Self::Insert, Self::Delete, Self::Rename];
 
-    /// The name on the wire.
+    /// The name in the input of a call.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::View => "view",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The `content` of a `tool_result` block: text, or content blocks.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
-#[expect(clippy::exhaustive_enums, reason = "the API takes these two")]
+#[expect(clippy::exhaustive_enums, reason = "the API accepts these two")]
 pub enum Content {
     /// Plain text.
     Text(String),
@@ -25,7 +25,7 @@ pub enum ContentBlock {
     },
     /// An image.
     Image {
-        /// Where the image comes from.
+        /// The source of the image.
         source: ImageSource,
     },
 }
@@ -35,11 +35,11 @@ pub enum ContentBlock {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ImageSource {
-    /// The image itself.
+    /// The image, encoded in base64.
     Base64 {
-        /// Its media type, such as `image/png`.
+        /// The media type, such as `image/png`.
         media_type: String,
-        /// Its bytes in base64.
+        /// The encoded bytes.
         data: String,
     },
 }

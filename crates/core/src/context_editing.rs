@@ -1,17 +1,15 @@
-//! [`ClearToolUses`] and [`Compact`]: what the API does with a conversation that grows, beside the tool (`[W4]`).
-//!
-//! It clears old tool results, or sums up what came before; what Claude wrote into its memory until then stays.
+//! [`ClearToolUses`] and [`Compact`]: requests to the API to shorten a long conversation (`[W4]`).
 
 use serde::Serialize;
 
-/// The header with which older API versions enable the tool and context editing: its name and value (`[W4]`).
+/// The name and value of the header that enables the tool and context editing in older versions of the API (`[W4]`).
 pub const BETA_HEADER: (&str, &str) = ("anthropic-beta", "context-management-2025-06-27");
 
-/// The header that enables [`Compact`]: its name and value. Both are sent where both kinds of edits are used, with a comma between
-/// the values.
+/// The name and value of the header that enables [`Compact`]. To send both headers, join their values with a comma.
 pub const COMPACTION_BETA_HEADER: (&str, &str) = ("anthropic-beta", "compact-2026-01-12");
 
-/// An element of `context_management.edits` in a request: clear old tool uses (`[W4]`). What is not set is left to the API.
+/// An element of `context_management.edits` in a request that clears old tool uses (`[W4]`). The API has defaults for
+/// unset fields.
 ///
 /// ```
 /// use memory_tool_core::{ClearToolUses, ContextAmount, TOOL_NAME};
@@ -31,26 +29,26 @@ pub const COMPACTION_BETA_HEADER: (&str, &str) = ("anthropic-beta", "compact-202
 #[serde(tag = "type", rename = "clear_tool_uses_20250919")]
 #[non_exhaustive]
 pub struct ClearToolUses {
-    /// When to clear.
+    /// The amount of context that triggers the edit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger: Option<ContextAmount>,
-    /// How many of the newest tool uses stay: [`ContextAmount::ToolUses`].
+    /// The number of recent tool uses to keep, as [`ContextAmount::ToolUses`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<ContextAmount>,
-    /// Clear only if it frees as much: [`ContextAmount::InputTokens`].
+    /// The minimum amount to clear, as [`ContextAmount::InputTokens`]. If less can be cleared, the edit is skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clear_at_least: Option<ContextAmount>,
-    /// Tools whose uses are never cleared.
+    /// The tools whose uses are never cleared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclude_tools: Option<Vec<String>>,
 }
 
-/// An element of `context_management.edits` in a request: sum up the conversation when it nears the end of the context window, as
-/// [Anthropic's documentation](https://platform.claude.com/docs/en/build-with-claude/compaction) describes it. What is not set is
-/// left to the API.
+/// An element of `context_management.edits` in a request that summarizes a long conversation. See
+/// [compaction](https://platform.claude.com/docs/en/build-with-claude/compaction) in Anthropic's documentation. The API
+/// has defaults for unset fields.
 ///
-/// The summary comes as a `compaction` block of the response. It has to be sent back with the whole content of the response, like any
-/// other block; the API then leaves out what is before it.
+/// The summary is a `compaction` block in the response. Send it back with the other blocks of the response, and the API
+/// ignores all earlier content.
 ///
 /// ```
 /// use memory_tool_core::{ClearToolUses, Compact};
@@ -70,24 +68,24 @@ pub struct ClearToolUses {
 #[serde(tag = "type", rename = "compact_20260112")]
 #[non_exhaustive]
 pub struct Compact {
-    /// When to sum up: [`ContextAmount::InputTokens`], 50,000 or more.
+    /// The amount of context that triggers the edit, as [`ContextAmount::InputTokens`] of at least 50,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger: Option<ContextAmount>,
-    /// Whether to stop after the summary, with the stop reason `compaction`, so that the program can add to it.
+    /// Whether to stop after the summary, with the stop reason `compaction`. The program can then add content.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pause_after_compaction: bool,
-    /// What the summary is made by, in place of the API's own instructions.
+    /// The instructions for the summary, which replace the default instructions of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
 
 impl Compact {
-    /// The edit with the API's defaults.
+    /// Creates an edit with the defaults of the API.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets `trigger` to this many tokens of the input.
+    /// Sets `trigger` to a number of input tokens.
     #[must_use]
     pub fn with_trigger(mut self, input_tokens: u64) -> Self {
         self.trigger = Some(ContextAmount::InputTokens(input_tokens));
@@ -109,19 +107,19 @@ impl Compact {
     }
 }
 
-/// An amount of conversation.
+/// An amount of context.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ContextAmount {
-    /// Tokens of the input.
+    /// A number of input tokens.
     InputTokens(u64),
-    /// Uses of tools.
+    /// A number of tool uses.
     ToolUses(u64),
 }
 
 impl ClearToolUses {
-    /// The edit with the API's defaults.
+    /// Creates an edit with the defaults of the API.
     pub fn new() -> Self {
         Self::default()
     }
@@ -133,14 +131,14 @@ impl ClearToolUses {
         self
     }
 
-    /// Sets `keep` to this many tool uses.
+    /// Sets `keep` to a number of tool uses.
     #[must_use]
     pub fn with_keep(mut self, tool_uses: u64) -> Self {
         self.keep = Some(ContextAmount::ToolUses(tool_uses));
         self
     }
 
-    /// Sets `clear_at_least` to this many tokens of the input.
+    /// Sets `clear_at_least` to a number of input tokens.
     #[must_use]
     pub fn with_clear_at_least(mut self, input_tokens: u64) -> Self {
         self.clear_at_least = Some(ContextAmount::InputTokens(input_tokens));
@@ -162,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w4_context_editing_is_written_as_documented() {
+    fn w4_context_editing_has_the_documented_format() {
         let edit = ClearToolUses::new()
             .with_trigger(ContextAmount::InputTokens(100_000))
             .with_keep(3)
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn compaction_is_written_as_documented() {
+    fn compaction_has_the_documented_format() {
         let edit = Compact::new().with_trigger(60_000).with_pause().with_instructions("Short.");
         assert_eq!(
             json!(edit),

@@ -1,16 +1,16 @@
-//! [`ToolDefinition`]: how the tool is declared to the Messages API (`[W3]`).
+//! [`ToolDefinition`]: the declaration of the tool for the Messages API (`[W3]`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::command_name::CommandName;
 
-/// The tool's name on the wire (`[W3]`).
+/// The name of the tool (`[W3]`).
 pub const TOOL_NAME: &str = "memory";
-/// The tool's type and version on the wire (`[W3]`).
+/// The type of the tool, which includes its version (`[W3]`).
 pub const TOOL_TYPE: &str = "memory_20250818";
 
-/// The entry for the `tools` array of a request (`[W3]`). Optional fields that are not set are left out.
+/// The entry for the `tools` array of a request (`[W3]`). Unset fields are not serialized.
 ///
 /// ```
 /// use memory_tool_core::{CacheControl, ToolDefinition};
@@ -24,8 +24,8 @@ pub const TOOL_TYPE: &str = "memory_20250818";
 /// ```
 ///
 /// # As a function tool
-/// Models and frameworks that do not know the built-in type take the tool as a function, with a description and a JSON
-/// Schema. The calls and their results are the same.
+/// For models and frameworks without the built-in type, declare the tool as a function with a description and a JSON
+/// Schema. Calls and results are the same.
 ///
 /// ```
 /// # use memory_tool_core::{TOOL_NAME, ToolDefinition};
@@ -34,7 +34,7 @@ pub const TOOL_TYPE: &str = "memory_20250818";
 /// assert_eq!(custom_tool["name"], "memory");
 /// assert_eq!(custom_tool["input_schema"]["required"], json!(["command"]));
 ///
-/// // For APIs that follow OpenAI's.
+/// // For APIs that are compatible with OpenAI.
 /// let function = json!({"type": "function", "function": {
 ///     "name": TOOL_NAME,
 ///     "description": ToolDefinition::description(),
@@ -53,13 +53,13 @@ pub struct ToolDefinition {
     /// A breakpoint for prompt caching.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<CacheControl>,
-    /// Who may call the tool: `direct`, or a version of the code execution tool such as `code_execution_20250825`.
+    /// The allowed callers: `direct`, or a version of the code execution tool, such as `code_execution_20250825`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<String>>,
-    /// Whether the tool is left out of the first prompt and loaded by tool search.
+    /// Whether tool search loads the tool, instead of the first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_loading: Option<bool>,
-    /// Examples of inputs, each an object as [`Command`](crate::Command) serializes to.
+    /// Example inputs, in the serialized form of [`Command`](crate::Command).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_examples: Option<Vec<Map<String, Value>>>,
     /// Whether the API guarantees that names and inputs match the schema.
@@ -68,7 +68,7 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// The definition without optional fields.
+    /// Creates a definition without optional fields.
     pub fn new() -> Self {
         Self {
             tool_type: TOOL_TYPE,
@@ -116,15 +116,15 @@ impl ToolDefinition {
         self
     }
 
-    /// What the tool does and when to use it, for a model that does not know the built-in type.
+    /// A description of the tool and its use, for models without the built-in type.
     ///
-    /// It uses the words of the tool's public documentation, and ends with the protocol that the API adds to the system
-    /// prompt only for the built-in type.
+    /// The text is from the public documentation of the tool. It ends with the protocol that the API adds to the system
+    /// prompt, which it does only for the built-in type.
     pub fn description() -> &'static str {
         "\
 Stores and retrieves information across conversations in a directory of text files, /memories. You can create, read, \
-update and delete files that persist between conversations, and so build knowledge over time without keeping everything \
-in the context window.
+update and delete files that persist between conversations, and so build knowledge over time without keeping \
+everything in the context window.
 
 Commands:
 - `view` shows the contents of a directory, up to 2 levels deep, or of a file with line numbers.
@@ -139,11 +139,12 @@ you make progress, record status, progress and thoughts in your memory. ASSUME I
 be reset at any moment, so you risk losing any progress that is not recorded in your memory directory."
     }
 
-    /// The JSON Schema of the six commands: one object in which only `command` is required. Each field's description names
-    /// the commands that use it.
+    /// The JSON Schema of the commands: a single object with only `command` as a required field. The description of
+    /// each field names the commands that use it.
     ///
-    /// It has no alternatives and no limits on numbers or lengths, which many APIs refuse, and keeps to the keywords that
-    /// `strict` tools of the Messages API allow. A call may match it and still lack a field; the result is then an error.
+    /// The schema uses only keywords that `strict` tools of the Messages API allow. It has no alternatives and no
+    /// limits on numbers or lengths, because many APIs reject them. A call that matches the schema can therefore lack a
+    /// field, and its result is then an error.
     pub fn input_schema() -> Value {
         let text = |description| json!({"type": "string", "description": description});
         json!({
@@ -155,14 +156,14 @@ be reset at any moment, so you risk losing any progress that is not recorded in 
                     "description": "The command to run.",
                 },
                 "path": text(
-                    "Required for `view`, `create`, `str_replace`, `insert` and `delete`: the path of the file, or of the \
-                     directory to view or delete. Paths start with /memories, for example /memories/notes.txt."
+                    "Required for `view`, `create`, `str_replace`, `insert` and `delete`: the path of the file, or of \
+                     the directory to view or delete. Paths start with /memories, for example /memories/notes.txt."
                 ),
                 "view_range": {
                     "type": "array",
                     "items": {"type": "integer"},
-                    "description": "Optional for `view`: two integers, the first and the last line to show, for example \
-                                    [1, 10]. Lines count from 1, and a last line of -1 means the end.",
+                    "description": "Optional for `view`: two integers, the first and the last line to show, for \
+                                    example [1, 10]. Lines are numbered from 1. A last line of -1 means the end.",
                 },
                 "file_text": text("Required for `create`: the text of the new file."),
                 "old_str": text(
@@ -175,19 +176,20 @@ be reset at any moment, so you risk losing any progress that is not recorded in 
                 ),
                 "insert_line": {
                     "type": "integer",
-                    "description": "Required for `insert`: the line after which to insert; 0 is the beginning of the file.",
+                    "description": "Required for `insert`: the line after which to insert. 0 is the start of the \
+                                    file.",
                 },
                 "insert_text": text("Required for `insert`: the text to insert, as one or more whole lines."),
                 "old_path": text("Required for `rename`: the path of the file or directory to rename or move."),
-                "new_path": text("Required for `rename`: the new path, where nothing exists yet."),
+                "new_path": text("Required for `rename`: the new path, which must not exist yet."),
             },
             "required": ["command"],
             "additionalProperties": false,
         })
     }
 
-    /// The tool as a custom tool of the Messages API: its name, [description](Self::description) and
-    /// [`input_schema`](Self::input_schema), and the optional fields that are set.
+    /// Converts the definition to a custom tool of the Messages API, with its name, [description](Self::description)
+    /// and [`input_schema`](Self::input_schema), and all optional fields that are set.
     pub fn to_function_tool(&self) -> Value {
         let mut tool = json!(self);
         if let Some(fields) = tool.as_object_mut() {
@@ -205,18 +207,18 @@ impl Default for ToolDefinition {
     }
 }
 
-/// A breakpoint for prompt caching. The only type that the API has is `ephemeral`.
+/// A breakpoint for prompt caching, of the only type `ephemeral`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 #[non_exhaustive]
 pub struct CacheControl {
-    /// How long the cached prompt lives: `5m` (the API's default) or `1h`.
+    /// The lifetime of the cached prompt: `5m`, which is the default of the API, or `1h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<String>,
 }
 
 impl CacheControl {
-    /// A breakpoint with the API's default lifetime.
+    /// Creates a breakpoint with the default lifetime of the API.
     pub fn ephemeral() -> Self {
         Self { ttl: None }
     }
@@ -235,7 +237,7 @@ mod tests {
     use crate::command::Command;
 
     #[test]
-    fn w3_every_optional_field_is_written_when_set() {
+    fn w3_every_optional_field_is_serialized_if_set() {
         let definition = ToolDefinition::new()
             .with_cache_control(CacheControl::ephemeral().with_ttl("1h"))
             .with_allowed_callers(["direct", "code_execution_20250825"])
@@ -259,6 +261,7 @@ mod tests {
             json!({"type": "memory_20250818", "name": "memory"})
         );
     }
+
     /// Each command with all its fields.
     fn commands() -> [Value; 6] {
         [

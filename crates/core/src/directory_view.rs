@@ -1,4 +1,4 @@
-//! How `view` shows a directory: which files are visible, their total size, and which lines of the listing are shown.
+//! Listing of a directory by `view`.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use crate::path::{MemoryPath, split_names};
 use crate::reply::{DirectoryItem, DirectoryView};
 use crate::text::{ViewCut, count_fitting};
 
-/// How many levels below the directory are shown (`[V1]`).
+/// The number of listed levels below the directory (`[V1]`).
 const LEVELS: usize = 2;
 
-/// The view of `directory`, which holds `files` (`[V1]`, `[V2]`): the lines of `range`, if that fits (`[V4]`), cut to
-/// `cap` characters (`[V8]`).
+/// Lists a directory that contains `files` (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits
+/// the number of characters (`[V8]`).
 pub(crate) fn view_directory(
     directory: &MemoryPath,
     files: &[FileEntry],
@@ -30,11 +30,11 @@ pub(crate) fn view_directory(
     view
 }
 
-/// What is known of a line, while files are added. It borrows its path, since most files only add to lines that are there.
+/// A line of the listing while its size is summed up. Most files add to an existing line, so it borrows its path.
 struct Sum<'a> {
-    /// A file of whose path the line's path is the beginning.
+    /// A file whose path starts with the path of the line.
     file: &'a FileEntry,
-    /// The length of the line's path in bytes.
+    /// The length of the path of the line in bytes.
     length: usize,
     size: u64,
 }
@@ -49,12 +49,12 @@ impl Sum<'_> {
     }
 }
 
-/// Adds the file's size to every visible directory above it, and the lines that it gives rise to.
+/// Adds the size of a file to the visible directories above it, and adds missing lines.
 fn add_file<'a>(view: &mut DirectoryView, sums: &mut HashMap<&'a str, Sum<'a>>, file: &'a FileEntry) {
     let path = file.path.as_str();
     let above = view.path.as_str().len();
     let names = || split_names(&path[above..]).skip(1);
-    // What lies in a hidden directory, or is hidden itself, counts for nothing; a visible directory above it exists.
+    // A hidden file, or a file in a hidden directory, has no size, but makes the visible directories above it exist.
     let size = if names().all(is_visible) { file.size } else { 0 };
     view.size = view.size.saturating_add(size);
     let mut length = above;
@@ -69,8 +69,8 @@ fn is_visible(name: &str) -> bool {
     !name.starts_with('.') && name != "node_modules"
 }
 
-/// Keeps the lines of the whole listing that are in `range` and fit into `cap` characters. One line is kept however small
-/// the cap is: unlike a line of a file, it cannot be broken.
+/// Keeps the lines that are in `range` and fit into `cap` characters. Lines of a listing are not split, so at least one
+/// line remains.
 fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<usize>) {
     let total = 1 + view.items.len();
     let (first, last) = range.and_then(|range| range.resolve(total)).unwrap_or((1, total));
@@ -85,7 +85,7 @@ fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<u
     view.cut = (end < last).then_some(ViewCut::Lines { first, last: end, total });
 }
 
-/// How many characters a line of the whole listing has.
+/// The length of a line of the complete listing in characters.
 fn line_length(view: &DirectoryView, line: usize) -> usize {
     let text = match line.checked_sub(2) {
         None => view.own_line(),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_add_up_over_all_depths_and_leave_out_what_is_hidden() {
+    fn sizes_include_all_depths_and_exclude_hidden_items() {
         let files = [
             ("/memories/z.txt", 1),
             ("/memories/a/c/d/e/deep.txt", 1024),
@@ -133,24 +133,24 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_shown_as_damaged() {
+    fn a_damaged_file_is_listed_as_damaged() {
         let root: MemoryPath = "/memories".parse().unwrap();
-        let sound = FileEntry::new("/memories/a/sound".parse().unwrap(), 3);
+        let intact = FileEntry::new("/memories/a/intact".parse().unwrap(), 3);
         let damaged = |path: &str| FileEntry::damaged(path.parse().unwrap(), 2);
-        let mut files = vec![damaged("/memories/a/b/c"), sound, damaged("/memories/d")];
+        let mut files = vec![damaged("/memories/a/b/c"), intact, damaged("/memories/d")];
         for _ in 0..files.len() {
             files.rotate_left(1);
             let shown = view_directory(&root, &files, None, None).to_string();
             let lines: Vec<_> = shown.lines().skip(2).collect();
             assert_eq!(
                 lines,
-                ["5B\t/memories/a/", "2B\t/memories/a/b/", "3B\t/memories/a/sound", "damaged\t/memories/d"]
+                ["5B\t/memories/a/", "2B\t/memories/a/b/", "3B\t/memories/a/intact", "damaged\t/memories/d"]
             );
         }
     }
 
     #[test]
-    fn a_listing_is_shown_line_by_line() {
+    fn ranges_and_caps_select_lines_of_a_listing() {
         let files = [("/memories/a", 1), ("/memories/b", 2), ("/memories/c", 3)];
         let shown = |range: Option<[i64; 2]>, cap| {
             let range = range.map(|[first, last]| ViewRange::new(first, last));

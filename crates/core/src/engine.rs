@@ -1,4 +1,4 @@
-//! [`Engine`]: the memory tool over any store. Every rule of the contract above the bytes lives here, once.
+//! [`Engine`]: the memory tool for any store.
 
 use async_trait::async_trait;
 
@@ -18,21 +18,19 @@ use crate::store_error::{FailureKind, StoreError};
 use crate::text;
 use crate::tool::MemoryTool;
 
-/// The default cap on the characters that `view` shows: the limit that Claude's own description of the tool states
-/// (`[V8]`).
+/// The default limit on the characters that `view` returns, which Claude's own description of the tool states (`[V8]`).
 pub const DEFAULT_MAX_VIEW_CHARACTERS: usize = 16_000;
 
-/// The most lines that `view` can number in its six columns (`[V5]`). [`Error::TooManyLines`] says the number too.
+/// The maximum number of lines of a file (`[V5]`). The message of [`Error::TooManyLines`] contains this number too.
 const MAX_LINES: usize = 999_999;
 
-/// How often a command starts over because others changed the path in between, before it gives up.
+/// Attempts to edit a file while other commands change it.
 ///
-/// Each time it has to, somebody else's change went through; so among `n` that write at once a command loses one round
-/// with a probability of about `1 - 1/n`. Even among a hundred, a command loses all rounds about once in 20,000. A `view`
-/// starts over where a directory lost its last file between two reads: it has to come back and vanish again each time.
+/// Each failed attempt means that another command succeeded. With `n` concurrent writers, an attempt fails with a
+/// probability of about `1 - 1/n`. With 100 writers, 1,000 attempts all fail about once in 20,000 commands.
 const MAX_ATTEMPTS: usize = 1_000;
 
-/// [`MemoryTool`] over any [`Store`], to the letter of the contract.
+/// An implementation of [`MemoryTool`] for any [`Store`], exactly as the contract specifies.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
@@ -62,12 +60,12 @@ struct Options {
 }
 
 impl<S: Store> Engine<S> {
-    /// The tool over `store` with the default options.
+    /// Creates a tool with the default options.
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
 
-    /// The tool over `store` with options of your own.
+    /// Returns a builder for a tool with other options.
     pub fn builder(store: S) -> EngineBuilder<S> {
         let options = Options {
             create_overwrites: false,
@@ -77,13 +75,13 @@ impl<S: Store> Engine<S> {
         EngineBuilder { store, options }
     }
 
-    /// The store under the tool.
+    /// The store of the tool.
     pub fn store(&self) -> &S {
         &self.store
     }
 }
 
-/// Options of an [`Engine`]. Made by [`Engine::builder`].
+/// A builder for an [`Engine`], created by [`Engine::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct EngineBuilder<S> {
@@ -92,34 +90,36 @@ pub struct EngineBuilder<S> {
 }
 
 impl<S: Store> EngineBuilder<S> {
-    /// Whether `create` replaces a file that is there, instead of refusing (`[C2]`). A directory is never replaced.
-    /// Default: no.
+    /// Whether `create` replaces an existing file instead of returning an error (`[C2]`). It never replaces a
+    /// directory. Default: `false`.
     pub fn create_overwrites(mut self, create_overwrites: bool) -> Self {
         self.options.create_overwrites = create_overwrites;
         self
     }
 
-    /// How many characters `view` and the snippet of `str_replace` show before they say how to read on (`[V8]`). Line
-    /// numbers, tabs and line breaks count. A reply shows one character of a file or one line of a listing even if that is
-    /// more, so 0 has the effect of 1. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
+    /// The maximum number of characters that `view` and the snippet of `str_replace` return (`[V8]`). Longer replies
+    /// end with a note on how to continue. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
+    ///
+    /// Line numbers, tabs and line breaks count. A reply always contains at least one character of a file or one line
+    /// of a listing, so 0 is the same as 1.
     pub fn max_view_characters(mut self, max_view_characters: usize) -> Self {
         self.options.max_view_characters = Some(max_view_characters);
         self
     }
 
-    /// Removes the cap of [`max_view_characters`](Self::max_view_characters): `view` shows whole files and listings.
+    /// Removes the limit of [`max_view_characters`](Self::max_view_characters).
     pub fn unlimited_views(mut self) -> Self {
         self.options.max_view_characters = None;
         self
     }
 
-    /// What [`MemoryTool::definition`] gives (`[W3]`). Default: the definition without optional fields.
+    /// The result of [`MemoryTool::definition`] (`[W3]`). Default: [`ToolDefinition::new`].
     pub fn definition(mut self, definition: ToolDefinition) -> Self {
         self.options.definition = definition;
         self
     }
 
-    /// The tool.
+    /// Builds the tool.
     pub fn build(self) -> Engine<S> {
         Engine { store: self.store, options: self.options }
     }
@@ -258,7 +258,7 @@ impl<S: Store> Engine<S> {
         Ok(Reply::File(view))
     }
 
-    /// Reads the file, edits its text and writes it back, from the start whenever somebody else changed it in between.
+    /// Reads a file, edits its text, and writes it if the file has not changed. Otherwise, retries.
     async fn edit(
         &self,
         command: CommandName,
@@ -280,7 +280,7 @@ impl<S: Store> Engine<S> {
         Err(Error::Conflict { path: path.clone() })
     }
 
-    /// Why a rename of a path to itself, to a path beneath it, or to one of its parents is refused (`[R2]`, `[R3]`).
+    /// The error for a rename of a path to itself, to a path under it, or to a parent (`[R2]`, `[R3]`).
     async fn refuse_overlapping_rename(&self, old_path: &MemoryPath, new_path: &MemoryPath) -> Result<Error, Error> {
         Ok(match self.read(CommandName::Rename, old_path).await? {
             Node::Absent => not_found(CommandName::Rename, old_path),
@@ -296,7 +296,7 @@ fn not_found(command: CommandName, path: &MemoryPath) -> Error {
     Error::NotFound { command, path: path.clone() }
 }
 
-/// What the model reads where the store refuses or fails for a reason that is the same for every command.
+/// Converts an error of the store that does not depend on the command.
 fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> Error {
     match source {
         StoreError::NotADirectory { path: parent } => Error::ParentIsFile { command, path: path.clone(), parent },
@@ -319,7 +319,7 @@ fn text_of(command: CommandName, path: &MemoryPath, content: Vec<u8>) -> Result<
     String::from_utf8(content).map_err(|_| Error::NotText { command, path: path.clone() })
 }
 
-/// The media type of an image that has both the name and the content of one (`[V9]`).
+/// The media type of a file with both the name and the contents of an image (`[V9]`).
 fn image_media_type(path: &MemoryPath, content: &[u8]) -> Option<&'static str> {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
     const JPEG: &[u8] = b"\xff\xd8\xff";

@@ -1,4 +1,4 @@
-//! [`InMemoryStore`]: the reference store, which every other backend is compared with.
+//! [`InMemoryStore`]: the reference store.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -14,8 +14,9 @@ use crate::record::RecordName;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
 
-/// A store that keeps its files, of up to [`DEFAULT_MAX_FILE_BYTES`] each, in this process and forgets them with it. For tests,
-/// examples and short-lived agents.
+/// A store that keeps its files in this process, for tests, examples and short-lived agents.
+///
+/// Files are lost when the store is dropped. The size limit of a file is [`DEFAULT_MAX_FILE_BYTES`].
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
     files: Mutex<Files>,
@@ -30,20 +31,20 @@ struct Files {
 #[derive(Clone, Debug)]
 struct File {
     content: Arc<[u8]>,
-    /// The number of the write that made it: no two writes share one.
+    /// The number of the write that created this version. Each write has a different number.
     version: u64,
     created: SystemTime,
     modified: SystemTime,
 }
 
 impl InMemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        // A batch is planned first and performed by steps that cannot fail: the files are whole even if a holder panicked.
+        // Batches are planned before they change any file, so the files are consistent even if a lock holder panicked.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,7 @@
-//! Reads JSON that came from outside, and keeps only so much of it as a call of the tool can mean: the value of a few bytes
-//! of JSON can take a hundred times as many, so a line of some megabytes could otherwise exhaust the memory of the machine.
+//! Parses untrusted JSON, and keeps only the parts that a call of the tool can use.
+//!
+//! A parsed value can need a hundred times more RAM than its JSON, so a line of a few megabytes could otherwise exhaust
+//! the RAM of the machine.
 
 use std::fmt;
 
@@ -24,34 +26,34 @@ const FIELDS: [&str; 14] = [
     "view_range",
 ];
 
-/// How deep a call is nested: the elements of `view_range`, in `input`, in the block.
+/// The maximum depth of a call: the elements of `view_range`, in `input`, in the block.
 const DEPTH: usize = 3;
 
-/// How many elements of an array are kept: far more than an error quotes.
+/// The maximum number of array elements to keep, which is more than an error quotes.
 const MAX_ELEMENTS: usize = 1_000;
 
-/// Parses the text. All of it must be JSON, but fields that no call has are dropped, and so is what is nested deeper than
-/// any call, and the rest of a long array.
+/// Parses JSON. Invalid JSON is an error, but unknown fields, deeply nested values and the ends of long arrays are
+/// dropped.
 pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = Shallow { depth: DEPTH }.deserialize(&mut deserializer)?;
+    let value = ValueSeed { depth: DEPTH }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
-/// A value, of which what is nested deeper than `depth` is dropped.
+/// Deserializes a value, and drops values nested deeper than `depth`.
 #[derive(Clone, Copy)]
-struct Shallow {
+struct ValueSeed {
     depth: usize,
 }
 
-impl Shallow {
+impl ValueSeed {
     fn within(self) -> Self {
         Self { depth: self.depth.saturating_sub(1) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Shallow {
+impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -59,7 +61,7 @@ impl<'de> DeserializeSeed<'de> for Shallow {
     }
 }
 
-impl<'de> Visitor<'de> for Shallow {
+impl<'de> Visitor<'de> for ValueSeed {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,10 +127,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_kept_whole() {
+    fn a_call_is_kept_completely() {
         for call in [
-            json!({"type": "tool_use", "id": "t", "name": "memory", "input": {"command": "view", "path": "/memories", "view_range": [1, -1]}}),
-            json!({"command": "insert", "path": "/memories/a", "insert_line": 1.5, "insert_text": "é\n\u{0}", "new_str": null}),
+            json!({"type": "tool_use", "id": "t", "name": "memory", "input": {
+                "command": "view", "path": "/memories", "view_range": [1, -1]
+            }}),
+            json!({
+                "command": "insert", "path": "/memories/a", "insert_line": 1.5, "insert_text": "é\n\u{0}",
+                "new_str": null
+            }),
             json!({"command": "create", "path": true, "file_text": u64::MAX}),
             json!("view"),
             json!([1, [2]]),
@@ -138,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_call_can_mean_is_dropped() {
+    fn values_that_no_call_can_use_are_dropped() {
         let kept =
             parse(br#"{"command": "view", "extra": [{"path": 1}], "path": {"path": {"path": {"path": 1}}}}"#).unwrap();
         assert_eq!(kept, json!({"command": "view", "path": {"path": {"path": {}}}}));
@@ -147,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_must_be_json_too() {
+    fn dropped_values_must_be_valid_json() {
         for text in [r#"{"extra": [1,]}"#, r#"{"extra": "\ud800"}"#, r#"{"extra": 1} 2"#, &"[".repeat(100_000)] {
             assert!(parse(text.as_bytes()).is_err());
         }

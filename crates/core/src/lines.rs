@@ -1,4 +1,4 @@
-//! [`ViewRange`] and [`InsertLine`]: lines of a file, as the model gave them.
+//! [`ViewRange`] and [`InsertLine`]: line numbers from the model.
 
 use std::fmt;
 use std::ops::{RangeFrom, RangeInclusive};
@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use crate::quote::{MAX_QUOTED_BYTES, quote};
 
-/// The `view_range` of `view`, as it was given. Whether it fits depends on the lines of the file or listing (`[V4]`).
+/// The `view_range` of `view`. Its validity depends on the number of lines of the file or listing (`[V4]`).
 ///
 /// ```
 /// use memory_tool_core::ViewRange;
@@ -25,13 +25,13 @@ impl ViewRange {
         Self(given)
     }
 
-    /// The lines from `first` to `last`, 1-based and inclusive; a `last` of -1 means to the end.
+    /// Creates a range from `first` to `last`, both 1-based and inclusive. A `last` of -1 means the end.
     pub fn new(first: i64, last: i64) -> Self {
         Self(Value::from(vec![first, last]))
     }
 
-    /// The first and last line, 1-based and inclusive, that the range means among `total_lines`; `None` if it does not fit
-    /// (`[V4]`).
+    /// The first and last line of the range in a file of `total_lines`, both 1-based and inclusive. Returns `None` if
+    /// the range is invalid (`[V4]`).
     pub fn resolve(&self, total_lines: usize) -> Option<(usize, usize)> {
         let [first, last] = self.0.as_array()?.as_slice() else { return None };
         let first = usize::try_from(integer(first)?).ok().filter(|first| (1..=total_lines).contains(first))?;
@@ -63,7 +63,7 @@ impl fmt::Display for ViewRange {
         let mut given = String::from("[");
         for (index, value) in values.iter().enumerate() {
             if given.len() > MAX_QUOTED_BYTES {
-                break; // no more of it is quoted
+                break; // the rest would not be quoted
             }
             given.push_str(if index == 0 { "" } else { ", " });
             given.push_str(&value.to_string());
@@ -73,7 +73,7 @@ impl fmt::Display for ViewRange {
     }
 }
 
-/// The `insert_line` of `insert`, as it was given: an integer, which may lie outside of the file (`[I2]`).
+/// The `insert_line` of `insert`: an integer, which can be outside the file (`[I2]`).
 ///
 /// ```
 /// use memory_tool_core::InsertLine;
@@ -86,7 +86,8 @@ impl fmt::Display for ViewRange {
 pub struct InsertLine(Number);
 
 impl InsertLine {
-    /// The value, if it is an integer. One that a double holds exactly is kept without a fraction, however it is spelled.
+    /// Returns `None` if the value is not an integer. A float such as `2.0` becomes an integer if a double represents
+    /// it exactly.
     pub(crate) fn from_value(given: &Value) -> Option<Self> {
         const EXACT_IN_A_DOUBLE: u128 = 1 << 53;
         let Value::Number(number) = given else { return None };
@@ -96,7 +97,7 @@ impl InsertLine {
         }
     }
 
-    /// The number of lines before the inserted text, if a file of `total_lines` has as many.
+    /// The number of lines before the inserted text. Returns `None` if a file of `total_lines` has fewer lines.
     pub fn resolve(&self, total_lines: usize) -> Option<usize> {
         let lines = usize::try_from(self.0.as_i128()?).ok()?;
         (lines <= total_lines).then_some(lines)
@@ -115,13 +116,13 @@ impl fmt::Display for InsertLine {
     }
 }
 
-/// The value as an integer. A number without a fraction is one, however it is spelled: JSON knows no other difference.
+/// Converts a number without a fraction to an integer. JSON does not distinguish `2` from `2.0`.
 fn integer(value: &Value) -> Option<i128> {
     let Value::Number(number) = value else { return None };
     if let Some(integer) = number.as_i128() {
         return Some(integer);
     }
-    // The cast saturates, and beyond 2^64 every number is past the end of any file anyway.
+    // The cast saturates. That is correct, because numbers over 2^64 are past the end of any file.
     number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
 }
 
@@ -132,8 +133,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_number_beyond_64_bits_is_echoed_as_json_spells_it() {
-        for (given, echoed) in [
+    fn a_line_number_over_64_bits_is_displayed_as_json() {
+        for (given, displayed) in [
             ("18446744073709551615", "18446744073709551615"),
             ("18446744073709551616", "1.8446744073709552e+19"),
             ("-9223372036854775809", "-9.223372036854776e+18"),
@@ -141,7 +142,7 @@ mod tests {
             ("2.0", "2"),
         ] {
             let value: Value = serde_json::from_str(given).unwrap();
-            assert_eq!(InsertLine::from_value(&value).unwrap().to_string(), echoed);
+            assert_eq!(InsertLine::from_value(&value).unwrap().to_string(), displayed);
         }
         assert_eq!(InsertLine::from_value(&json!(1.5)), None);
     }

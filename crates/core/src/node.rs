@@ -1,24 +1,23 @@
-//! What a store returns: a [`Node`] at a path, a [`StoredFile`], and the [`FileEntry`] of a listing.
+//! Results of reading a store: [`Node`], [`Stat`], [`StoredFile`], [`Version`] and [`FileEntry`].
 
 use std::time::SystemTime;
 
 use crate::path::MemoryPath;
 
-/// What is at a path.
+/// The file or directory at a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a path holds a file, is a directory, or is free: there is no fourth")]
+#[expect(clippy::exhaustive_enums, reason = "a path is a file, a directory or absent")]
 pub enum Node {
-    /// Nothing.
+    /// The path does not exist.
     Absent,
-    /// A directory: every file under it, at any depth, in any order. The root is always one, and may be empty; any other
-    /// directory holds at least one file (`[P5]`).
+    /// A directory, with every file under it, at any depth, in any order. Only the root can be empty (`[P5]`).
     Directory(Vec<FileEntry>),
     /// A file.
     File(StoredFile),
 }
 
 impl Node {
-    /// The file, if it is one.
+    /// Returns the file, or `None` if this is not a file.
     pub fn into_file(self) -> Option<StoredFile> {
         match self {
             Self::File(file) => Some(file),
@@ -26,7 +25,7 @@ impl Node {
         }
     }
 
-    /// The files under the directory; none if it is not one.
+    /// Returns the files of the directory. The list is empty if this is not a directory.
     pub fn into_entries(self) -> Vec<FileEntry> {
         match self {
             Self::Directory(entries) => entries,
@@ -34,7 +33,7 @@ impl Node {
         }
     }
 
-    /// What is there, without the contents.
+    /// The same node without its contents.
     pub fn stat(&self) -> Stat {
         match self {
             Self::Absent => Stat::Absent,
@@ -44,74 +43,75 @@ impl Node {
     }
 }
 
-/// What is at a path, without the contents: all that a [precondition](crate::Precondition) depends on.
+/// A [`Node`] without its contents, for checking [preconditions](crate::Precondition).
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the same three as `Node`")]
+#[expect(clippy::exhaustive_enums, reason = "the same variants as `Node`")]
 pub enum Stat {
-    /// Nothing.
+    /// The path does not exist.
     Absent,
     /// A directory.
     Directory,
-    /// A file at this version.
+    /// A file with this version.
     File(Version),
 }
 
-/// A file or a record as it was read: its bytes, and the version to name when replacing it.
+/// The contents and the version of a file or record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct StoredFile {
-    /// The bytes, as they were written.
+    /// The contents.
     pub content: Vec<u8>,
-    /// The version of these bytes.
+    /// The version of these contents, for a [`Precondition`](crate::Precondition).
     pub version: Version,
 }
 
 impl StoredFile {
-    /// A file of `content` at `version`.
+    /// Creates a file from its contents and version.
     pub fn new(content: Vec<u8>, version: Version) -> Self {
         Self { content, version }
     }
 }
 
-/// Distinguishes one state of a file from another. Only the store interprets its bytes: callers compare and return them.
+/// Identifies one state of a file or record. The bytes are opaque to callers, who compare versions and pass them back.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Version(Box<[u8]>);
 
 impl Version {
-    /// A version made of whatever the store distinguishes states by: a counter, a digest, an entity tag.
+    /// Creates a version from bytes that the store chooses, such as a counter, a digest or an entity tag.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The bytes that the store made it of.
+    /// The bytes of the version.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// One file of a listing.
+/// A file in a listing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct FileEntry {
-    /// The file's path.
+    /// The path.
     pub path: MemoryPath,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// When the file was created, if the store knows. Replacing the contents or renaming the file does not change it.
+    /// The time of creation, if known. Writing or renaming the file does not change it.
     pub created: Option<SystemTime>,
-    /// When its contents were last written, if the store knows.
+    /// The time of the last write, if known.
     pub modified: Option<SystemTime>,
-    /// Whether its contents are known to be lost or altered. Such a file cannot be read; it can be removed, renamed and written.
+    /// Whether the contents are known to be damaged. A damaged file cannot be read, but can be removed, renamed and
+    /// replaced.
     pub is_damaged: bool,
 }
 
 impl FileEntry {
-    /// An entry for the file at `path`, without times.
+    /// Creates an entry without times.
     pub fn new(path: MemoryPath, size: u64) -> Self {
         Self { path, size, created: None, modified: None, is_damaged: false }
     }
 
-    /// An entry for a damaged file at `path`, of which the store has `size` bytes.
+    /// Creates an entry for a damaged file that occupies `size` bytes.
     pub fn damaged(path: MemoryPath, size: u64) -> Self {
         Self { is_damaged: true, ..Self::new(path, size) }
     }

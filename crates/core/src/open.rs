@@ -1,29 +1,30 @@
-//! [`OpenOptions`] and [`OpenError`]: opening a store, the same for every backend.
+//! [`OpenOptions`] and [`OpenError`], which every backend uses.
 
 use std::time::Duration;
 
 use crate::file_size::DEFAULT_MAX_FILE_BYTES;
 use crate::store_error::{BoxError, ErrorKind};
 
-/// How long an operation waits for others, unless another time is set.
+/// The default timeout of an operation that waits for other tasks or processes.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What opening a store may do to its storage.
+/// The mode in which a store is opened.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum OpenMode {
-    /// Open the store, and create it if it does not exist.
+    /// Opens the store for reading and writing, and creates it if it does not exist.
     #[default]
     Create,
-    /// Open the store to read and change it. Opening fails if it does not exist, and creates nothing.
+    /// Opens an existing store for reading and writing. Fails if the store does not exist.
     Existing,
-    /// Open the store to read it. Opening fails if it does not exist. Nothing is written, neither now nor later: no lock file, no
-    /// recovery, no migration. Every batch that changes something fails as
-    /// [`AccessDenied`](crate::FailureKind::AccessDenied).
+    /// Opens an existing store for reading. Fails if the store does not exist.
+    ///
+    /// The store never writes to its storage: it creates no lock file, and runs no recovery or migration. Batches with
+    /// changes fail as [`AccessDenied`](crate::FailureKind::AccessDenied).
     ReadOnly,
 }
 
-/// Options that every backend takes.
+/// Options that every backend supports.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,19 +38,20 @@ pub enum OpenMode {
 #[non_exhaustive]
 #[must_use]
 pub struct OpenOptions {
-    /// Whether opening may create the store, and whether it may be changed. Default: [`OpenMode::Create`].
+    /// The mode. Default: [`OpenMode::Create`].
     pub mode: OpenMode,
-    /// How long an operation waits for others before it fails as [`Busy`](crate::FailureKind::Busy), with nothing changed.
-    /// Default: [`DEFAULT_TIMEOUT`].
+    /// The time that an operation waits for other tasks or processes. It then fails as
+    /// [`Busy`](crate::FailureKind::Busy), without any change. Default: [`DEFAULT_TIMEOUT`].
     pub timeout: Duration,
-    /// The size in bytes of the largest file that is read or written. A larger one is listed, renamed and removed as others are.
-    /// Reading it is [refused](crate::StoreError::Refused) before any of it is read, and so is writing it. Default:
-    /// [`DEFAULT_MAX_FILE_BYTES`].
+    /// The maximum size in bytes of a file that is read or written. Default: [`DEFAULT_MAX_FILE_BYTES`].
+    ///
+    /// Reading or writing a larger file is [refused](crate::StoreError::Refused) before any data is read or written.
+    /// Larger files can be listed, renamed and removed.
     pub max_file_bytes: u64,
 }
 
 impl OpenOptions {
-    /// The defaults.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self { mode: OpenMode::default(), timeout: DEFAULT_TIMEOUT, max_file_bytes: DEFAULT_MAX_FILE_BYTES }
     }
@@ -89,10 +91,15 @@ impl Default for OpenOptions {
     }
 }
 
-/// Why a store could not be opened. For the operator: it names the place. The [source](std::error::Error::source) is an error of the
-/// backend, which a program may downcast.
+/// An error when opening a store.
+///
+/// It is for the operator, since it contains the location of the store. The [source](std::error::Error::source) is an
+/// error of the backend, which a program can downcast.
 #[derive(Debug, thiserror::Error)]
-#[error("{} {place}", if *kind == ErrorKind::NotFound { "there is no memory store" } else { "cannot open the memory store" })]
+#[error(
+    "{} {place}",
+    if *kind == ErrorKind::NotFound { "there is no memory store" } else { "cannot open the memory store" }
+)]
 pub struct OpenError {
     place: String,
     kind: ErrorKind,
@@ -100,19 +107,19 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// An error of opening the store at `place`, such as `in the directory /srv/memory`.
+    /// Creates an error for a location, such as `in the directory /srv/memory`.
     pub fn new(place: impl Into<String>, kind: ErrorKind, source: impl Into<BoxError>) -> Self {
         Self { place: place.into(), kind, source: source.into() }
     }
 
-    /// The same error at a place that says more to the operator, such as a URL.
+    /// Replaces the location, for example with a URL.
     #[must_use]
     pub fn with_place(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
     }
 
-    /// The place, such as `in the directory /srv/memory`.
+    /// The location, such as `in the directory /srv/memory`.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -122,12 +129,12 @@ impl OpenError {
         self.kind
     }
 
-    /// Whether the store does not exist, and the mode does not create it.
+    /// Whether the store does not exist and the mode does not create it.
     pub fn is_not_found(&self) -> bool {
         self.kind == ErrorKind::NotFound
     }
 
-    /// Whether opening may succeed later, with nothing else done.
+    /// Whether a retry may succeed.
     pub fn is_retryable(&self) -> bool {
         self.kind.is_retryable()
     }

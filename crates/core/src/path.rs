@@ -1,4 +1,4 @@
-//! [`MemoryPath`]: a path beneath `/memories`, parsed once and never checked again.
+//! [`MemoryPath`]: a validated path under `/memories`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,24 +13,29 @@ use crate::quote::{MAX_QUOTED_BYTES, escape_unprintable, is_unprintable, quote};
 
 const ROOT: &str = "/memories";
 
-/// The longest path in bytes, `/memories` included (`[P2]`).
+/// The maximum length of a path in bytes, including `/memories` (`[P2]`).
 pub const MAX_PATH_BYTES: usize = 1_024;
-/// The longest segment (one name between slashes) in bytes (`[P2]`).
+/// The maximum length of a segment, which is one name between slashes, in bytes (`[P2]`).
 pub const MAX_SEGMENT_BYTES: usize = 255;
 
-const _: () = assert!(MAX_PATH_BYTES <= MAX_QUOTED_BYTES, "an error quotes a legal path whole");
+const _: () = assert!(MAX_PATH_BYTES <= MAX_QUOTED_BYTES, "errors must quote legal paths completely");
 
-/// A path of the memory tool in its canonical form: `/memories`, or `/memories/` and one or more names.
+/// A validated path in canonical form: `/memories`, or `/memories/` followed by one or more names.
 ///
-/// A value of this type is proof that the rules `[P1]`, `[P2]` and `[P3]` hold: it lies beneath `/memories`, has no `..`, `.`
-/// or empty segment, no backslash, no [unprintable](is_unprintable) character and no percent-encoded traversal, is in Unicode
-/// normalization form C, and keeps within [`MAX_PATH_BYTES`] and [`MAX_SEGMENT_BYTES`]. So a
-/// [segment](Self::segments) never leaves its directory and never hides a character. A backend must still cope with names
-/// that its own system refuses ([`FailureKind::UnsupportedName`](crate::FailureKind::UnsupportedName)) or takes for one
-/// another, as file systems that ignore case do.
+/// Every `MemoryPath` follows the rules `[P1]`, `[P2]` and `[P3]`:
 ///
-/// Paths are ordered by their segments, each compared byte by byte: a directory comes right before all that is beneath
-/// it, and siblings come in the order of a listing (`[V1]`).
+/// - It is `/memories` or under it.
+/// - It contains no `..`, `.` or empty segment, no backslash, no percent-encoded traversal and no
+///   [unprintable](is_unprintable) character.
+/// - It is in Unicode Normalization Form C.
+/// - It has at most [`MAX_PATH_BYTES`] bytes, and each segment has at most [`MAX_SEGMENT_BYTES`] bytes.
+///
+/// A backend must still handle names that its system rejects
+/// ([`FailureKind::UnsupportedName`](crate::FailureKind::UnsupportedName)) or treats as equal, such as on
+/// case-insensitive file systems.
+///
+/// Paths are ordered by segment, and segments by byte. A directory sorts right before its contents, and siblings sort
+/// in the order of a listing (`[V1]`).
 ///
 /// ```
 /// use memory_tool_core::MemoryPath;
@@ -51,13 +56,13 @@ impl MemoryPath {
         Self(Arc::from(ROOT))
     }
 
-    /// Parses what the model sent.
+    /// Parses and validates a path.
     ///
     /// # Errors
-    /// [`PathError`] says which rule of `[P1]`, `[P2]` or `[P3]` the path breaks.
+    /// The rule of `[P1]`, `[P2]` or `[P3]` that the path violates.
     pub fn parse(given: &str) -> Result<Self, PathError> {
         let canonical = given.strip_suffix('/').unwrap_or(given);
-        let names = beneath_root(given, canonical)?;
+        let names = names_after_root(given, canonical)?;
         refuse_traversal(given, canonical)?;
         for name in names {
             check_segment(given, name)?;
@@ -68,7 +73,7 @@ impl MemoryPath {
         Ok(Self(Arc::from(canonical)))
     }
 
-    /// The canonical spelling, as replies echo it (`[P3]`).
+    /// The canonical form, which replies contain (`[P3]`).
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -78,22 +83,22 @@ impl MemoryPath {
         &*self.0 == ROOT
     }
 
-    /// The names beneath `/memories`, outermost first; none for the root.
+    /// The names after `/memories`, from left to right. The root has no segments.
     pub fn segments(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
         self.0[ROOT.len()..].strip_prefix('/').into_iter().flat_map(split_names)
     }
 
-    /// The number of segments: 0 for the root.
+    /// The number of segments, which is 0 for the root.
     pub(crate) fn depth(&self) -> u64 {
         self.segments().count() as u64
     }
 
-    /// The last segment; `None` for the root.
+    /// The last segment, or `None` for the root.
     pub fn file_name(&self) -> Option<&str> {
         self.segments().next_back()
     }
 
-    /// The directory that holds this path; `None` for the root.
+    /// The directory that contains this path, or `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             return None;
@@ -102,20 +107,20 @@ impl MemoryPath {
         Some(Self(Arc::from(&self.0[..end])))
     }
 
-    /// Every directory above this path, the nearest first, `/memories` last; none for the root.
+    /// The directories above this path, from [`parent`](Self::parent) to `/memories`. The root has no parents.
     pub fn parents(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// The path that consists of the first `length` bytes of this one, up to a slash or to the end.
+    /// The first `length` bytes of this path, which must end before a slash or at the end of the path.
     pub(crate) fn truncated(&self, length: usize) -> Self {
         if length == self.0.len() { self.clone() } else { Self(Arc::from(&self.0[..length])) }
     }
 
-    /// The path of the entry `name` in this directory.
+    /// Appends a single name to this path.
     ///
     /// # Errors
-    /// [`PathError`] where `name` is not a legal segment or the whole would be too long.
+    /// [`PathError`] if `name` is not a legal segment or the new path is too long.
     pub fn child(&self, name: &str) -> Result<Self, PathError> {
         let joined = format!("{}/{name}", self.0);
         if name.contains('/') {
@@ -127,21 +132,20 @@ impl MemoryPath {
         Self::parse(&joined)
     }
 
-    /// Whether this path lies strictly beneath `directory`.
+    /// Whether this path is inside `directory`. A path is not inside itself.
     pub fn is_under(&self, directory: &Self) -> bool {
         self.0.strip_prefix(&*directory.0).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Whether the two are equal or one lies beneath the other.
+    /// Whether the paths are equal or nested.
     pub fn overlaps(&self, other: &Self) -> bool {
         self == other || self.is_under(other) || other.is_under(self)
     }
 
-    /// Where this path ends up when the directory or file `from`, which it equals or lies beneath, is renamed to `to`.
-    /// A path that is not touched by that rename comes back unchanged.
+    /// The new path after `from` is renamed to `to`. A path that is neither `from` nor inside it is returned unchanged.
     ///
     /// # Errors
-    /// [`PathError::TooLong`] where the new path would pass [`MAX_PATH_BYTES`].
+    /// [`PathError::TooLong`] if the new path is longer than [`MAX_PATH_BYTES`].
     pub fn replace_prefix(&self, from: &Self, to: &Self) -> Result<Self, PathError> {
         if self != from && !self.is_under(from) {
             return Ok(self.clone());
@@ -208,7 +212,7 @@ impl TryFrom<&String> for MemoryPath {
     }
 }
 
-/// Cheap: the text is shared.
+/// Clones the path, which is cheap.
 impl From<&MemoryPath> for MemoryPath {
     fn from(path: &MemoryPath) -> Self {
         path.clone()
@@ -221,84 +225,83 @@ impl From<MemoryPath> for String {
     }
 }
 
-/// The rule that a path breaks. Its `Display` is safe to show to the model; the path in it is as it was given, with
-/// unprintable characters escaped.
+/// An invalid path. The message is safe to show to the model: unprintable characters are escaped.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
     /// The path is the empty string (`[P2]`).
-    #[error("Path must not be empty. Paths start with /memories")]
+    #[error("Path must not be empty. Paths start with /memories.")]
     Empty,
-    /// The path is neither `/memories` nor beneath it (`[P1]`).
+    /// The path is not `/memories` and not under it (`[P1]`).
     #[error("Path must start with /memories, got: {path}")]
     OutsideMemories {
-        /// The path as it was given.
+        /// The invalid path.
         path: String,
     },
-    /// The path holds `..`, a backslash or a percent-encoded traversal (`[P2]`).
+    /// The path contains `..`, a backslash or a percent-encoded traversal (`[P2]`).
     #[error("Path {path} would escape /memories directory")]
     Traversal {
-        /// The path as it was given.
+        /// The invalid path.
         path: String,
     },
-    /// The path holds a `.` segment (`[P2]`).
-    #[error("Path {path} contains a `.` segment. Leave it out")]
+    /// The path contains a `.` segment (`[P2]`).
+    #[error("Path {path} contains a `.` segment. Remove it.")]
     DotSegment {
-        /// The path as it was given.
+        /// The invalid path.
         path: String,
     },
-    /// The path holds two slashes in a row (`[P3]`).
-    #[error("Path {path} contains an empty segment. Write one slash between names")]
+    /// The path contains two consecutive slashes (`[P3]`).
+    #[error("Path {path} contains an empty segment. Use a single slash between names.")]
     EmptySegment {
-        /// The path as it was given.
+        /// The invalid path.
         path: String,
     },
-    /// A name that a program gave for one segment holds a slash.
+    /// The name passed to [`MemoryPath::child`] contains a slash.
     #[error("The name {name} contains a slash")]
     NotASegment {
-        /// The name as it was given.
+        /// The invalid name.
         name: String,
     },
-    /// The path holds a character that [`is_unprintable`] (`[P2]`).
-    #[error("Path {path} contains the unprintable character {character}. Leave it out")]
+    /// The path contains an [unprintable](is_unprintable) character (`[P2]`).
+    #[error("Path {path} contains the unprintable character {character}. Remove it.")]
     UnprintableCharacter {
-        /// The path as it was given, escaped.
+        /// The invalid path, escaped.
         path: String,
         /// The character, such as `U+202E`.
         character: String,
     },
-    /// The path is not in Unicode normalization form C (`[P2]`).
-    #[error("Path {path} is not in Unicode normalization form C (NFC). Write its accented characters precomposed")]
+    /// The path is not in Unicode Normalization Form C (`[P2]`).
+    #[error("Path {path} is not in Unicode Normalization Form C (NFC). Use precomposed accented characters.")]
     NotNormalized {
-        /// The path as it was given.
+        /// The invalid path.
         path: String,
     },
     /// A segment is longer than [`MAX_SEGMENT_BYTES`] (`[P2]`).
-    #[error("Path {path} contains a name of {length} bytes. A name may have up to {MAX_SEGMENT_BYTES} bytes")]
+    #[error("Path {path} contains a name of {length} bytes. A name may have up to {MAX_SEGMENT_BYTES} bytes.")]
     SegmentTooLong {
-        /// The path as it was given.
+        /// The invalid path.
         path: String,
-        /// The segment's length in bytes.
+        /// The length of the segment in bytes.
         length: usize,
     },
     /// The path is longer than [`MAX_PATH_BYTES`] (`[P2]`).
-    #[error("Path {path} has {length} bytes. A path may have up to {MAX_PATH_BYTES} bytes")]
+    #[error("Path {path} has {length} bytes. A path may have up to {MAX_PATH_BYTES} bytes.")]
     TooLong {
         /// The beginning of the path.
         path: String,
-        /// The path's length in bytes.
+        /// The length of the path in bytes.
         length: usize,
     },
 }
 
-/// What is between the slashes. The array makes it a plain loop over the characters: the search for a single character is made
-/// for long texts, and takes longer for names.
+/// Splits a path at its slashes. An array pattern is faster here than a `char`: it compiles to a simple loop, and the
+/// search for a `char` is optimized for long strings.
 pub(crate) fn split_names(path: &str) -> impl DoubleEndedIterator<Item = &str> + Clone {
     path.split(['/'])
 }
 
-/// The names of a path that starts as `[P1]` wants it.
-fn beneath_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator<Item = &'a str> + use<'a>, PathError> {
+/// Checks the start of the path (`[P1]`), and returns the names after it.
+fn names_after_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator<Item = &'a str> + use<'a>, PathError> {
     if given.is_empty() {
         return Err(PathError::Empty);
     }
@@ -313,7 +316,7 @@ fn refuse_traversal(given: &str, canonical: &str) -> Result<(), PathError> {
     if canonical.contains('\\') || canonical.contains("/../") || canonical.ends_with("/..") {
         return Err(traversal());
     }
-    refuse_too_long(canonical)?; // before the decoding below, whose cost grows with the square of the length
+    refuse_too_long(canonical)?; // before decoding, whose cost is quadratic in the length
     if has_encoded_traversal(canonical) {
         return Err(traversal());
     }
@@ -327,7 +330,7 @@ fn refuse_too_long(canonical: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Whether decoding, once or again and again, turns an escape into `.`, `/` or `\`.
+/// Whether repeated percent-decoding produces a `.`, `/` or `\`.
 fn has_encoded_traversal(path: &str) -> bool {
     if !path.contains('%') {
         return false;
@@ -335,7 +338,7 @@ fn has_encoded_traversal(path: &str) -> bool {
     let dangerous = |bytes: &[u8]| bytes.iter().filter(|byte| matches!(byte, b'.' | b'/' | b'\\')).count();
     let mut current = path.as_bytes().to_vec();
     loop {
-        // None of the three is a hexadecimal digit, so decoding never consumes one: a higher count means a decoded one.
+        // Decoding consumes only `%` and hexadecimal digits, so a higher count means that it produced such a byte.
         let decoded: Vec<u8> = percent_decode(&current).collect();
         if dangerous(&decoded) > dangerous(&current) {
             return true;
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_followed_by_its_contents_and_then_by_its_siblings() {
+    fn a_directory_sorts_before_its_contents_and_both_before_its_siblings() {
         let mut paths = ["/memories/a.txt", "/memories/a/b", "/memories/a", "/memories/a-b", "/memories"].map(path);
         paths.sort();
         let sorted: Vec<_> = paths.iter().map(MemoryPath::as_str).collect();
@@ -382,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_knows_its_place() {
+    fn segments_and_parents_of_a_path() {
         let deep = path("/memories/a/b/c.txt");
         assert_eq!(deep.segments().collect::<Vec<_>>(), ["a", "b", "c.txt"]);
         assert_eq!(deep.file_name(), Some("c.txt"));
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_may_not_make_a_path_too_long() {
+    fn replace_prefix_refuses_a_path_that_is_too_long() {
         let file = path(&format!("/memories/a/{}", "x".repeat(200)));
         let (from, to) = (path("/memories/a"), path("/memories/b/c"));
         assert_eq!(file.replace_prefix(&from, &to).unwrap(), path(&format!("/memories/b/c/{}", "x".repeat(200))));
@@ -406,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn two_dots_are_a_traversal_where_they_are_a_whole_name() {
+    fn a_segment_of_two_dots_is_a_traversal() {
         for escaping in ["..", "../", "..//", "/..", "a/..", "a/../b", "../../b", "a/../\u{1}"] {
             let parsed = MemoryPath::parse(&format!("/memories/{escaping}"));
             assert!(matches!(parsed, Err(PathError::Traversal { .. })), "{escaping}: {parsed:?}");
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn traversal_is_found_at_any_depth_of_encoding() {
+    fn traversal_is_detected_at_any_depth_of_encoding() {
         for encoded in ["%2e", "%2E", "%2f", "%5C", "%252e", "%25252F", "%25%32%65", "%%32%65"] {
             assert!(has_encoded_traversal(encoded), "{encoded}");
         }
@@ -427,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_character_is_named() {
+    fn the_error_names_the_unprintable_character() {
         for (name, escaped, character) in [
             ("❤\u{fe0f}.md", "❤\\u{fe0f}.md", "U+FE0F"),
             ("a\u{3164}", "a\\u{3164}", "U+3164"),
@@ -436,13 +439,13 @@ mod tests {
         ] {
             let error = MemoryPath::parse(&format!("/memories/{name}")).unwrap_err().to_string();
             let expected = "contains the unprintable character";
-            assert_eq!(error, format!("Path /memories/{escaped} {expected} {character}. Leave it out"));
+            assert_eq!(error, format!("Path /memories/{escaped} {expected} {character}. Remove it."));
         }
         assert!(MemoryPath::parse("/memories/❤.md").is_ok());
     }
 
     #[test]
-    fn an_endless_path_is_refused_with_a_short_message() {
+    fn the_error_for_a_huge_path_is_short() {
         let huge = format!("/elsewhere/{}", "é".repeat(1_000_000));
         assert!(MemoryPath::parse(&huge).unwrap_err().to_string().len() < 2 * MAX_PATH_BYTES);
     }

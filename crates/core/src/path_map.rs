@@ -1,4 +1,4 @@
-//! [`PathMap`]: files in a sorted map, and what the rules of [`Store`](crate::Store) make of one.
+//! [`PathMap`]: the rules of [`Store`](crate::Store), implemented on a sorted map.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,16 +12,16 @@ use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::StoreError;
 
-/// What a [`PathMap`] holds for each file: the file itself, or what a backend notes of one that is stored elsewhere.
+/// The value of a [`PathMap`] for a file or record: its contents, or metadata about contents stored elsewhere.
 pub trait PathMapEntry {
     /// The version of the file.
     fn version(&self) -> Version;
 
-    /// The entry of a listing for the file, which is at `path`.
+    /// The entry for a listing of the file at `path`.
     fn to_entry(&self, path: &MemoryPath) -> FileEntry;
 }
 
-/// Contents that serve as their own versions.
+/// Contents that are also their own version.
 impl PathMapEntry for Vec<u8> {
     fn version(&self) -> Version {
         Version::new(self.clone())
@@ -32,9 +32,9 @@ impl PathMapEntry for Vec<u8> {
     }
 }
 
-/// Files by their paths, and records by their names: the tree logic of a backend that keeps its files, or an index of them, in a map.
+/// A sorted map of files and records, for a backend that keeps its files or an index of them in RAM.
 ///
-/// A directory sorts right before all that is under it, so what is under one is a range.
+/// A directory sorts right before its contents, so the contents of a directory are a range of the map.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PathMap<T> {
     files: BTreeMap<MemoryPath, T>,
@@ -48,12 +48,12 @@ impl<T> Default for PathMap<T> {
 }
 
 impl<T> PathMap<T> {
-    /// A map without files and records.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A map of these files and records, such as those of an index that was read.
+    /// Creates a map from its files and records, such as the entries of an index.
     pub fn from_parts(files: BTreeMap<MemoryPath, T>, records: BTreeMap<RecordName, T>) -> Self {
         Self { files, records }
     }
@@ -73,18 +73,18 @@ impl<T> PathMap<T> {
         self.files.values().chain(self.records.values())
     }
 
-    /// The same, to be changed.
+    /// Mutable references to the entries of all files, then those of all records.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.files.values_mut().chain(self.records.values_mut())
     }
 
-    /// The files under a directory, at any depth, in the order of their paths.
+    /// The files under a directory, at any depth, sorted by path.
     pub fn under(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &T)> {
         let after = (Bound::Excluded(directory), Bound::Unbounded);
         self.files.range::<MemoryPath, _>(after).take_while(move |(path, _)| path.is_under(directory))
     }
 
-    /// The file at `path`, or all that lie under it.
+    /// The file at `path`, or the files under it.
     pub fn at_or_under(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &T)> {
         self.files.range(path..).take_while(move |(other, _)| *other == path || other.is_under(path))
     }
@@ -94,7 +94,7 @@ impl<T> PathMap<T> {
         path.is_root() || self.under(path).next().is_some()
     }
 
-    /// The edits that a removal or a rename comes down to. A write is left to the caller, who has the contents.
+    /// Plans the edits of a removal or a rename. The caller plans the edit of a write.
     fn plan_move(&self, change: &Change) -> Result<Vec<Edit<MemoryPath, T>>, StoreError>
     where
         T: Clone,
@@ -113,14 +113,14 @@ impl<T> PathMap<T> {
         })
     }
 
-    /// Makes edits that were planned on this map.
+    /// Applies the edits of a [plan](Self::plan).
     pub fn edit(&mut self, edits: PathMapEdits<T>) {
         edit(&mut self.files, edits.files);
         edit(&mut self.records, edits.records);
     }
 }
 
-/// What a path or a record shall hold; `None` is nothing.
+/// The new value of a path or record, or `None` to remove it.
 type Edit<K, T> = (K, Option<T>);
 
 fn edit<K: Ord, T>(entries: &mut BTreeMap<K, T>, edits: Vec<Edit<K, T>>) {
@@ -132,18 +132,19 @@ fn edit<K: Ord, T>(entries: &mut BTreeMap<K, T>, edits: Vec<Edit<K, T>>) {
     }
 }
 
-/// What a batch comes down to in a [`PathMap`]: see [`PathMap::plan`].
+/// The effect of a batch on a [`PathMap`], returned by [`PathMap::plan`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PathMapEdits<T> {
-    /// What paths hold after it, in the order in which to make the edits; `None` is nothing.
+    /// The new values of paths, in the order in which to apply them. `None` removes the path.
     pub files: Vec<(MemoryPath, Option<T>)>,
-    /// What records hold after it; `None` is nothing.
+    /// The new values of records. `None` removes the record.
     pub records: Vec<(RecordName, Option<T>)>,
 }
 
 impl<T: PathMapEntry> PathMap<T> {
-    /// What is at `path`, as [`Store::read_opts`](crate::Store::read_opts) returns it. `content` gives the bytes of a file.
+    /// The node at `path`, as returned by [`Store::read_opts`](crate::Store::read_opts). `content` returns the contents
+    /// of a file.
     pub fn node(&self, path: &MemoryPath, content: impl FnOnce(&T) -> Vec<u8>) -> Node {
         match self.files.get(path) {
             Some(file) => Node::File(StoredFile::new(content(file), file.version())),
@@ -152,21 +153,21 @@ impl<T: PathMapEntry> PathMap<T> {
         }
     }
 
-    /// The record, as [`Store::read_record`](crate::Store::read_record) returns it. `content` gives its bytes.
+    /// The record, as returned by [`Store::read_record`](crate::Store::read_record). `content` returns its contents.
     pub fn stored_record(&self, name: &RecordName, content: impl FnOnce(&T) -> Vec<u8>) -> Option<StoredFile> {
         self.records.get(name).map(|record| StoredFile::new(content(record), record.version()))
     }
 
-    /// The listing of a directory; empty if it is not one.
+    /// Lists a directory. The list is empty if the path is not a directory.
     pub fn entries(&self, directory: &MemoryPath) -> Vec<FileEntry> {
         self.under(directory).map(|(path, file)| file.to_entry(path)).collect()
     }
 
-    /// Applies all changes of the batch, or none. `file` makes an entry of the contents of a file or record, and of the entry that it
-    /// replaces.
+    /// Applies a batch atomically. `file` creates the entry of a written file or record from its contents and the entry
+    /// that it replaces.
     ///
     /// # Errors
-    /// Those of [`Store::apply`](crate::Store::apply) that do not depend on the storage.
+    /// The errors of [`Store::apply`](crate::Store::apply), except for errors of the storage.
     pub fn apply(&mut self, batch: &Batch, mut file: impl FnMut(&[u8], Option<&T>) -> T) -> Result<(), StoreError>
     where
         T: Clone,
@@ -177,13 +178,14 @@ impl<T: PathMapEntry> PathMap<T> {
         Ok(())
     }
 
-    /// The edits that a batch comes down to, for a backend that keeps the contents elsewhere. [Check](Batch::check) the batch first.
+    /// Plans the edits of a batch, for a backend that stores the contents elsewhere. [Check](Batch::check) the batch
+    /// first.
     ///
-    /// `file` makes an entry for a change that writes a file or record: of its [number](Batch::content), its contents, and the entry
-    /// that it replaces.
+    /// `file` creates the entry of a written file or record from the [number](Batch::content) of the change, the
+    /// contents, and the entry that it replaces.
     ///
     /// # Errors
-    /// Those of [`Change::check`](crate::Change::check); [`StoreError::Path`] for a rename; those of `file`.
+    /// The errors of [`Change::check`](crate::Change::check) and `file`, and [`StoreError::Path`] for a rename.
     pub fn plan<E: From<StoreError>>(
         &self,
         batch: &Batch,

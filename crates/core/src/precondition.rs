@@ -1,26 +1,26 @@
-//! [`Precondition`]: what a batch or a read requires of a path.
+//! [`Precondition`]: a requirement on a path or record.
 
 use crate::node::{Stat, Version};
 use crate::path::MemoryPath;
 use crate::record::RecordName;
 use crate::store_error::StoreError;
 
-/// What a batch or a read requires of a path or a record.
+/// A requirement of a batch or a read on a path or record.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a store that does not know a precondition cannot check it")]
+#[expect(clippy::exhaustive_enums, reason = "every store must check every precondition")]
 pub enum Precondition {
-    /// Nothing is there.
+    /// The path or record does not exist.
     Absent,
-    /// A file, or the record, is there at this version.
+    /// The file or record has this version.
     Version(Version),
 }
 
 impl Precondition {
-    /// Checks the precondition on what is at `path`.
+    /// Checks the precondition on a path.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] where the path was to be free, [`StoreError::VersionMismatch`] where the file has another
-    /// version or is gone.
+    /// [`StoreError::AlreadyExists`] if the path must not exist, and [`StoreError::VersionMismatch`] if the file has
+    /// another version or does not exist.
     pub fn check(&self, path: &MemoryPath, found: &Stat) -> Result<(), StoreError> {
         match (self, found) {
             (Self::Absent, Stat::Absent) => Ok(()),
@@ -30,10 +30,10 @@ impl Precondition {
         }
     }
 
-    /// Checks the precondition on the version of a record, which is `None` where there is no record.
+    /// Checks the precondition on a record. `found` is `None` if the record does not exist.
     ///
     /// # Errors
-    /// [`StoreError::RecordMismatch`].
+    /// [`StoreError::RecordMismatch`] if the precondition does not hold.
     pub fn check_record(&self, name: &RecordName, found: Option<&Version>) -> Result<(), StoreError> {
         match (self, found) {
             (Self::Absent, None) => Ok(()),

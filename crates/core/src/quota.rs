@@ -1,20 +1,20 @@
-//! [`Quota`]: how much may lie under a directory, and the [`Usage`] that it is compared with.
+//! [`Quota`]: limits of a directory, and [`Usage`], which is compared with it.
 
 use std::fmt;
 
 use crate::node::FileEntry;
 use crate::path::MemoryPath;
 
-/// How much may lie under a directory once a batch is applied (`[X4]`): see [`Batch::limit`](crate::Batch::limit). `None` is no limit.
+/// Limits of a directory (`[X4]`), for [`Batch::limit`](crate::Batch::limit). `None` means no limit.
 ///
-/// A store checks it together with the batch, in one step. So concurrent writers never pass it together, and the numbers of a
-/// refusal are those of that moment.
+/// A store checks the quota atomically with the batch, so concurrent writers cannot exceed it together.
 ///
 /// # Behavior
-/// 1. A batch that does not add to what is limited always passes: files over a limit can be read, shortened, moved and removed.
-/// 2. So a file that is longer than `file_bytes` may be replaced by one that is not longer. A file that lies too deep may be edited,
-///    and moved to where it lies no deeper.
-/// 3. Every file of a listing counts, whoever wrote it.
+/// 1. A batch that does not increase the limited usage always passes. Files over a limit can be read, shortened, moved
+///    and removed.
+/// 2. A file larger than `file_bytes` can be replaced by a file of at most its size. A file deeper than `depth` can be
+///    edited, and moved to a path of at most its depth.
+/// 3. Every listed file counts, including files that other programs created.
 ///
 /// ```
 /// use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Quota, Store, StoreError};
@@ -34,18 +34,18 @@ use crate::path::MemoryPath;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Quota {
-    /// The number of files.
+    /// The maximum number of files.
     pub files: Option<u64>,
-    /// The bytes of all files together.
+    /// The maximum total size in bytes.
     pub bytes: Option<u64>,
-    /// The bytes of one file.
+    /// The maximum size of a file in bytes.
     pub file_bytes: Option<u64>,
-    /// How deep a file lies: a file in the directory itself has depth 1.
+    /// The maximum depth of a file. A file directly in the directory has depth 1.
     pub depth: Option<u64>,
 }
 
 impl Quota {
-    /// A quota without limits.
+    /// Creates a quota without limits.
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,31 +79,31 @@ impl Quota {
     }
 }
 
-/// How much lies at or under a path. Collected from the entries of a listing.
+/// The usage of a file or directory. It can be collected from the entries of a listing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Usage {
     /// The number of files.
     pub files: u64,
-    /// The bytes that they have together.
+    /// The total size in bytes.
     pub bytes: u64,
-    /// The number of names in the longest of their paths, counted from `/memories`.
+    /// The number of segments in the deepest path, counted from `/memories`.
     pub depth: u64,
 }
 
 impl Usage {
-    /// This many files with this many bytes, of which the deepest lies this many names under `/memories`.
+    /// Creates a usage from its parts.
     pub fn new(files: u64, bytes: u64, depth: u64) -> Self {
         Self { files, bytes, depth }
     }
 
-    /// The usage of one file of `bytes` at `path`.
+    /// The usage of a file at `path` with `bytes` bytes.
     pub fn of_file(path: &MemoryPath, bytes: u64) -> Self {
         Self::new(1, bytes, path.depth())
     }
 
     pub(crate) fn add(&mut self, other: Self) {
-        // The sizes may be what others wrote, so their sum may be anything.
+        // A listing can contain wrong sizes from other programs, so the sum could overflow.
         self.files = self.files.saturating_add(other.files);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.depth = self.depth.max(other.depth);
@@ -125,7 +125,7 @@ impl FromIterator<FileEntry> for Usage {
     }
 }
 
-/// Which part of a [`Quota`] a batch would pass.
+/// The part of a [`Quota`] that a batch would exceed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum QuotaKind {
@@ -143,7 +143,7 @@ impl fmt::Display for QuotaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Files => "files",
-            Self::Bytes => "bytes in all",
+            Self::Bytes => "bytes in total",
             Self::FileBytes => "bytes in one file",
             Self::Depth => "levels of directories and files",
         })

@@ -1,4 +1,4 @@
-//! Whether a batch keeps to a quota.
+//! Checks a batch against a quota.
 
 use crate::change::Change;
 use crate::path::MemoryPath;
@@ -6,30 +6,30 @@ use crate::quota::{Quota, QuotaKind, Usage};
 use crate::state::StoreState;
 use crate::store_error::StoreError;
 
-/// Checks that the changes keep to the quota of a directory.
+/// Checks the changes of a batch against the quota of a directory.
 pub(crate) fn check(
     quota: &Quota,
     directory: &MemoryPath,
     changes: &[Change],
     state: &impl StoreState,
 ) -> Result<(), StoreError> {
-    let mut sums = Sums { quota, directory, state, added: Usage::default(), freed: Usage::default() };
+    let mut delta = UsageDelta { quota, directory, state, added: Usage::default(), freed: Usage::default() };
     let mut removed = Vec::new();
     for change in changes {
         match change {
-            Change::Write { path, content } => sums.write(path, content.len() as u64)?,
-            Change::Rename { from, to } => sums.rename(from, to)?,
+            Change::Write { path, content } => delta.write(path, content.len() as u64)?,
+            Change::Rename { from, to } => delta.rename(from, to)?,
             Change::Remove { path } => removed.push(path),
         }
     }
-    if sums.grows() {
-        removed.into_iter().try_for_each(|path| sums.remove(path))?;
+    if delta.grows() {
+        removed.into_iter().try_for_each(|path| delta.remove(path))?;
     }
-    sums.check_totals()
+    delta.check_totals()
 }
 
-/// What the changes seen so far add and free.
-struct Sums<'a, S> {
+/// The usage that the changes add and free.
+struct UsageDelta<'a, S> {
     quota: &'a Quota,
     directory: &'a MemoryPath,
     state: &'a S,
@@ -37,15 +37,15 @@ struct Sums<'a, S> {
     freed: Usage,
 }
 
-impl<S: StoreState> Sums<'_, S> {
+impl<S: StoreState> UsageDelta<'_, S> {
     fn write(&mut self, path: &MemoryPath, length: u64) -> Result<(), StoreError> {
         if !is_within(path, self.directory) {
             return Ok(());
         }
         let replaced = self.state.usage(path)?;
-        self.expect(QuotaKind::FileBytes, self.quota.file_bytes, replaced.bytes, length)?;
+        self.check_limit(QuotaKind::FileBytes, self.quota.file_bytes, replaced.bytes, length)?;
         let depth_before = if replaced.files == 0 { 0 } else { self.depth_within(path.depth()) };
-        self.expect(QuotaKind::Depth, self.quota.depth, depth_before, self.depth_within(path.depth()))?;
+        self.check_limit(QuotaKind::Depth, self.quota.depth, depth_before, self.depth_within(path.depth()))?;
         self.added.add(Usage::new(1, length, 0));
         self.freed.add(replaced);
         Ok(())
@@ -63,7 +63,7 @@ impl<S: StoreState> Sums<'_, S> {
             let depth_before = if stays_within { self.depth_within(moved.depth) } else { 0 };
             let depth_after = self.depth_within((moved.depth + to.depth()).saturating_sub(from.depth()));
             if moved.files > 0 {
-                self.expect(QuotaKind::Depth, self.quota.depth, depth_before, depth_after)?;
+                self.check_limit(QuotaKind::Depth, self.quota.depth, depth_before, depth_after)?;
             }
             self.added.add(moved);
             if stays_within {
@@ -74,12 +74,12 @@ impl<S: StoreState> Sums<'_, S> {
         leaving.map_or(Ok(()), |leaving| self.free(leaving))
     }
 
-    /// What a rename brings to the directory: all of it, or the part that takes the place of the directory.
+    /// The part of `from` that a rename moves into the directory: all of it, or the part that becomes the directory.
     fn arriving(&self, from: &MemoryPath, to: &MemoryPath) -> Option<MemoryPath> {
         if is_within(to, self.directory) {
             return Some(from.clone());
         }
-        // Where the rebased path would be too long, nothing is there.
+        // A path that is too long cannot exist.
         if self.directory.is_under(to) { self.directory.replace_prefix(to, from).ok() } else { None }
     }
 
@@ -104,16 +104,16 @@ impl<S: StoreState> Sums<'_, S> {
         let before = self.state.usage(self.directory)?;
         let after = |before: u64, added: u64, freed: u64| before.saturating_add(added).saturating_sub(freed);
         let files = after(before.files, self.added.files, self.freed.files);
-        self.expect(QuotaKind::Files, self.quota.files, before.files, files)?;
+        self.check_limit(QuotaKind::Files, self.quota.files, before.files, files)?;
         let bytes = after(before.bytes, self.added.bytes, self.freed.bytes);
-        self.expect(QuotaKind::Bytes, self.quota.bytes, before.bytes, bytes)
+        self.check_limit(QuotaKind::Bytes, self.quota.bytes, before.bytes, bytes)
     }
 
     fn depth_within(&self, depth_of_file: u64) -> u64 {
         depth_of_file.saturating_sub(self.directory.depth())
     }
 
-    fn expect(&self, kind: QuotaKind, limit: Option<u64>, before: u64, asked: u64) -> Result<(), StoreError> {
+    fn check_limit(&self, kind: QuotaKind, limit: Option<u64>, before: u64, asked: u64) -> Result<(), StoreError> {
         match limit {
             Some(limit) if asked > limit && asked > before => {
                 let left = limit.saturating_sub(before);
@@ -124,7 +124,7 @@ impl<S: StoreState> Sums<'_, S> {
     }
 }
 
-/// The part of `path` that lies in the directory: all of it, or the whole directory, which lies in it.
+/// The part of `path` inside the directory: `path` itself, or the directory if it is under `path`.
 fn part_within<'a>(path: &'a MemoryPath, directory: &'a MemoryPath) -> Option<&'a MemoryPath> {
     if is_within(path, directory) {
         return Some(path);
@@ -145,13 +145,13 @@ mod tests {
     use crate::node::{Stat, Version};
     use crate::record::RecordName;
 
-    /// A state in which everything is one file of 5 bytes, and which notes for what its usage is asked.
+    /// A state in which every path is a file of 5 bytes. It records the paths passed to `usage`.
     #[derive(Default)]
-    struct Asked(RefCell<Vec<String>>);
+    struct RecordingState(RefCell<Vec<String>>);
 
-    impl StoreState for Asked {
+    impl StoreState for RecordingState {
         fn stat(&self, _: &MemoryPath) -> Result<Stat, StoreError> {
-            unreachable!("a quota does not depend on it")
+            unreachable!("quotas do not use this")
         }
 
         fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
@@ -160,7 +160,7 @@ mod tests {
         }
 
         fn record(&self, _: &RecordName) -> Result<Option<Version>, StoreError> {
-            unreachable!("a quota does not depend on it")
+            unreachable!("quotas do not use this")
         }
     }
 
@@ -168,23 +168,23 @@ mod tests {
         MemoryPath::parse(text).unwrap()
     }
 
-    fn asked(quota: Quota, batch: Batch) -> Vec<String> {
-        let state = Asked::default();
+    fn usage_calls(quota: Quota, batch: Batch) -> Vec<String> {
+        let state = RecordingState::default();
         batch.limit(MemoryPath::root(), quota).check(&state).unwrap();
         state.0.into_inner()
     }
 
     #[test]
-    fn the_directory_is_counted_only_where_a_batch_adds_to_it() {
+    fn the_limited_directory_is_measured_only_if_a_batch_increases_its_usage() {
         let all = Quota::new().with_files(9).with_bytes(90).with_file_bytes(9).with_depth(9);
         let write = |bytes| Batch::new().write(path("/memories/a"), vec![b'x'; bytes]);
-        assert_eq!(asked(all, write(5)), ["/memories/a"]);
-        assert_eq!(asked(all, write(6)), ["/memories/a", "/memories"]);
-        assert_eq!(asked(Quota::new().with_files(9), write(6)), ["/memories/a"]);
-        assert_eq!(asked(all, Batch::new().remove(path("/memories/a"))), [""; 0]);
+        assert_eq!(usage_calls(all, write(5)), ["/memories/a"]);
+        assert_eq!(usage_calls(all, write(6)), ["/memories/a", "/memories"]);
+        assert_eq!(usage_calls(Quota::new().with_files(9), write(6)), ["/memories/a"]);
+        assert_eq!(usage_calls(all, Batch::new().remove(path("/memories/a"))), [""; 0]);
         let rename = |to| Batch::new().rename(path("/memories/a"), path(to));
-        assert_eq!(asked(all, rename("/memories/b")), [""; 0]);
-        assert_eq!(asked(all, rename("/memories/b/c")), ["/memories/a"]);
-        assert_eq!(asked(Quota::new().with_files(9).with_bytes(9), rename("/memories/b/c")), [""; 0]);
+        assert_eq!(usage_calls(all, rename("/memories/b")), [""; 0]);
+        assert_eq!(usage_calls(all, rename("/memories/b/c")), ["/memories/a"]);
+        assert_eq!(usage_calls(Quota::new().with_files(9).with_bytes(9), rename("/memories/b/c")), [""; 0]);
     }
 }

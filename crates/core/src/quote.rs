@@ -1,14 +1,13 @@
-//! How an error quotes refused input: printable and short.
+//! Quotes invalid input in error messages, with escaped characters and a length limit.
 
 use std::ops::RangeInclusive;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Longer quotations are cut. A legal path always fits.
+/// The maximum length of quoted input in bytes. A legal path always fits.
 pub(crate) const MAX_QUOTED_BYTES: usize = 1_024;
 
-/// Refused input as an error quotes it: whole where a legal path would be, else its beginning and an ellipsis, with
-/// unprintable characters escaped.
+/// Escapes unprintable characters. Input longer than [`MAX_QUOTED_BYTES`] is truncated, with an ellipsis at the end.
 pub(crate) fn quote(text: &str) -> String {
     if text.len() <= MAX_QUOTED_BYTES {
         return escape_unprintable(text);
@@ -16,7 +15,7 @@ pub(crate) fn quote(text: &str) -> String {
     format!("{}…", escape_unprintable(&text[..text.floor_char_boundary(MAX_QUOTED_BYTES)]))
 }
 
-/// The text with each unprintable character as an escape such as `\n` or `\u{202e}`.
+/// Replaces each unprintable character by an escape such as `\n` or `\u{202e}`.
 pub(crate) fn escape_unprintable(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -29,15 +28,16 @@ pub(crate) fn escape_unprintable(text: &str) -> String {
     escaped
 }
 
-/// Whether it is a control or format character, one of the two separators that break a line, or a character that Unicode
-/// does not show. Each could forge or hide a line of a reply or a log, or make one name look like another, so no path has
-/// any (`[P2]`).
+/// Whether a character is a control character, a format character, a line or paragraph separator, or invisible.
+///
+/// Such characters could forge or hide lines of a reply or a log, or make different names look the same. Paths must not
+/// contain them (`[P2]`).
 #[must_use]
 pub fn is_unprintable(character: char) -> bool {
     if character.is_ascii() { character.is_ascii_control() } else { is_unprintable_beyond_ascii(character) }
 }
 
-/// Apart, so that the compiler inlines what a name is mostly made of.
+/// A separate function, so that the compiler inlines the check for ASCII.
 fn is_unprintable_beyond_ascii(character: char) -> bool {
     is_default_ignorable(character)
         || matches!(
@@ -49,8 +49,8 @@ fn is_unprintable_beyond_ascii(character: char) -> bool {
         )
 }
 
-/// The characters with the property Default_Ignorable_Code_Point, from `DerivedCoreProperties.txt` of Unicode 16.0: variation
-/// selectors, fillers, joiners, and code points reserved for more of them. A text with one looks like the text without it.
+/// The characters with the property Default_Ignorable_Code_Point, from `DerivedCoreProperties.txt` of Unicode 16.0.
+/// These are variation selectors, fillers, joiners and reserved code points, and are invisible.
 const DEFAULT_IGNORABLE: [RangeInclusive<char>; 17] = [
     '\u{ad}'..='\u{ad}',
     '\u{34f}'..='\u{34f}',
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_is_unprintable_and_what_is_seen_is_not() {
+    fn invisible_characters_are_unprintable_and_visible_ones_are_not() {
         for hidden in [
             '\n',
             '\u{7f}',
@@ -111,10 +111,10 @@ mod tests {
         ] {
             assert!(is_unprintable(hidden), "{hidden:?}");
         }
-        for seen in
+        for visible in
             [' ', '~', '\u{a0}', 'é', '\u{301}', '\u{1100}', '\u{1161}', '\u{180a}', '❤', '日', '\u{fffd}', '🧠']
         {
-            assert!(!is_unprintable(seen), "{seen:?}");
+            assert!(!is_unprintable(visible), "{visible:?}");
         }
         assert!(DEFAULT_IGNORABLE.is_sorted_by(|one, next| one.end() < next.start()));
     }

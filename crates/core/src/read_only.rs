@@ -1,4 +1,4 @@
-//! [`ReadOnlyStore`]: a store over a store that refuses every change.
+//! [`ReadOnlyStore`]: a wrapper that refuses every change.
 
 use async_trait::async_trait;
 
@@ -11,8 +11,9 @@ use crate::record::RecordName;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
 
-/// A store that can be read, while every change of files and records is [refused](StoreError::Refused) with a reason that the model reads. Who holds the
-/// inner store itself can still change it.
+/// A wrapper that [refuses](StoreError::Refused) every change to files and records. The model reads the reason.
+///
+/// Code with access to the inner store can still change it.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool, ReadOnlyStore};
@@ -23,7 +24,7 @@ use crate::store_error::StoreError;
 /// let input = serde_json::json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
 /// assert_eq!(
 ///     tool.call(input).await.unwrap_err().to_string(),
-///     "Error: /memories is read-only: what is in it can be viewed, but not changed",
+///     "Error: /memories is read-only: you can view its files, but not change them",
 /// );
 /// # });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,7 +35,7 @@ pub struct ReadOnlyStore<S> {
 }
 
 impl<S: Store> ReadOnlyStore<S> {
-    /// The files of `inner`, to be read.
+    /// Wraps `inner`.
     pub fn new(inner: S) -> Self {
         Self { inner }
     }
@@ -64,7 +65,8 @@ impl<S: Store> Store for ReadOnlyStore<S> {
 }
 
 impl<S: Store> ReadOnlyStore<S> {
-    /// Checks preconditions by reading: a batch without changes may be what makes an inner store tidy up.
+    /// Checks preconditions with reads. It does not pass the batch on, because even a batch without changes can trigger
+    /// maintenance in the inner store.
     async fn check(&self, batch: &Batch) -> Result<(), StoreError> {
         for (name, precondition) in batch.record_preconditions() {
             let record = self.inner.read_record(name).await?;
@@ -80,9 +82,9 @@ impl<S: Store> ReadOnlyStore<S> {
 }
 
 impl StoreError {
-    /// The refusal to change `path`, which lies in the read-only `directory`.
+    /// Creates the refusal to change `path` in the read-only `directory`.
     pub fn read_only(path: &MemoryPath, directory: &MemoryPath) -> Self {
-        let reason = format!("{directory} is read-only: what is in it can be viewed, but not changed");
+        let reason = format!("{directory} is read-only: you can view its files, but not change them");
         Self::refused(path, "read-only", reason)
     }
 }

@@ -1,4 +1,4 @@
-//! [`RecordName`]: names what a wrapper keeps in a store, outside of `/memories`.
+//! [`RecordName`]: the name of a record, which a wrapper keeps in a store outside `/memories`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name of a record in bytes.
+/// The maximum length of a record name in bytes.
 pub const MAX_RECORD_NAME_BYTES: usize = 512;
 
-/// The name of a record: bytes that a store over a store keeps in the inner one for itself, such as the access times of files.
+/// The name of a record: metadata that a wrapper keeps in its inner store, such as the access times of files.
 ///
-/// Records lie outside of `/memories`: no [`MemoryPath`](crate::MemoryPath) names one, no listing has one and no quota counts
-/// one. They change in the same [`Batch`](crate::Batch) as the files.
+/// Records are stored outside `/memories`. They have no [`MemoryPath`](crate::MemoryPath), are not listed, and do not
+/// count towards quotas. One [`Batch`](crate::Batch) can change files and records together.
 ///
-/// A name is one or more segments with slashes between them. The first names the wrapper. A segment consists of `a` to `z`, `0` to
-/// `9`, `-`, `_` and `.`, and does not start with a dot, so that every backend can hold it.
+/// A name is one or more segments separated by slashes, and the first segment is the name of the wrapper. A segment
+/// consists of `a` to `z`, `0` to `9`, `-`, `_` and `.`, and does not start with a dot. Every backend supports such
+/// names.
 ///
 /// ```
 /// use memory_tool_core::RecordName;
@@ -74,15 +75,15 @@ impl fmt::Display for RecordName {
     }
 }
 
-/// A text is not the name of a record.
+/// An invalid record name.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "invalid record name `{name}`: use up to {MAX_RECORD_NAME_BYTES} bytes of a-z, 0-9, `-`, `_` and `.`, in segments that are \
-     separated by `/`, are not empty and do not start with a dot"
+    "invalid record name `{name}`: use up to {MAX_RECORD_NAME_BYTES} bytes of a-z, 0-9, `-`, `_` and `.`, in segments \
+     that are separated by `/`, are not empty and do not start with a dot"
 )]
 #[non_exhaustive]
 pub struct InvalidRecordName {
-    /// The text as it was given, escaped.
+    /// The invalid name, escaped.
     pub name: String,
 }
 
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_a_backend_could_misread_is_refused() {
+    fn parsing_refuses_names_that_some_backend_does_not_support() {
         for name in ["", "/", "a/", "/a", "a//b", ".", "..", "a/../b", ".a", "A", "a b", "a\\b", "é", "a\0"] {
             assert!(name.parse::<RecordName>().is_err(), "{name:?}");
         }

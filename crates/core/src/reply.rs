@@ -1,4 +1,4 @@
-//! [`Reply`]: what a command answers, as a typed value that renders to the contract's exact text.
+//! [`Reply`]: the result of a command.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::content::{Content, ContentBlock, ImageSource};
 use crate::path::MemoryPath;
 use crate::text::{Snippet, ViewCut, number_lines};
 
-/// The answer to a command that succeeded.
+/// The result of a successful command.
 ///
-/// `Display` and [`to_content`](Self::to_content) give the contract's exact text. A program that wants other wording, or
-/// another language, matches on the variants and renders their fields itself.
+/// `Display` and [`to_content`](Self::to_content) return the exact text of the contract. To use other wording or
+/// another language, match on the variants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -22,7 +22,7 @@ pub enum Reply {
     File(FileView),
     /// `view` of an image (`[V9]`).
     Image(ImageView),
-    /// `create` made the file (`[C1]`).
+    /// `create` created the file (`[C1]`).
     Created {
         /// The new file.
         path: MemoryPath,
@@ -31,7 +31,7 @@ pub enum Reply {
     Replaced {
         /// The file.
         path: MemoryPath,
-        /// The lines around the beginning of the change.
+        /// The lines around the start of the change.
         snippet: Snippet,
     },
     /// `insert` edited the file (`[I1]`).
@@ -41,26 +41,26 @@ pub enum Reply {
     },
     /// `delete` removed the file or directory (`[D1]`).
     Deleted {
-        /// What is gone.
+        /// The deleted path.
         path: MemoryPath,
     },
     /// `rename` moved the file or directory (`[R1]`).
     Renamed {
-        /// Where it was.
+        /// The old path.
         old_path: MemoryPath,
-        /// Where it is.
+        /// The new path.
         new_path: MemoryPath,
     },
-    /// [`clear_all_memory`](crate::MemoryTool::clear_all_memory) emptied the store.
+    /// [`clear_all_memory`](crate::MemoryTool::clear_all_memory) deleted all files.
     Cleared,
-    /// An answer in the tool's own words.
+    /// Text from another implementation of [`MemoryTool`](crate::MemoryTool).
     Text(String),
-    /// An answer of content blocks.
+    /// Content blocks from another implementation of [`MemoryTool`](crate::MemoryTool).
     Blocks(Vec<ContentBlock>),
 }
 
 impl Reply {
-    /// The `content` of the `tool_result` block (`[W2]`): the text, or content blocks for an image.
+    /// The `content` of the `tool_result` block (`[W2]`): text, or content blocks for an image.
     pub fn to_content(&self) -> Content {
         match self {
             Self::Image(image) => Content::Blocks(vec![ContentBlock::Image {
@@ -84,7 +84,8 @@ impl fmt::Display for Reply {
             Self::Created { path } => write!(f, "File created successfully at: {path}"),
             Self::Replaced { snippet, .. } => write!(
                 f,
-                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
+                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n\
+                 {snippet}"
             ),
             Self::Inserted { path } => write!(f, "The file {path} has been edited."),
             Self::Deleted { path } => write!(f, "Successfully deleted {path}"),
@@ -102,30 +103,30 @@ impl fmt::Display for Reply {
     }
 }
 
-/// The listing of a directory as `view` shows it: itself, and what is visible at most two levels below (`[V1]`). A range
-/// or the cap may leave out lines at either end (`[V4]`, `[V8]`).
+/// The listing of a directory by `view`: the directory and the visible items up to two levels below it (`[V1]`). A
+/// range or the character limit can omit lines at either end (`[V4]`, `[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct DirectoryView {
     /// The directory.
     pub path: MemoryPath,
-    /// The bytes of all visible files beneath it, at any depth (`[V2]`).
+    /// The total size of the visible files under it, at any depth, in bytes (`[V2]`).
     pub size: u64,
-    /// The number of the first line that is shown. Line 1 is the directory itself, and each item is a line.
+    /// The number of the first line in the reply. Line 1 is the directory itself, and each item is a line.
     pub first_line: usize,
-    /// The items that are shown, depth first, siblings by name.
+    /// The items in the reply, depth first, with siblings sorted by name.
     pub items: Vec<DirectoryItem>,
-    /// Where the cap cut the listing, if it did (`[V8]`).
+    /// The position where the character limit truncated the listing (`[V8]`).
     pub cut: Option<ViewCut>,
 }
 
 impl DirectoryView {
-    /// The view of a directory with its whole listing.
+    /// Creates a complete listing.
     pub fn new(path: MemoryPath, size: u64, items: Vec<DirectoryItem>) -> Self {
         Self { path, size, first_line: 1, items, cut: None }
     }
 
-    /// The first line of the listing: the directory itself.
+    /// The first line of the listing, for the directory itself.
     pub(crate) fn own_line(&self) -> String {
         format!("{}\t{}", HumanSize(self.size), self.path)
     }
@@ -137,21 +138,21 @@ impl DirectoryView {
 pub struct DirectoryItem {
     /// The file or directory.
     pub path: MemoryPath,
-    /// Its size in bytes; for a directory, of all visible files beneath it (`[V2]`).
+    /// The size in bytes. For a directory, the total size of the visible files under it (`[V2]`).
     pub size: u64,
-    /// Whether it is a directory, which is written with a final slash.
+    /// Whether the item is a directory, displayed with a trailing slash.
     pub is_directory: bool,
-    /// Whether it is a file whose content is lost or altered. It is written as `damaged`, in the place of its size.
+    /// Whether the item is a damaged file, displayed with `damaged` in place of its size.
     pub is_damaged: bool,
 }
 
 impl DirectoryItem {
-    /// A line for the file or directory at `path`.
+    /// Creates a line for a file or directory.
     pub fn new(path: MemoryPath, size: u64, is_directory: bool) -> Self {
         Self { path, size, is_directory, is_damaged: false }
     }
 
-    /// A line for the damaged file at `path`.
+    /// Creates a line for a damaged file.
     pub fn damaged(path: MemoryPath, size: u64) -> Self {
         Self { path, size, is_directory: false, is_damaged: true }
     }
@@ -183,7 +184,7 @@ impl fmt::Display for DirectoryItem {
     }
 }
 
-/// A number of bytes as a listing shows it (`[V2]`): `13B`, `1.5K`, `1.2M`, `1.0G`.
+/// A size in a listing (`[V2]`), such as `13B`, `1.5K`, `1.2M` or `1.0G`.
 struct HumanSize(u64);
 
 impl fmt::Display for HumanSize {
@@ -194,7 +195,7 @@ impl fmt::Display for HumanSize {
         let mut size = self.0 as f64 / 1024.0;
         let mut unit = 'K';
         for larger in ['M', 'G'] {
-            // 1023.95 and above would be written as 1024.0 of the smaller unit.
+            // From 1023.95, the smaller unit would display as 1024.0.
             if size >= 1023.95 {
                 size /= 1024.0;
                 unit = larger;
@@ -204,24 +205,24 @@ impl fmt::Display for HumanSize {
     }
 }
 
-/// A text file, or some of its lines, as `view` shows it (`[V3]`).
+/// The view of a text file or a part of it (`[V3]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct FileView {
     /// The file.
     pub path: MemoryPath,
-    /// The text that is shown, without numbers.
+    /// The lines in the reply, without line numbers.
     pub text: String,
-    /// The 1-based number of its first line.
+    /// The 1-based number of the first line.
     pub first_line: usize,
-    /// How many lines the whole file has.
+    /// The number of lines of the whole file.
     pub total_lines: usize,
-    /// Where the cap cut the lines, if it did (`[V8]`).
+    /// The position where the character limit truncated the lines (`[V8]`).
     pub cut: Option<ViewCut>,
 }
 
 impl FileView {
-    /// The view of `text`, from line `first_line` of `total_lines`, with nothing cut.
+    /// Creates a view that is not truncated.
     pub fn new(path: MemoryPath, text: impl Into<String>, first_line: usize, total_lines: usize) -> Self {
         Self { path, text: text.into(), first_line, total_lines, cut: None }
     }
@@ -245,7 +246,8 @@ impl fmt::Display for ViewCut {
             Self::Characters { line, total, shown, length } => {
                 write!(
                     f,
-                    "[Line {line} of {total} has {length} characters; the first {shown} are shown. To read the rest, use str_replace to break the line after the last words shown."
+                    "[Line {line} of {total} has {length} characters; the first {shown} are shown. To read the rest, \
+                     use str_replace to break the line after the last words shown."
                 )?;
                 if line < total {
                     write!(f, " To continue with the next line, use view_range [{}, -1].", line + 1)?;
@@ -256,7 +258,7 @@ impl fmt::Display for ViewCut {
     }
 }
 
-/// Writes the note on a line of its own.
+/// Writes the note on a separate line.
 fn write_note(f: &mut fmt::Formatter<'_>, cut: Option<&ViewCut>) -> fmt::Result {
     match cut {
         Some(cut) => write!(f, "\n{cut}"),
@@ -264,20 +266,20 @@ fn write_note(f: &mut fmt::Formatter<'_>, cut: Option<&ViewCut>) -> fmt::Result 
     }
 }
 
-/// An image that another program put into memory (`[V9]`).
+/// The view of an image that another program created (`[V9]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ImageView {
     /// The file.
     pub path: MemoryPath,
-    /// Its media type, by its content: `image/png` or `image/jpeg`.
+    /// The media type, `image/png` or `image/jpeg`.
     pub media_type: &'static str,
-    /// Its bytes.
+    /// The bytes of the image.
     pub content: Vec<u8>,
 }
 
 impl ImageView {
-    /// The view of an image whose bytes are `content`.
+    /// Creates a view of an image.
     pub fn new(path: MemoryPath, media_type: &'static str, content: Vec<u8>) -> Self {
         Self { path, media_type, content }
     }
@@ -295,8 +297,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_written_as_documented() {
-        for (bytes, written) in [
+    fn sizes_have_the_documented_format() {
+        for (bytes, formatted) in [
             (0, "0B"),
             (13, "13B"),
             (1023, "1023B"),
@@ -309,7 +311,7 @@ mod tests {
             (1024 * 1024 * 1024, "1.0G"),
             (5 * 1024_u64.pow(4), "5120.0G"),
         ] {
-            assert_eq!(HumanSize(bytes).to_string(), written);
+            assert_eq!(HumanSize(bytes).to_string(), formatted);
         }
     }
 }

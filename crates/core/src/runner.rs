@@ -1,4 +1,4 @@
-//! [`ToolRunner`]: answers the memory calls in a response of the Messages API, whatever client received it.
+//! [`ToolRunner`]: runs the memory calls in a response of the Messages API.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::tool::MemoryTool;
 use crate::wire::{ToolResult, ToolUse};
 
-/// Runs the memory calls of a response, and returns the message to send next.
+/// Runs the memory calls in a response, and returns the message to send next.
 ///
-/// It knows nothing of HTTP: a response goes in as JSON, a message comes out as JSON, so it fits any client.
+/// Responses and messages are JSON values, so the runner works with any HTTP client.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, ToolRunner};
@@ -21,17 +21,17 @@ use crate::wire::{ToolResult, ToolUse};
 /// let mut messages = vec![json!({"role": "user", "content": "What do you know of me?"})];
 /// // The API's response to these messages, with `runner.tool().definition()` among the tools.
 /// let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
-///     {"type": "text", "text": "I'll look into my memory."},
+///     {"type": "text", "text": "I'll check my memory."},
 ///     {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"command": "view", "path": "/memories"}},
 /// ]});
 /// messages.push(json!({"role": "assistant", "content": response["content"]}));
-/// messages.extend(runner.answer(&response).await); // or, if it is `None`, Claude is done
+/// messages.extend(runner.answer(&response).await); // `None` if Claude is done
 /// assert_eq!(messages[2]["content"][0]["tool_use_id"], "toolu_1");
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// [`run`](Self::run) does the same for programs that have other tools too, or that report why the storage failed:
+/// Use [`run`](Self::run) if the program also has other tools, or logs storage failures:
 ///
 /// ```
 /// # use memory_tool_core::{Engine, InMemoryStore, ToolRunner};
@@ -58,20 +58,19 @@ use crate::wire::{ToolResult, ToolUse};
 /// ```
 ///
 /// # Behavior
-/// 1. The calls are run one after another, in the order in which the model wrote them: a `view` after a `create` sees the file.
-///    Their results come in that order.
-/// 2. Every memory call is answered: a command that fails, an input that is no command and a failure of the storage are results
-///    with `is_error`, in the words that the model may read.
-/// 3. A failure of the storage is also reported in [`ToolRun::failures`], with its causes, for the operator.
-/// 4. Calls of other tools are left to the caller, in [`ToolRun::others`]. All else in the content is passed over.
-/// 5. A future that is dropped leaves each command done or not done, and those after it not begun.
+/// 1. The calls run sequentially, in the order of the response. The results have the same order.
+/// 2. Every memory call has a result. Failed commands, invalid inputs and storage failures are results with `is_error`,
+///    and their messages are safe to show to the model.
+/// 3. Storage failures and their causes are also reported in [`ToolRun::failures`], for the operator.
+/// 4. Calls of other tools are returned in [`ToolRun::others`]. Other content blocks are ignored.
+/// 5. If the future is dropped, the current command is either complete or has no effect, and later commands do not run.
 #[derive(Clone, Debug)]
 pub struct ToolRunner<T> {
     tool: T,
 }
 
 impl<T: MemoryTool> ToolRunner<T> {
-    /// Runs the calls on `tool`, which may be an `Arc<dyn MemoryTool>`.
+    /// Creates a runner for `tool`, such as an `Arc<dyn MemoryTool>`.
     pub fn new(tool: T) -> Self {
         Self { tool }
     }
@@ -81,24 +80,24 @@ impl<T: MemoryTool> ToolRunner<T> {
         &self.tool
     }
 
-    /// Runs the memory calls of a whole response, and returns the user's message with their results, to send next.
+    /// Runs the memory calls in a response, and returns the user message with their results.
     ///
-    /// Returns `None` if there is nothing to run: the value holds no memory call, or is not a response, or its `stop_reason`
-    /// is not `tool_use`. If a response stops for another reason, such as `max_tokens`, a call in it may be cut short and
-    /// would store half a text. A response without a `stop_reason` is run.
+    /// Returns `None` if the value contains no memory call, is not a response, or has a `stop_reason` other than
+    /// `tool_use`. After another stop reason, such as `max_tokens`, the input of a call may be truncated. The calls run
+    /// if `stop_reason` is missing.
     ///
-    /// The message leaves out the causes of failures, and the calls of other tools, whose results the API expects in the
-    /// same message. Use [`run`](Self::run) if you log failures or have other tools.
+    /// The message contains no causes of failures and no results of other tools, which the API expects in the same
+    /// message. Use [`run`](Self::run) if you log failures or have other tools.
     pub async fn answer(&self, response: &Value) -> Option<Value> {
         let content = response["content"].as_array()?;
         let is_whole = response["stop_reason"].is_null() || response["stop_reason"] == "tool_use";
         if is_whole { self.run(content).await.to_message() } else { None }
     }
 
-    /// Runs the memory calls among the blocks of a response's `content`, as they are in its JSON. A client that has types of
-    /// its own serializes its blocks.
+    /// Runs the memory calls among the blocks of the `content` of a response.
     ///
-    /// Check the response's `stop_reason` first: unless it is `tool_use`, a call may be cut short.
+    /// Check first that the `stop_reason` of the response is `tool_use`. Otherwise the input of a call may be
+    /// truncated.
     pub async fn run(&self, content: &[Value]) -> ToolRun {
         let mut run = ToolRun::default();
         for block in content.iter().filter(|block| block["type"] == "tool_use") {
@@ -123,33 +122,34 @@ impl<T: MemoryTool> ToolRunner<T> {
     }
 }
 
-/// What came of the memory calls of a response.
+/// The results of the memory calls in a response.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ToolRun {
-    /// The answer to each memory call, in their order.
+    /// The result of each memory call, in the order of the response.
     pub results: Vec<ToolResult>,
-    /// The failures among them whose causes the model does not read.
+    /// The storage failures, with causes that are not in the results.
     pub failures: Vec<ToolFailure>,
-    /// The `tool_use` blocks of other tools, as they were. Each wants a `tool_result` of the caller's in the same message.
+    /// The `tool_use` blocks of other tools, unchanged. The caller must add a `tool_result` for each to the same
+    /// message.
     pub others: Vec<Value>,
 }
 
 impl ToolRun {
-    /// The message to send next, where the response held memory calls: a user's, with the results. The results of
-    /// [other tools](Self::others) are to be added to its `content`, as the API takes them in one message only.
+    /// The user message with the results, or `None` if there were no memory calls. Add the results of
+    /// [other tools](Self::others) to its `content`, because the API expects all results in one message.
     pub fn to_message(&self) -> Option<Value> {
         (!self.results.is_empty()).then(|| json!({"role": "user", "content": self.results}))
     }
 }
 
-/// A memory call that failed for a reason that is the operator's to know.
+/// A memory call that failed because of the storage.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ToolFailure {
     /// The id of the `tool_use` block.
     pub tool_use_id: String,
-    /// What happened, with its causes as its sources.
+    /// The error, with the causes as its sources.
     pub error: Error,
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_memory_call_is_answered_in_order_and_nothing_else() {
+    async fn every_memory_call_has_a_result_in_order() {
         let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
         let other = json!({"type": "tool_use", "id": "toolu_2", "name": "bash", "input": {"command": "ls"}});
         let run = runner
@@ -193,13 +193,13 @@ mod tests {
                 json!("tool_use"),
             ])
             .await;
-        let answers: Vec<_> =
+        let outcomes: Vec<_> =
             run.results.iter().map(|result| (result.tool_use_id.as_deref().unwrap(), result.is_error)).collect();
         let expected =
             [("toolu_1", false), ("toolu_3", false), ("toolu_4", true), ("toolu_5", true), ("toolu_6", true)];
-        assert_eq!(answers, expected);
+        assert_eq!(outcomes, expected);
         assert_eq!(run.others, [other]);
-        assert!(run.failures.is_empty(), "what the model did wrong is no failure");
+        assert!(run.failures.is_empty(), "mistakes of the model are not failures");
         let message = run.to_message().unwrap();
         assert_eq!(message["role"], "user");
         assert_eq!(message["content"][0]["content"], "File created successfully at: /memories/a");
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_without_memory_calls_wants_no_message() {
+    async fn a_response_without_memory_calls_has_no_message() {
         let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
         let run = runner.run(&[json!({"type": "text", "text": "Done."})]).await;
         assert!(run.results.is_empty() && run.to_message().is_none());
     }
 
     #[tokio::test]
-    async fn a_whole_response_is_answered_with_the_next_message() {
+    async fn answer_returns_the_next_message() {
         let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
         let view = json!({"command": "view", "path": "/memories/a"});
         let response = json!({"type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_holds_no_memory_call_is_not_answered() {
+    async fn answer_returns_none_without_a_memory_call() {
         let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
         let bash = json!({"type": "tool_use", "id": "t", "name": "bash", "input": {}});
         for response in [
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_that_may_be_cut_short_is_not_run() {
+    async fn a_response_that_may_be_truncated_is_not_run() {
         let runner = ToolRunner::new(Engine::new(InMemoryStore::new()));
         for stop_reason in ["max_tokens", "refusal", "model_context_window_exceeded", "pause_turn", "a new one"] {
             let response = json!({"stop_reason": stop_reason, "content": [call("t", create("/memories/a"))]});
@@ -269,16 +269,16 @@ mod tests {
         assert!(runner.tool().call(view).await.is_err(), "no call was run");
     }
 
-    /// A store that fails, in words that are for the operator alone.
+    /// A store that fails with a message for the operator.
     #[derive(Debug)]
-    struct Failing;
+    struct FailingStore;
 
     fn failure() -> StoreError {
         StoreError::failure(FailureKind::AccessDenied, "reading", "secret-bucket: 403")
     }
 
     #[async_trait]
-    impl Store for Failing {
+    impl Store for FailingStore {
         async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
             Err(failure())
         }
@@ -293,8 +293,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_of_the_storage_is_for_the_model_and_with_its_cause_for_the_operator() {
-        let runner = ToolRunner::new(Engine::new(Failing));
+    async fn the_cause_of_a_storage_failure_is_only_in_the_failures() {
+        let runner = ToolRunner::new(Engine::new(FailingStore));
         let run = runner.run(&[call("toolu_1", create("/memories/a")), call("toolu_2", create("/memories/b"))]).await;
         assert!(run.results.iter().all(|result| result.is_error));
         assert!(!run.to_message().unwrap().to_string().contains("secret"));

@@ -1,4 +1,4 @@
-//! [`StoreState`]: what the checks of a batch and of a read ask of a store.
+//! [`StoreState`]: the state of a store that checks depend on.
 
 use crate::node::{Stat, Version};
 use crate::path::MemoryPath;
@@ -6,27 +6,28 @@ use crate::quota::Usage;
 use crate::record::RecordName;
 use crate::store_error::StoreError;
 
-/// What a store holds at one moment, as far as checks ask for it: [`Batch::check`](crate::Batch::check),
-/// [`Change::check`](crate::Change::check) and [`ReadOptions::check`](crate::ReadOptions::check). A backend implements it over its lock,
-/// its transaction or its snapshot; [`PathMap`](crate::PathMap) has it already.
+/// A snapshot of a store, as used by [`Batch::check`](crate::Batch::check), [`Change::check`](crate::Change::check) and
+/// [`ReadOptions::check`](crate::ReadOptions::check).
+///
+/// A backend implements it for its lock guard, transaction or snapshot. [`PathMap`](crate::PathMap) implements it too.
 pub trait StoreState {
-    /// What is at `path`, without the contents.
+    /// The node at `path`, without its contents.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`](crate::Store::read_opts).
+    /// The errors of [`Store::read_opts`](crate::Store::read_opts).
     fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError>;
 
-    /// How much lies at or under `path`: nothing, one file, or all files of a directory. A check asks for it only if a batch has a
-    /// quota, and for the whole limited directory only if the batch adds to it.
+    /// The usage of the file at `path`, or of all files under it. Checks call this only for batches with a quota, and
+    /// ask for the usage of the whole limited directory only if the batch increases it.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`](crate::Store::read_opts).
+    /// The errors of [`Store::read_opts`](crate::Store::read_opts).
     fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError>;
 
-    /// The version of a record; `None` where there is none.
+    /// The version of a record, or `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Store::read_record`](crate::Store::read_record).
+    /// The errors of [`Store::read_record`](crate::Store::read_record).
     fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! [`Store`]: the seam that a backend implements.
+//! [`Store`]: the trait that a backend implements.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,85 +13,96 @@ use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::StoreError;
 
-/// Where memory is kept: files of bytes, found by their [`MemoryPath`].
+/// Storage for a memory: files of bytes, addressed by [`MemoryPath`].
 ///
-/// This is the lower of the two seams. [`Engine`](crate::Engine) implements [`MemoryTool`](crate::MemoryTool) once over any store, so a
-/// store knows nothing of commands, wording, line numbers or matching. It reads a path, reads a record, and applies a batch of
-/// changes. All three methods are required, and there are no others: a store over a store cannot forget to forward one. Callers use
-/// [`StoreExt`](crate::StoreExt).
+/// A store reads and writes bytes. It knows nothing about commands, replies or line numbers:
+/// [`Engine`](crate::Engine) implements [`MemoryTool`](crate::MemoryTool) on top of any store. All three methods are
+/// required. Programs that use a store call the methods of [`StoreExt`](crate::StoreExt).
 ///
-/// # What holds for every method
-/// 1. Directories are implicit: one exists exactly while a file lies under it (`[P5]`). `/memories` always exists.
-/// 2. The methods of one store, called from many tasks and processes, behave as if one came after another (`[X3]`).
-/// 3. A future may be dropped at any point: the batch that it was applying then holds whole or not at all.
-/// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. Its kind says whether trying
-///    again may help; a write that may or may not have happened is
+/// # Guarantees of every method
+/// 1. Directories are implicit: a directory exists exactly while it contains a file (`[P5]`). `/memories` always
+///    exists.
+/// 2. Concurrent calls from any number of tasks and processes are linearizable (`[X3]`).
+/// 3. A future may be dropped at any point. Its batch is still atomic: it takes full effect or has no effect.
+/// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. The kind of the failure
+///    indicates whether to retry. A write that may have happened is
 ///    [`FailureKind::OutcomeUnknown`](crate::FailureKind::OutcomeUnknown).
 ///
-/// # Making your own backend
-/// A whole store, kept in a [`PathMap`](crate::PathMap) behind a lock:
+/// # Implementing a backend
+/// A complete store that keeps its files in a [`PathMap`](crate::PathMap) behind a lock:
 ///
 /// ```
 #[doc = include_str!("../examples/map_store.rs")]
 /// ```
 #[async_trait]
 #[diagnostic::on_unimplemented(
-    note = "a backend implements the three methods of `Store`: see \"Making your own backend\" in its documentation"
+    note = "a backend implements the three methods of `Store`: see \"Implementing a backend\" in its documentation"
 )]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Reads the file at `path`, or lists the directory that is there.
+    /// Reads the file or lists the directory at `path`.
     ///
     /// # Behavior
-    /// 1. A file comes back whole, with its [`Version`](crate::Version). Two reads of one path that gave equal versions gave equal contents.
-    /// 2. A path with a file somewhere under it is [`Node::Directory`] with every file under it, at any depth, in any order, each
-    ///    once. The root is always a directory.
-    /// 3. Everything else is [`Node::Absent`], a path under a file included.
-    /// 4. The answer is from one moment between the call and its end.
-    /// 5. Each [precondition](ReadOptions::require) held at a moment between the reading and the end of the call. So one on a version
-    ///    that was read before says that its file was the same at the moment of the reading, if no version of that file comes back.
-    /// 6. A listing leaves out names that are not legal in a [`MemoryPath`], links and special files, put there by other programs
-    ///    (`[P4]`). A file that cannot be read because it is damaged is listed: as [damaged](crate::FileEntry::is_damaged), if the store
-    ///    knows it without reading every file.
+    /// 1. A file is returned with its complete contents and its [`Version`](crate::Version). Reads of the same path
+    ///    that return equal versions return equal contents.
+    /// 2. A path with at least one file under it is a [`Node::Directory`]. It lists every file under the path once, at
+    ///    any depth, in any order. The root is always a directory.
+    /// 3. Any other path is [`Node::Absent`], including a path under a file.
+    /// 4. The result is a consistent snapshot, taken during the call.
+    /// 5. Each [precondition](ReadOptions::require) holds at some moment between that snapshot and the end of the call.
+    ///    If a store never reuses versions, a precondition on an earlier version of a file thus proves that the file
+    ///    had this version at the time of the snapshot.
+    /// 6. Listings omit entries that other programs created: names that are not legal in a [`MemoryPath`], symbolic
+    ///    links and special files (`[P4]`). Damaged files are listed, and marked as
+    ///    [damaged](crate::FileEntry::is_damaged) if the store can detect that without reading every file.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] and [`StoreError::VersionMismatch`] for a precondition that does not hold;
-    /// [`StoreError::SymbolicLink`] and [`StoreError::NotARegularFile`] where another program put such a thing there or above (`[P4]`);
-    /// [`StoreError::Refused`] for a file that is larger than the store reads, see
-    /// [`DEFAULT_MAX_FILE_BYTES`](crate::DEFAULT_MAX_FILE_BYTES); [`StoreError::Failure`].
+    /// - [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`] if a precondition does not hold.
+    /// - [`StoreError::SymbolicLink`] or [`StoreError::NotARegularFile`] if another program created such an entry at
+    ///   the path or above it (`[P4]`).
+    /// - [`StoreError::Refused`] if the file exceeds the size limit of the store, such as
+    ///   [`DEFAULT_MAX_FILE_BYTES`](crate::DEFAULT_MAX_FILE_BYTES).
+    /// - [`StoreError::Failure`] if the backend fails.
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError>;
 
-    /// Reads a record: what a store over this one keeps here for itself. `None` where there is none.
+    /// Reads a record: metadata that a wrapper around this store keeps in it. Returns `None` if the record does not
+    /// exist.
     ///
     /// # Behavior
-    /// 1. Records lie outside of `/memories`: no path names one, no listing has one, and no quota counts one.
-    /// 2. A record comes back whole, with its version. Equal versions of one record mean equal contents.
-    /// 3. A record and a file are as safe and as durable as each other: where files are encrypted, so are records.
+    /// 1. Records are stored outside `/memories`. They have no path, are not listed, and do not count towards quotas.
+    /// 2. A record is returned with its complete contents and its version. Equal versions mean equal contents.
+    /// 3. Records have the same durability and encryption as files.
     ///
     /// # Errors
-    /// [`StoreError::Failure`].
+    /// [`StoreError::Failure`] if the backend fails.
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError>;
 
-    /// Applies all changes of the batch, to files and records, or none.
+    /// Applies the changes of the batch atomically.
     ///
     /// # Behavior
-    /// 1. All that the batch requires is checked against the state before it, as [`Batch::check`] does, then the changes are
-    ///    applied. The first check that fails is the error, and nothing changes.
-    /// 2. [`Change::Write`](crate::Change::Write) creates the file or replaces its contents, byte for byte, and makes its parents. A
-    ///    directory there is [`StoreError::AlreadyExists`], a file among its parents [`StoreError::NotADirectory`] with that file.
-    /// 3. [`Change::Remove`](crate::Change::Remove) removes the file, or the directory with all files under it. Nothing there is
-    ///    [`StoreError::NotFound`]. Removing the root empties the store, also an empty one.
-    /// 4. [`Change::Rename`](crate::Change::Rename) moves the file, or the directory with all files under it, and makes missing
-    ///    parents. Checked in this order: nothing at `from` is [`StoreError::NotFound`]; a file among the parents of `to` is
-    ///    [`StoreError::NotADirectory`]; anything at `to` is [`StoreError::AlreadyExists`]; a file whose new path would
-    ///    be too long is [`StoreError::Path`].
-    /// 5. Changes of files leave records as they are, the removal of the root included.
-    /// 6. Once it returns `Ok`, the changes survive the end of the process (`[X2]`).
+    /// 1. The preconditions and quotas are checked against the current state, as [`Batch::check`] does. The first
+    ///    failed check is returned as the error, and nothing is changed.
+    /// 2. [`Change::Write`](crate::Change::Write) creates the file or replaces its contents, and creates missing
+    ///    parents. The error is [`StoreError::AlreadyExists`] if the path is a directory, and
+    ///    [`StoreError::NotADirectory`] if a parent is a file.
+    /// 3. [`Change::Remove`](crate::Change::Remove) removes the file, or the directory and every file under it. The
+    ///    error is [`StoreError::NotFound`] if the path does not exist. Removing the root empties the store, and
+    ///    succeeds if it is already empty.
+    /// 4. [`Change::Rename`](crate::Change::Rename) moves the file, or the directory and every file under it, and
+    ///    creates missing parents. The errors are, in this order: [`StoreError::NotFound`] if `from` does not exist;
+    ///    [`StoreError::NotADirectory`] if a parent of `to` is a file; [`StoreError::AlreadyExists`] if `to` exists;
+    ///    [`StoreError::Path`] if the new path of a file is too long.
+    /// 5. Changes to files do not affect records. Removing the root keeps all records.
+    /// 6. After `Ok`, the changes are durable (`[X2]`).
     ///
-    /// [`Change::check`](crate::Change::check) checks all of points 2 to 4 but the length of new paths.
+    /// [`Change::check`](crate::Change::check) implements the checks of points 2 to 4, except for the length of new
+    /// paths.
     ///
     /// # Errors
-    /// As above, and those of [`Batch::check`]; [`StoreError::SymbolicLink`], [`StoreError::NotARegularFile`] (`[P4]`);
-    /// [`StoreError::Refused`] for a file that is larger than the store reads; [`StoreError::Failure`].
+    /// - The errors above and the errors of [`Batch::check`].
+    /// - [`StoreError::SymbolicLink`] or [`StoreError::NotARegularFile`], as for [`read_opts`](Self::read_opts)
+    ///   (`[P4]`).
+    /// - [`StoreError::Refused`] if a file exceeds the size limit of the store.
+    /// - [`StoreError::Failure`] if the backend fails.
     async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
 }
 
@@ -138,35 +149,36 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// No preconditions.
+    /// Creates options without preconditions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a precondition on a path, for reading one of several files that belong together.
+    /// Adds a precondition on a path, for a consistent read of several files.
     pub fn require(mut self, path: MemoryPath, precondition: Precondition) -> Self {
         self.preconditions.push((path, precondition));
         self
     }
 
-    /// The preconditions, in the order in which they were added.
+    /// The preconditions, in insertion order.
     pub fn preconditions(&self) -> &[(MemoryPath, Precondition)] {
         &self.preconditions
     }
 
-    /// The same options at other paths, for a store over a store that keeps files elsewhere.
+    /// Replaces each path, for a wrapper that stores files under other paths.
     ///
     /// # Errors
-    /// The first one of `path`.
+    /// The first error that `path` returns.
     pub fn try_map(self, path: impl Fn(&MemoryPath) -> Result<MemoryPath, StoreError>) -> Result<Self, StoreError> {
         let map = |(required, precondition)| Ok((path(&required)?, precondition));
         Ok(Self { preconditions: self.preconditions.into_iter().map(map).collect::<Result<_, StoreError>>()? })
     }
 
-    /// Checks the preconditions in their order.
+    /// Checks the preconditions in insertion order.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] and [`StoreError::VersionMismatch`]; those of `state`.
+    /// [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`] for the first precondition that does not hold,
+    /// and the errors of `state`.
     pub fn check(&self, state: &impl StoreState) -> Result<(), StoreError> {
         self.preconditions.iter().try_for_each(|(path, precondition)| precondition.check(path, &state.stat(path)?))
     }

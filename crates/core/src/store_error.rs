@@ -1,47 +1,49 @@
-//! [`StoreError`]: why a store did not do what it was asked, and what kind of failure it was.
+//! [`StoreError`], and the kinds of errors and failures.
 
 use crate::path::{MemoryPath, PathError};
 use crate::quota::QuotaKind;
 use crate::record::RecordName;
 
-/// A cause from outside this crate.
+/// The cause of an error, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Why a store did not do what it was asked. For the engine and the operator: the model reads only the reason of a refusal.
+/// An error of a [`Store`](crate::Store).
+///
+/// It is for the operator. The engine converts it to an [`Error`](crate::Error), which the model reads.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A path that was to be free is not, or a directory is where a file was to be written.
+    /// The path must not exist but does, or a directory is at the path of a file to write.
     #[error("{path} already exists")]
     AlreadyExists {
-        /// The occupied path.
+        /// The path.
         path: MemoryPath,
     },
-    /// Nothing is at the path.
+    /// The path does not exist.
     #[error("{path} does not exist")]
     NotFound {
         /// The path.
         path: MemoryPath,
     },
-    /// The file is not at the required version, or is gone.
+    /// The file has another version than required, or does not exist.
     #[error("{path} is not at the required version")]
     VersionMismatch {
         /// The path.
         path: MemoryPath,
     },
-    /// A record is not at the required version, or is or is not there against the precondition.
+    /// A precondition on a record does not hold.
     #[error("the record {name} is not at the required version")]
     RecordMismatch {
         /// The name of the record.
         name: RecordName,
     },
-    /// A file stands where a directory is needed.
+    /// The path is a file, and a directory is required.
     #[error("{path} is a file, not a directory")]
     NotADirectory {
         /// The file.
         path: MemoryPath,
     },
-    /// A directory stands where a file is needed.
+    /// The path is a directory, and a file is required.
     #[error("{path} is a directory, not a file")]
     NotAFile {
         /// The directory.
@@ -53,55 +55,54 @@ pub enum StoreError {
         /// The file.
         path: MemoryPath,
     },
-    /// A symbolic link stands at or above the path (`[P4]`).
+    /// The path or a parent is a symbolic link (`[P4]`).
     #[error("{path} is a symbolic link")]
     SymbolicLink {
         /// The link.
         path: MemoryPath,
     },
-    /// A device, socket, pipe or the like stands at or above the path (`[P4]`).
+    /// The path or a parent is a special file, such as a device, socket or pipe (`[P4]`).
     #[error("{path} is neither a file nor a directory")]
     NotARegularFile {
-        /// The thing.
+        /// The special file.
         path: MemoryPath,
     },
-    /// The batch would pass a quota (`[X4]`). The text is safe to show to the model.
-    #[error("{path} would have {asked} {kind}; the limit is {limit}, and {left} are left")]
+    /// The batch would exceed a quota (`[X4]`). The message is safe to show to the model.
+    #[error("{path} would have {asked} {kind}; the limit is {limit} ({left} more allowed)")]
     OverQuota {
         /// The limited directory.
         path: MemoryPath,
-        /// What there would be too much of.
+        /// The part of the quota that would be exceeded.
         kind: QuotaKind,
-        /// How much there may be.
+        /// The limit.
         limit: u64,
-        /// How much there would be after the batch.
+        /// The usage after the batch.
         asked: u64,
-        /// How much may be added to what there is; nothing where that is over the limit already. For a file or path that is new,
-        /// the whole limit.
+        /// The limit minus the current usage, or 0 if the usage already exceeds the limit. A new file has a usage of 0.
         left: u64,
     },
-    /// A policy does not allow it.
+    /// A policy refused the operation.
     #[error("{path}: {reason}")]
     Refused {
-        /// What was to be read or changed.
+        /// The path to read or change.
         path: MemoryPath,
-        /// Which policy refused, in a word or two, such as `limits` or `read-only`.
+        /// A short name of the policy, such as `limits` or `read-only`.
         policy: &'static str,
-        /// Why, in a sentence without a full stop that says what would be allowed. The model reads it.
+        /// The reason, including what the policy would allow. The model reads it.
         reason: String,
     },
-    /// A path breaks a rule, or a rename would give a file such a path.
+    /// A path is invalid, or a rename would make the path of a file invalid.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The program put an impossible batch together.
+    /// The batch is invalid.
     #[error(transparent)]
     InvalidBatch(#[from] InvalidBatch),
     /// The backend failed.
     #[error("{operation} failed")]
     Failure {
-        /// What kind of failure it was.
+        /// The kind of failure.
         kind: FailureKind,
-        /// What the store was doing, such as `reading a file`.
+        /// The operation that failed, such as `reading a file`.
         operation: &'static str,
         /// The cause.
         #[source]
@@ -110,17 +111,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// A failure of the backend during `operation`.
+    /// Creates a failure of the backend during `operation`.
     pub fn failure(kind: FailureKind, operation: &'static str, source: impl Into<BoxError>) -> Self {
         Self::Failure { kind, operation, source: source.into() }
     }
 
-    /// A refusal by `policy`.
+    /// Creates a refusal by `policy`.
     pub fn refused(path: &MemoryPath, policy: &'static str, reason: impl Into<String>) -> Self {
         Self::Refused { path: path.clone(), policy, reason: reason.into() }
     }
 
-    /// The kind of error, for a program that decides by it.
+    /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
@@ -138,36 +139,35 @@ impl StoreError {
         }
     }
 
-    /// Whether the same call may succeed later, with nothing else done. A precondition that does not hold is not of that kind: read
-    /// again, and make another batch.
+    /// Whether the same call may succeed later. This excludes a failed precondition: read again, and build a new batch.
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind(), ErrorKind::Storage(FailureKind::Busy))
     }
 }
 
-// For paths that were parsed before, whose conversion cannot fail.
+// For arguments that already are a `MemoryPath`, whose conversion cannot fail.
 impl From<std::convert::Infallible> for StoreError {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
     }
 }
 
-/// A mistake of the program that put a [`Batch`](crate::Batch) together.
+/// An error in how a program built a [`Batch`](crate::Batch).
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidBatch {
-    /// The root can be neither written nor renamed.
-    #[error("a batch can neither write nor rename /memories itself")]
+    /// A change writes or renames the root.
+    #[error("a batch cannot write or rename /memories itself")]
     Root,
-    /// Two changes of one batch overlap.
+    /// Two changes overlap.
     #[error("a batch changes both {other} and {path}, which overlap")]
     Overlap {
         /// The path that was added.
         path: MemoryPath,
-        /// The path that the batch changes already.
+        /// The path that the batch already changes.
         other: MemoryPath,
     },
-    /// Two changes of one batch are about one record.
+    /// Two changes affect the same record.
     #[error("a batch changes the record {name} twice")]
     SameRecord {
         /// The name of the record.
@@ -175,52 +175,52 @@ pub enum InvalidBatch {
     },
 }
 
-/// What kind of error it is, the same for stores, tools and openings.
+/// The kind of an error of a store, a tool, or an attempt to open a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// What was asked for makes no sense here: invalid input, an invalid path, a file where a directory is needed.
+    /// The request is invalid: invalid input, an invalid path, or a file in place of a directory.
     Invalid,
-    /// Nothing is there.
+    /// The path or store does not exist.
     NotFound,
-    /// Something is there already.
+    /// The path already exists.
     AlreadyExists,
-    /// Others kept changing what the call depends on.
+    /// Concurrent changes prevented the call.
     Conflict,
-    /// A policy or a quota does not allow it.
+    /// A policy or quota refused the call.
     Refused,
-    /// The program was built without what this needs, or the storage does not offer it.
+    /// The program was built without a required feature, or the storage does not support the call.
     Unsupported,
     /// The storage failed.
     Storage(FailureKind),
-    /// None of these.
+    /// Any other error.
     Other,
 }
 
 impl ErrorKind {
-    /// Whether the same command or opening may succeed later, with nothing else done. A failure of [unknown outcome](FailureKind::OutcomeUnknown)
-    /// is not: look first whether the change was made.
+    /// Whether the same call may succeed later. This excludes [`FailureKind::OutcomeUnknown`]: first check whether the
+    /// change was made.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Conflict | Self::Storage(FailureKind::Busy))
     }
 }
 
-/// What kind of failure of the backend it was, as far as that matters to the reader of the reply.
+/// The kind of a backend failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The process may not do this: permissions, credentials, a read-only medium.
+    /// Access was denied: permissions, credentials or a read-only medium.
     AccessDenied,
-    /// Another process or task held the store for too long. Trying again may help.
+    /// The operation timed out while other tasks or processes used the store. Retry it.
     Busy,
-    /// Stored data is not what the store wrote.
+    /// Stored data is corrupt.
     Damaged,
-    /// No space or quota is left.
+    /// The storage is full, or its own quota is used up.
     Full,
     /// The change may or may not have been made.
     OutcomeUnknown,
-    /// The backend cannot hold a file of that name.
+    /// The backend does not support the file name.
     UnsupportedName,
-    /// Anything else. Nothing was changed.
+    /// Any other failure. Nothing was changed.
     Other,
 }

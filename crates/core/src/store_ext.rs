@@ -1,4 +1,4 @@
-//! [`StoreExt`]: what a program does with a store, in terms of its three methods.
+//! [`StoreExt`]: convenience methods for every store.
 
 use crate::batch::Batch;
 use crate::node::{FileEntry, Node};
@@ -7,10 +7,9 @@ use crate::quota::Usage;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
 
-/// Plain methods over any [`Store`], for a program that reads and changes a memory itself. Every store has them; none can
-/// implement them differently.
+/// Convenience methods for every [`Store`].
 ///
-/// Paths may be text: one that breaks a rule is [`StoreError::Path`].
+/// A path can be a string. An invalid path is [`StoreError::Path`].
 ///
 /// ```
 /// use memory_tool_core::{InMemoryStore, StoreExt};
@@ -30,10 +29,10 @@ use crate::store_error::StoreError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait StoreExt: Store {
-    /// Reads what is at `path`: a file, a listing or nothing.
+    /// Reads the file or lists the directory at `path`.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`]; [`StoreError::Path`].
+    /// The errors of [`Store::read_opts`], and [`StoreError::Path`].
     fn read<P>(&self, path: P) -> impl Future<Output = Result<Node, StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -42,10 +41,11 @@ pub trait StoreExt: Store {
         async move { self.read_opts(&path?, ReadOptions::new()).await }
     }
 
-    /// Reads the file at `path` as text.
+    /// Reads the file at `path` as UTF-8 text.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read); [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, [`StoreError::NotText`].
+    /// The errors of [`read`](Self::read), [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, and
+    /// [`StoreError::NotText`].
     fn read_to_string<P>(&self, path: P) -> impl Future<Output = Result<String, StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -61,10 +61,10 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Creates the file at `path`, or replaces its contents, whatever they are.
+    /// Creates the file at `path` or replaces its contents.
     ///
     /// # Errors
-    /// Those of [`Store::apply`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], and [`StoreError::Path`].
     fn write<P>(&self, path: P, content: impl Into<Vec<u8>>) -> impl Future<Output = Result<(), StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -73,11 +73,11 @@ pub trait StoreExt: Store {
         async move { self.apply(batch?).await }
     }
 
-    /// Lists every file under `directory`, at any depth, in the order of the paths. Where nothing is there, or a file, the list is
-    /// empty.
+    /// Lists every file under `directory`, at any depth, sorted by path. The list is empty if `directory` does not
+    /// exist or is a file.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     fn list<P>(&self, directory: P) -> impl Future<Output = Result<Vec<FileEntry>, StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -90,10 +90,10 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Removes the file at `path`, or the directory with all files under it. `/memories` itself stays, empty.
+    /// Removes the file at `path`, or the directory and every file under it. Removing `/memories` empties the store.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::NotFound`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::NotFound`], and [`StoreError::Path`].
     fn remove<P>(&self, path: P) -> impl Future<Output = Result<(), StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -102,10 +102,10 @@ pub trait StoreExt: Store {
         async move { self.apply(batch?).await }
     }
 
-    /// Moves the file or the directory at `from` to the free path `to`.
+    /// Moves the file or directory at `from` to `to`, which must not exist.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::AlreadyExists`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
     fn rename<P, Q>(&self, from: P, to: Q) -> impl Future<Output = Result<(), StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
@@ -116,10 +116,10 @@ pub trait StoreExt: Store {
         async move { self.apply(Batch::new().rename(from?, to?)).await }
     }
 
-    /// How much the whole store holds.
+    /// The number and the total size of all files in the store.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`].
+    /// The errors of [`Store::read_opts`].
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async move {
             Ok(self.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_entries().into_iter().collect())

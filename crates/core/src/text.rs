@@ -1,67 +1,67 @@
-//! What the commands do to text: lines, numbering, the unique replacement, the insertion.
+//! Text operations of the commands: line numbers, unique replacements and insertions.
 //!
-//! A line is what stands between two `\n`, as `view` numbers them: a final `\n` is followed by one last, empty line, and
-//! an empty text is one empty line (`[V3]`). No other character ends a line.
+//! Only `\n` separates lines. A final `\n` is followed by an empty last line, and an empty text is one empty line
+//! (`[V3]`).
 
 use std::iter::repeat_n;
 
-/// How many lines of a snippet stand before and after the first changed one (`[S1]`).
+/// The number of lines of a snippet before and after the first changed line (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
 
-/// How many columns a line number takes at least (`[V3]`).
+/// The minimum width of a line number (`[V3]`).
 const NUMBER_COLUMNS: usize = 6;
 
-/// Where the cap cut lines. It is written as the note that says how to read on (`[V8]`).
+/// The position where the character limit truncated a reply. `Display` returns the note on how to continue (`[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ViewCut {
     /// After a whole line.
     Lines {
-        /// The number of the first line that is shown.
+        /// The number of the first line in the reply.
         first: usize,
-        /// The number of the last line that is shown.
+        /// The number of the last line in the reply.
         last: usize,
-        /// How many lines there are.
+        /// The total number of lines.
         total: usize,
     },
-    /// Within the only line that is shown.
+    /// Within the only line of the reply.
     Characters {
         /// The number of the line.
         line: usize,
-        /// How many lines there are.
+        /// The total number of lines.
         total: usize,
-        /// How many characters of the line are shown.
+        /// The number of characters of the line in the reply.
         shown: usize,
-        /// How many characters the line has.
+        /// The length of the line in characters.
         length: usize,
     },
 }
 
-/// Some lines of a file that was edited (`[S1]`).
+/// Lines of a file after an edit (`[S1]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Snippet {
-    /// The 1-based number of its first line.
+    /// The 1-based number of the first line.
     pub first_line: usize,
-    /// The lines, without numbers.
+    /// The lines, without line numbers.
     pub text: String,
-    /// Where the cap cut the lines, if it did (`[V8]`).
+    /// The position where the character limit truncated the lines (`[V8]`).
     pub cut: Option<ViewCut>,
 }
 
 impl Snippet {
-    /// The lines of `text`, of which the first has the number `first_line`.
+    /// Creates a snippet that is not truncated.
     pub fn new(first_line: usize, text: impl Into<String>) -> Self {
         Self { first_line, text: text.into(), cut: None }
     }
 }
 
-/// The number of lines of the text; never 0.
+/// The number of lines, which is at least 1.
 pub(crate) fn count_lines(text: &str) -> usize {
     text.bytes().filter(|&byte| byte == b'\n').count() + 1
 }
 
-/// Each line with its number, right-aligned in six columns, and a tab (`[V3]`).
+/// Prefixes each line with its number, right-aligned in six columns, and a tab (`[V3]`).
 pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
     let mut numbered = String::with_capacity(text.len() + 8 * count_lines(text));
     let mut digits = itoa::Buffer::new();
@@ -78,7 +78,7 @@ pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
     numbered
 }
 
-/// The part of the text from line `first` to line `last`, both 1-based and inclusive, which must exist.
+/// The lines from `first` to `last`, both 1-based and inclusive. They must exist.
 pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
     let start = offset_of_line(text, first - 1);
     let rest = &text[start..];
@@ -86,8 +86,8 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
     &rest[..end]
 }
 
-/// As many of `lines` as fit into `cap` characters with their numbers, and where they are cut (`[V8]`). The first of them
-/// has the number `first`, in a file of `total` lines. However small the cap is, one character of the first line is shown.
+/// Truncates `lines`, with their numbers, to `cap` characters (`[V8]`). The first line has the number `first`, in a
+/// file of `total` lines. At least one character of the first line remains.
 pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<usize>) -> (&str, Option<ViewCut>) {
     let Some(cap) = cap else { return (lines, None) };
     let numbered = (first..).zip(lines.split('\n'));
@@ -95,7 +95,7 @@ pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<usi
     let fitting = count_fitting(lengths, cap).max(1);
     let shown = slice_lines(lines, 1, fitting);
     let most = cap.saturating_sub(length_of_number(first)).max(1);
-    // Only a first line that does not fit has more characters than that.
+    // Only a first line over the limit has more than `most` characters.
     if let Some((end, _)) = shown.char_indices().nth(most) {
         let length = shown.chars().count();
         return (&shown[..end], Some(ViewCut::Characters { line: first, total, shown: most, length }));
@@ -104,7 +104,7 @@ pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<usi
     (shown, is_cut.then_some(ViewCut::Lines { first, last: first + fitting - 1, total }))
 }
 
-/// How many lines of these lengths fit into `cap` characters, with the line feeds between them.
+/// The number of lines of these lengths that fit into `cap` characters, including line feeds.
 pub(crate) fn count_fitting(lengths: impl Iterator<Item = usize>, cap: usize) -> usize {
     let ends = lengths.scan(0, |end, length| {
         *end += length + 1;
@@ -113,17 +113,17 @@ pub(crate) fn count_fitting(lengths: impl Iterator<Item = usize>, cap: usize) ->
     ends.take_while(|&end| end <= cap).count()
 }
 
-/// How many characters stand before the text of the line with this number.
+/// The number of characters before the text of a numbered line.
 fn length_of_number(number: usize) -> usize {
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
     digits.max(NUMBER_COLUMNS) + 1
 }
 
-/// Replaces the one occurrence of `old`, and shows the lines around the beginning of the change (`[S1]`), cut to `cap`
-/// characters (`[V8]`).
+/// Replaces the only occurrence of `old`. Returns the new text, and the lines around the start of the change (`[S1]`),
+/// truncated to `cap` characters (`[V8]`).
 ///
-/// Otherwise gives the 1-based lines on which the occurrences start, counted without overlap: none (`[S3]`) or at least two
-/// (`[S4]`, `[S5]`).
+/// If there is not exactly one occurrence, returns the 1-based lines on which the occurrences start, counted without
+/// overlap (`[S3]`, `[S4]`, `[S5]`).
 pub(crate) fn replace_unique(
     text: &str,
     old: &str,
@@ -140,7 +140,7 @@ pub(crate) fn replace_unique(
     Ok((replaced, snippet))
 }
 
-/// The lines around a changed one. If they pass the cap, the changed line comes first, so that the snippet shows it.
+/// The lines around a changed line. If they exceed the limit, the snippet starts with the changed line.
 fn snippet_around(text: &str, changed_line: usize, cap: Option<usize>) -> Snippet {
     let total = count_lines(text);
     let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
@@ -164,7 +164,7 @@ fn lines_of_occurrences(text: &str, wanted: &str) -> Vec<usize> {
     lines
 }
 
-/// Inserts a line after the first `index` lines, of which there must be as many (`[I1]`).
+/// Inserts text after the first `index` lines, which must exist (`[I1]`).
 pub(crate) fn insert_line(text: &str, index: usize, inserted: &str) -> String {
     let line = inserted.strip_suffix('\n').unwrap_or(inserted);
     if index == count_lines(text) {
@@ -174,7 +174,7 @@ pub(crate) fn insert_line(text: &str, index: usize, inserted: &str) -> String {
     [before, line, "\n", after].concat()
 }
 
-/// The offset in bytes at which the line with this 0-based index begins; the end of the text where there is none.
+/// The byte offset of the line with a 0-based index, or the end of the text if there is no such line.
 fn offset_of_line(text: &str, index: usize) -> usize {
     match index.checked_sub(1) {
         None => 0,
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_at_line_feeds_alone() {
+    fn only_line_feeds_separate_lines() {
         assert_eq!(
             number_lines("a\r\nb\u{2028}c\u{85}d\x0ce\n", 9),
             "     9\ta\r\n    10\tb\u{2028}c\u{85}d\x0ce\n    11\t"
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_holds_whole_lines() {
+    fn a_slice_contains_whole_lines() {
         let text = "1\n2\n3\n";
         assert_eq!(slice_lines(text, 1, 4), text);
         assert_eq!(slice_lines(text, 2, 3), "2\n3");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_counts_what_is_shown_and_keeps_whole_lines() {
+    fn a_cap_counts_line_numbers_and_keeps_whole_lines() {
         let cap = |text, characters| cap_lines(text, 1, count_lines(text), Some(characters));
         let lines = |last, total| Some(ViewCut::Lines { first: 1, last, total });
         assert_eq!(cap("ab\ncd", 19), ("ab\ncd", None));
@@ -222,12 +222,12 @@ mod tests {
         assert_eq!(cap("ä\nx", 1), ("ä", lines(1, 2)));
         assert_eq!(cap("\nx", 1), ("", lines(1, 2)));
         assert_eq!(cap("", 1), ("", None));
-        assert_eq!(cap("äöü\nx", 0), cap("äöü\nx", 1), "0 is the smallest cap, and not none");
+        assert_eq!(cap("äöü\nx", 0), cap("äöü\nx", 1), "0 does not disable the cap");
         assert_eq!(cap_lines("ab\ncd", 1, 2, None), ("ab\ncd", None));
     }
 
     #[test]
-    fn a_cap_counts_numbers_as_long_as_they_are() {
+    fn a_cap_counts_every_digit_of_line_numbers() {
         let cap = |first, characters| cap_lines("a\nb", first, 2_000_000, Some(characters)).0;
         assert_eq!(cap(999_998, 17), "a\nb");
         assert_eq!(cap(999_999, 17), "a");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_over_the_cap_begins_with_the_changed_line() {
+    fn a_snippet_over_the_cap_starts_with_the_changed_line() {
         let snippet = |cap| replace_unique("1\n2\n3\n4\n5", "3", "x\ny", Some(cap)).unwrap().1;
         assert_eq!(snippet(44), Snippet::new(1, "1\n2\nx\ny\n4"));
         let cut = Snippet { cut: Some(ViewCut::Lines { first: 3, last: 4, total: 6 }), ..Snippet::new(3, "x\ny") };

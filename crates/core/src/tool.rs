@@ -1,4 +1,4 @@
-//! [`MemoryTool`]: the abstract memory tool, which an agent loop holds.
+//! [`MemoryTool`]: the trait of the memory tool.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,16 +13,15 @@ use crate::definition::ToolDefinition;
 use crate::error::Error;
 use crate::reply::Reply;
 
-/// Claude's memory tool, whatever stands behind it.
+/// Claude's memory tool.
 ///
-/// This is the upper of the two seams. Most programs use [`Engine`](crate::Engine), which implements it over any
-/// [`Store`](crate::Store) to the letter of the contract. Implement it yourself to change what the commands mean or say;
-/// to keep memory somewhere else, a `Store` is less work and cannot drift from the contract.
+/// Most programs use [`Engine`](crate::Engine), which implements this trait on top of any [`Store`](crate::Store),
+/// exactly as the contract specifies. Implement `MemoryTool` to change the meaning or the wording of commands. To store
+/// memory in another place, implement `Store` instead: it is less work, and its replies cannot deviate from the
+/// contract.
 ///
-/// The six methods named as the commands are, [`clear_all_memory`](Self::clear_all_memory) and
-/// [`definition`](Self::definition) are required; [`execute`](Self::execute) and [`call`](Self::call) are the same for every
-/// tool. Any command may also fail with [`Error::Storage`], where the storage fails, and with [`Error::Conflict`], where
-/// others change the path again and again (`[X3]`).
+/// [`execute`](Self::execute) and [`call`](Self::call) have default implementations. Every command can also fail with
+/// [`Error::Storage`] if the storage fails, and with [`Error::Conflict`] if the path keeps changing (`[X3]`).
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -31,7 +30,7 @@ use crate::reply::Reply;
 ///     StrReplaceCommand, ToolDefinition, ViewCommand,
 /// };
 ///
-/// /// A memory that nobody can change.
+/// /// A wrapper that refuses all changes.
 /// #[derive(Debug)]
 /// struct ReadOnly<T>(T);
 ///
@@ -76,88 +75,87 @@ use crate::reply::Reply;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[async_trait]
-#[diagnostic::on_unimplemented(
-    note = "`Engine::new(store)` is a memory tool over any `Store`; a tool of your own implements the required methods"
-)]
+#[diagnostic::on_unimplemented(note = "`Engine::new(store)` is a memory tool for any `Store`")]
 pub trait MemoryTool: fmt::Debug + Send + Sync + 'static {
-    /// Shows a directory, two levels deep, or a file with line numbers.
+    /// Returns the listing of a directory, two levels deep, or the numbered lines of a file.
     ///
     /// # Behavior
-    /// 1. A directory is `[V1]`: its header, its size and its visible items, sizes as in `[V2]`. The range is ignored (`[V4]`).
-    /// 2. A text file is `[V3]`, cut to the range of `[V4]` and to the cap of `[V8]`.
-    /// 3. An image is a content block (`[V9]`).
+    /// 1. For a directory, the reply lists its visible items and their sizes (`[V1]`, `[V2]`). A range selects lines of
+    ///    the listing, and is ignored if it is invalid (`[V4]`).
+    /// 2. For a UTF-8 file, the reply contains its numbered lines (`[V3]`), limited to the range (`[V4]`) and to a
+    ///    number of characters (`[V8]`).
+    /// 3. For an image, the reply is a content block (`[V9]`).
     /// 4. An empty store is not an error (`[V7]`).
     ///
     /// # Errors
-    /// `[V4]` a range that does not fit, `[V5]` too many lines, `[V6]` nothing there, `[V10]` not text, `[P4]` a link.
+    /// Invalid range (`[V4]`), too many lines (`[V5]`), path not found (`[V6]`), not UTF-8 text (`[V10]`), symbolic
+    /// link (`[P4]`).
     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error>;
 
     /// Creates a file.
     ///
     /// # Behavior
-    /// 1. The bytes stored are exactly those given (`[C1]`); missing parents are made (`[P5]`).
-    /// 2. Of several that create one path at once, one succeeds (`[X3]`).
+    /// 1. The text is stored byte for byte (`[C1]`). Missing parents are created (`[P5]`).
+    /// 2. If concurrent commands create the same path, exactly one succeeds (`[X3]`).
     ///
     /// # Errors
-    /// `[C2]` something is there, unless overwriting is switched on; `[C3]` a parent is a file; `[P4]` a link.
+    /// Path exists, unless overwriting is enabled (`[C2]`), a parent is a file (`[C3]`), symbolic link (`[P4]`).
     async fn create(&self, command: &CreateCommand) -> Result<Reply, Error>;
 
-    /// Replaces the one occurrence of a text in a file.
+    /// Replaces the only occurrence of a string in a file.
     ///
     /// # Behavior
-    /// 1. Both texts are literal, and no other byte changes (`[S1]`).
-    /// 2. No edit that others make at the same time is lost (`[X3]`).
+    /// 1. Both strings are literal. No other byte changes (`[S1]`).
+    /// 2. Concurrent edits are not lost (`[X3]`).
     ///
     /// # Errors
-    /// `[S2]` no file there, `[S3]` no occurrence, `[S4]` several, `[S5]` nothing to look for, `[V10]` not text, `[P4]` a link.
+    /// File not found (`[S2]`), no occurrence (`[S3]`), several occurrences (`[S4]`), empty `old_str` (`[S5]`), not
+    /// UTF-8 text (`[V10]`), symbolic link (`[P4]`).
     async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error>;
 
-    /// Inserts text into a file as a line of its own.
+    /// Inserts text into a file as one or more new lines.
     ///
     /// # Behavior
     /// 1. No other byte changes (`[I1]`).
-    /// 2. No edit that others make at the same time is lost (`[X3]`).
+    /// 2. Concurrent edits are not lost (`[X3]`).
     ///
     /// # Errors
-    /// `[I2]` a line that does not exist, `[I3]` no file there, `[V10]` not text, `[P4]` a link.
+    /// Line out of range (`[I2]`), file not found (`[I3]`), not UTF-8 text (`[V10]`), symbolic link (`[P4]`).
     async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error>;
 
-    /// Deletes a file, or a directory with all that is beneath it.
+    /// Deletes a file, or a directory and its contents.
     ///
     /// # Behavior
-    /// 1. Others see all of it or none (`[D1]`, `[X1]`).
+    /// 1. The deletion is atomic (`[D1]`, `[X1]`).
     ///
     /// # Errors
-    /// `[D2]` nothing there, `[P6]` the root, `[P4]` a link.
+    /// Path not found (`[D2]`), root directory (`[P6]`), symbolic link (`[P4]`).
     async fn delete(&self, command: &DeleteCommand) -> Result<Reply, Error>;
 
-    /// Renames or moves a file or a whole directory.
+    /// Renames or moves a file, or a directory and its contents.
     ///
     /// # Behavior
-    /// 1. Others see it at the old path or at the new one, never at both or neither (`[R1]`, `[X1]`).
-    /// 2. Nothing is ever overwritten (`[R2]`).
+    /// 1. The rename is atomic (`[R1]`, `[X1]`).
+    /// 2. It never overwrites a file or directory (`[R2]`).
     ///
     /// # Errors
-    /// `[R2]` nothing at the old path, or something at the new one; `[R3]` into itself or beneath a file; `[P6]` the root; `[P4]`
-    /// a link.
+    /// Old path not found or new path exists (`[R2]`), new path inside the old path or under a file (`[R3]`), root
+    /// directory (`[P6]`), symbolic link (`[P4]`).
     async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error>;
 
-    /// Empties the memory. For the program: the model has no such command.
+    /// Deletes all files. Only programs can call this: the model has no such command.
     ///
     /// # Behavior
-    /// 1. Others see all of it or none; afterwards only `/memories` is left.
+    /// 1. The deletion is atomic. An empty `/memories` remains.
     ///
     /// # Errors
-    /// A tool that cannot or must not do it says so.
+    /// A tool can refuse this, for example if it is read-only.
     async fn clear_all_memory(&self) -> Result<Reply, Error>;
 
-    /// Runs a typed command.
-    ///
-    /// # Behavior
-    /// 1. Calls the method of the command's name.
+    /// Runs a parsed command by calling the method with its name.
     ///
     /// # Errors
-    /// Those of that method.
+    /// The errors of that method.
     async fn execute(&self, command: &Command) -> Result<Reply, Error> {
         match command {
             Command::View(command) => self.view(command).await,
@@ -169,21 +167,15 @@ pub trait MemoryTool: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Runs the `input` of a `tool_use` block as the model sent it (`[W1]`).
-    ///
-    /// # Behavior
-    /// 1. Parses the input and runs the command.
+    /// Parses and runs the `input` of a `tool_use` block (`[W1]`).
     ///
     /// # Errors
-    /// [`Error::Input`] and [`Error::Path`] for an input that is no command, else those of the command.
+    /// [`Error::Input`] or [`Error::Path`] if the input is invalid, and the errors of the command.
     async fn call(&self, input: Value) -> Result<Reply, Error> {
         self.execute(&Command::try_from(input)?).await
     }
 
-    /// How the tool is declared to the API (`[W3]`).
-    ///
-    /// # Behavior
-    /// 1. [`ToolDefinition::new`] and whatever optional fields the program set. A tool over another tool gives that one's.
+    /// The declaration of the tool for the API (`[W3]`). A wrapper returns the definition of its inner tool.
     fn definition(&self) -> ToolDefinition;
 }
 

@@ -1,4 +1,4 @@
-//! [`VerifyReport`]: whether all that a store holds can be read, the same report for every backend.
+//! [`VerifyReport`]: the result of checking a store for damage.
 
 use std::fmt;
 
@@ -8,41 +8,41 @@ use crate::store::{ReadOptions, Store};
 use crate::store_error::{FailureKind, StoreError};
 use crate::store_ext::StoreExt;
 
-/// Attempts to observe a file in one state before a difference between its listing and its contents counts.
+/// Attempts to read and list a file without a concurrent change before reporting a difference.
 const MAX_ATTEMPTS: usize = 10;
 
-/// What verifying a store found.
+/// The result of checking a store for damage.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-#[must_use = "it says whether everything is well"]
+#[must_use = "it contains the problems found"]
 pub struct VerifyReport {
-    /// The number of files that were read without a problem.
+    /// The number of intact files.
     pub files: u64,
-    /// The bytes of their contents.
+    /// The total size of the intact files in bytes.
     pub bytes: u64,
-    /// What is wrong; empty if nothing is.
+    /// The problems found. The list is empty if the store is intact.
     pub problems: Vec<Problem>,
 }
 
-/// Something wrong with what is stored. For the operator: `Display` holds paths and names.
+/// A problem with stored data. It is for the operator, since its message contains paths and names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// What is wrong, on one line.
+    /// A description in one line.
     pub message: String,
-    /// The file that it affects, if it affects a single one of this memory.
+    /// The affected file of the memory, if the problem affects a single file.
     pub path: Option<MemoryPath>,
-    /// Where the damaged bytes lie in the store under an encrypted one.
+    /// The damaged object in the inner store of an encrypted store.
     pub object: Option<MemoryPath>,
 }
 
 impl Problem {
-    /// A problem that affects no single file.
+    /// Creates a problem without a file.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), path: None, object: None }
     }
 
-    /// A problem that `error` describes, with its causes.
+    /// Creates a problem from an error and its sources.
     pub fn of(error: &dyn std::error::Error) -> Self {
         let causes = std::iter::successors(Some(error), |error| error.source());
         Self::new(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
@@ -69,24 +69,23 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How far reading the files of a store has come.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct VerifyProgress {
-    /// The number of files that were read.
+    /// The number of files read so far.
     pub files: u64,
-    /// The number of files that were listed.
+    /// The total number of files.
     pub of: u64,
 }
 
 impl VerifyReport {
-    /// Reads every file of a store, and adds what it finds. Others may use the store at the same time. A file that already has a
-    /// problem in this report gets no second one.
+    /// Reads every file of a store and adds the results to this report. The store can be in use at the same time.
     ///
-    /// `progress` is called after each file.
+    /// Files that already have a problem in this report get no second one. `progress` is called after each file.
     ///
     /// # Errors
-    /// A [`StoreError::Failure`] that leaves open whether the store is whole; damage is a problem of the report instead.
+    /// [`StoreError::Failure`] if the check cannot be completed. Damage is reported as a problem, not as an error.
     pub async fn read_files(
         mut self,
         store: &(impl Store + ?Sized),
@@ -103,7 +102,7 @@ impl VerifyReport {
         let of = listed.len() as u64;
         for (entry, files) in listed.iter().zip(1..) {
             match examine(store, entry).await? {
-                State::Whole { bytes } => {
+                State::Intact { bytes } => {
                     self.files += 1;
                     self.bytes += bytes;
                 }
@@ -120,17 +119,18 @@ impl VerifyReport {
 /// The state of a listed file.
 #[derive(Debug, Eq, PartialEq)]
 enum State {
-    Whole { bytes: u64 },
+    Intact { bytes: u64 },
     Gone,
     Broken { message: String },
 }
 
-/// Reads a listed file. Others may change it between the listing and the reading, so a difference counts only if every attempt finds
-/// it, and the file was the same before and after the listing.
+/// Reads a listed file and compares it with its listing. A concurrent change can also cause a difference, so the
+/// comparison is repeated. A difference is reported only if it remains and the file did not change during the last
+/// attempt.
 async fn examine(store: &(impl Store + ?Sized), listed: &FileEntry) -> Result<State, StoreError> {
     let path = &listed.path;
     let directory = path.parent().unwrap_or_else(MemoryPath::root);
-    let mut state = judge(path, Some(listed.size), &read(store, path).await?);
+    let mut state = compare(path, Some(listed.size), &read(store, path).await?);
     for _ in 0..MAX_ATTEMPTS {
         if !matches!(state, State::Broken { .. }) {
             break;
@@ -139,12 +139,13 @@ async fn examine(store: &(impl Store + ?Sized), listed: &FileEntry) -> Result<St
         let listing = store.list(&directory).await?;
         let size = listing.iter().find(|entry| entry.path == *path).map(|entry| entry.size);
         let is_in_use = before != read(store, path).await?;
-        state = if is_in_use { State::Whole { bytes: listed.size } } else { judge(path, size, &before) };
+        state = if is_in_use { State::Intact { bytes: listed.size } } else { compare(path, size, &before) };
     }
     Ok(state)
 }
 
-/// What is at the path, or why that cannot be known. A store that is in use for too long leaves open whether it is whole.
+/// Reads a path. The inner error is a problem with the file. A busy store is an outer error, since the file may be
+/// intact.
 async fn read(store: &(impl Store + ?Sized), path: &MemoryPath) -> Result<Result<Node, String>, StoreError> {
     match store.read_opts(path, ReadOptions::new()).await {
         Err(error @ StoreError::Failure { kind: FailureKind::Busy, .. }) => Err(error),
@@ -152,19 +153,19 @@ async fn read(store: &(impl Store + ?Sized), path: &MemoryPath) -> Result<Result
     }
 }
 
-/// Compares what was read with the size that was listed.
-fn judge(path: &MemoryPath, listed: Option<u64>, read: &Result<Node, String>) -> State {
+/// Compares a file with its listed size.
+fn compare(path: &MemoryPath, listed: Option<u64>, read: &Result<Node, String>) -> State {
     let message = match (listed, read) {
         (_, Err(error)) => format!("{path} cannot be read: {error}"),
         (listed, Ok(Node::File(file))) => {
             let bytes = file.content.len() as u64;
             match listed {
-                Some(size) if size == bytes => return State::Whole { bytes },
-                Some(size) => format!("{path} has {bytes} bytes and is listed with {size}"),
-                None => format!("{path} is a file and is not listed"),
+                Some(size) if size == bytes => return State::Intact { bytes },
+                Some(size) => format!("{path} has {bytes} bytes, but is listed with {size}"),
+                None => format!("{path} is a file, but is not listed"),
             }
         }
-        (Some(_), Ok(_)) => format!("{path} is listed and is not a file"),
+        (Some(_), Ok(_)) => format!("{path} is listed, but is not a file"),
         (None, Ok(_)) => return State::Gone,
     };
     State::Broken { message }
@@ -185,14 +186,14 @@ mod tests {
     const DAMAGED: usize = usize::MAX;
     const ABSENT: usize = usize::MAX - 1;
 
-    /// A store with one file, which reports the scripted lengths: one for each read, one for each listing.
+    /// A store with one file, and a script of lengths to report for each read and each listing.
     #[derive(Debug)]
-    struct Scripted {
+    struct ScriptedStore {
         read: Mutex<VecDeque<usize>>,
         listed: Mutex<VecDeque<usize>>,
     }
 
-    /// The next length of the script; the last one for ever.
+    /// The next length of the script. The last length is repeated.
     fn next(script: &Mutex<VecDeque<usize>>) -> usize {
         let mut script = script.lock().unwrap();
         if script.len() > 1 { script.pop_front().unwrap() } else { script[0] }
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Store for Scripted {
+    impl Store for ScriptedStore {
         async fn read_opts(&self, path: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
             if path.is_root() {
                 return Ok(Node::Directory(match next(&self.listed) {
@@ -219,7 +220,7 @@ mod tests {
         }
 
         async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            unreachable!("a record belongs to a policy")
+            unreachable!("verifying reads no records")
         }
 
         async fn apply(&self, _: Batch) -> Result<(), StoreError> {
@@ -229,17 +230,17 @@ mod tests {
 
     async fn report(listed: &[usize], read: &[usize]) -> VerifyReport {
         let script = |lengths: &[usize]| Mutex::new(lengths.iter().copied().collect());
-        let store = Scripted { read: script(read), listed: script(listed) };
+        let store = ScriptedStore { read: script(read), listed: script(listed) };
         VerifyReport::default().read_files(&store, |_| {}).await.unwrap()
     }
 
     #[tokio::test]
-    async fn a_lasting_difference_is_a_problem() {
+    async fn a_permanent_difference_is_a_problem() {
         for (listed, read, problem) in [
-            (&[3][..], &[4][..], "/memories/a has 4 bytes and is listed with 3"),
-            (&[3], &[ABSENT], "/memories/a is listed and is not a file"),
+            (&[3][..], &[4][..], "/memories/a has 4 bytes, but is listed with 3"),
+            (&[3], &[ABSENT], "/memories/a is listed, but is not a file"),
             (&[3], &[DAMAGED], "/memories/a cannot be read: reading failed: torn"),
-            (&[3, ABSENT], &[4], "/memories/a is a file and is not listed"),
+            (&[3, ABSENT], &[4], "/memories/a is a file, but is not listed"),
         ] {
             let report = report(listed, read).await;
             assert_eq!((report.files, report.problems), (0, vec![Problem::new(problem).with_path(file())]));
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_passing_difference_is_not_a_problem() {
+    async fn a_temporary_difference_is_not_a_problem() {
         for (listed, read, (files, bytes)) in [
             (&[3][..], &[3][..], (1, 3)),
             (&[3, 4], &[4], (1, 4)),

@@ -1,4 +1,4 @@
-//! The blocks of the Messages API that the tool takes in and gives out: `tool_use` (`[W1]`) and `tool_result` (`[W2]`).
+//! The `tool_use` (`[W1]`) and `tool_result` (`[W2]`) blocks of the Messages API.
 
 use std::fmt;
 
@@ -13,36 +13,36 @@ use crate::input;
 use crate::quote::quote;
 use crate::reply::Reply;
 
-/// Some programs put it before a text; JSON parsers may ignore it (RFC 8259, section 8.1).
+/// Some programs write it before JSON, and parsers may ignore it (RFC 8259, section 8.1).
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A call of the tool as it arrives: a whole `tool_use` block, or its bare `input`.
+/// A call of the tool: a `tool_use` block, or only its `input`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ToolUse {
-    /// The block's id; `None` for a bare input.
+    /// The id of the block, or `None` for a bare input.
     pub id: Option<String>,
-    /// The command, not parsed yet: [`MemoryTool::call`](crate::MemoryTool::call) takes it as it is.
+    /// The input, for [`MemoryTool::call`](crate::MemoryTool::call).
     pub input: Value,
 }
 
 impl ToolUse {
-    /// Parses one JSON text: an object whose `type` is `tool_use` is a block, any other value a bare input. Fields that no
-    /// command has are dropped, so that the value takes no more memory than the text.
+    /// Parses JSON. An object with the `type` `tool_use` is a block, and any other value is a bare input. Unknown
+    /// fields are dropped to limit the use of RAM.
     ///
     /// # Errors
-    /// [`RejectedToolUse`] for text that is not JSON in UTF-8, or a block that lacks a field or is for another tool. It
-    /// keeps the block's id, so that the error can be answered to it.
+    /// [`RejectedToolUse`] for invalid JSON, and for a block with a missing field or for another tool. It contains the
+    /// id of the block if possible.
     pub fn parse(json: &[u8]) -> Result<Self, RejectedToolUse> {
         let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
         let value = input::parse(json).map_err(|error| RejectedToolUse::not_json(json, &error))?;
         Self::from_value(value)
     }
 
-    /// Takes a block, or a bare input, that is JSON already: an element of a response's `content`.
+    /// Converts a parsed block, such as an element of the `content` of a response, or a bare input.
     ///
     /// # Errors
-    /// [`RejectedToolUse`] for a block that lacks a field or is for another tool.
+    /// [`RejectedToolUse`] for a block with a missing field or for another tool.
     pub fn from_value(value: Value) -> Result<Self, RejectedToolUse> {
         match value {
             Value::Object(block) if block.get("type").and_then(Value::as_str) == Some("tool_use") => {
@@ -72,13 +72,13 @@ impl ToolUse {
     }
 }
 
-/// A call that cannot be run, with what is needed to answer it.
+/// An invalid call, with the id for its result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RejectedToolUse {
-    /// The block's id, where it could be read.
+    /// The id of the block, if it is known.
     pub id: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub error: Error,
 }
 
@@ -95,42 +95,42 @@ impl std::error::Error for RejectedToolUse {
 }
 
 impl RejectedToolUse {
-    /// A rejected call without an id.
+    /// Creates a rejected call without an id.
     pub fn new(error: InputError) -> Self {
         Self { id: None, error: Error::Input(error) }
     }
 
-    /// Text that cannot be read as a whole may still tell its id: half a surrogate pair, or a number that no type can
-    /// hold, is passed over where nobody asks for its value.
+    /// Tries to parse only the id. This succeeds if the error is in the value of another field, such as a lone
+    /// surrogate or a number out of range, because ignored values are not checked for those.
     fn not_json(json: &[u8], error: &serde_json::Error) -> Self {
-        let id = serde_json::from_slice::<Identified>(json).ok().map(|block| block.id);
+        let id = serde_json::from_slice::<BlockId>(json).ok().map(|block| block.id);
         Self { id, error: Error::Input(InputError::NotJson { reason: quote(&error.to_string()) }) }
     }
 }
 
-/// The one field of a block that its answer needs.
+/// The only field of a block that its result requires.
 #[derive(Deserialize)]
-struct Identified {
+struct BlockId {
     id: String,
 }
 
-/// The answer to a call: a `tool_result` block (`[W2]`).
+/// A `tool_result` block: the result of a call (`[W2]`).
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "tool_result")]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// The id of the `tool_use` block that it answers; left out for a bare input.
+    /// The id of the `tool_use` block, or `None` for a bare input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
-    /// What the model reads.
+    /// The content for the model.
     pub content: Content,
-    /// Whether the command failed; left out where it did not.
+    /// Whether the command failed. `false` is not serialized.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
 impl ToolResult {
-    /// The block that answers the call `tool_use_id` with the outcome of its command.
+    /// Creates the block for the result of a command.
     pub fn new(tool_use_id: Option<String>, outcome: &Result<Reply, Error>) -> Self {
         match outcome {
             Ok(reply) => Self { tool_use_id, content: reply.to_content(), is_error: false },
@@ -138,7 +138,7 @@ impl ToolResult {
         }
     }
 
-    /// The block that answers the call `tool_use_id` with an error.
+    /// Creates the block for an error.
     pub fn error(tool_use_id: Option<String>, error: &Error) -> Self {
         Self { tool_use_id, content: Content::Text(error.to_string()), is_error: true }
     }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_gives_its_id_and_a_bare_input_none() {
+    fn a_block_has_an_id_and_a_bare_input_has_none() {
         let block = br#"{"type":"tool_use","id":"toolu_1","name":"memory","input":{"command":"view"}}"#;
         let tool_use = ToolUse::parse(block).unwrap();
         assert_eq!((tool_use.id.as_deref(), tool_use.input), (Some("toolu_1"), json!({"command": "view"})));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_passed_over() {
+    fn a_byte_order_mark_is_ignored() {
         assert_eq!(ToolUse::parse(b"\xef\xbb\xbf{}").unwrap().input, json!({}));
         assert!(ToolUse::parse(b"\xef\xbb\xbf\xef\xbb\xbf{}").is_err());
     }
@@ -176,7 +176,7 @@ mod tests {
         for (block, message) in [
             (
                 r#"{"type":"tool_use","id":"t","name":"bash","input":{}}"#,
-                "Error: Unknown tool: bash. This is the tool memory",
+                "Error: Unknown tool: bash. The only tool here is memory.",
             ),
             (r#"{"type":"tool_use","id":"t","name":"memory"}"#, "Error: Missing field `input`"),
             (
@@ -190,16 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_no_value_can_hold_keeps_its_id() {
-        for unreadable in [r#""\ud800""#, "1e400"] {
-            let block = format!(r#"{{"type":"tool_use","input":{{"command":{unreadable}}},"id":"t","name":"memory"}}"#);
+    fn a_block_with_an_unsupported_value_keeps_its_id() {
+        for unsupported in [r#""\ud800""#, "1e400"] {
+            let block =
+                format!(r#"{{"type":"tool_use","input":{{"command":{unsupported}}},"id":"t","name":"memory"}}"#);
             assert_eq!(ToolUse::parse(block.as_bytes()).unwrap_err().id.as_deref(), Some("t"));
         }
         assert_eq!(ToolUse::parse(br#"{"id":"t""#).unwrap_err().id, None);
     }
 
     #[test]
-    fn a_result_is_written_as_documented() {
+    fn a_result_has_the_documented_format() {
         let path = "/memories/a".parse().unwrap();
         let result = ToolResult::new(Some("toolu_1".to_owned()), &Ok(Reply::Created { path }));
         let json =

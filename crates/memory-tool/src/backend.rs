@@ -1,4 +1,4 @@
-//! [`Backend`]: the storage that a URL names, opened by the crate that its feature compiled in.
+//! [`Backend`]: the storage of a memory.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use memory_tool_core::{
 
 use crate::store_url::{StoreUrl, scheme_of};
 
-/// The storage under a [`Memory`](crate::Memory), for what one kind of storage alone can do, such as the garbage collection of a bucket.
-/// Cloning is cheap.
+/// The storage of a [`Memory`](crate::Memory), for operations that only one kind of storage has, such as the garbage
+/// collection of a bucket. Clones are cheap.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Backend {
     /// A directory on this machine.
     #[cfg(feature = "local")]
     Local(memory_tool_local::LocalStore),
-    /// One of the memories in a SQLite database.
+    /// A memory in a SQLite database.
     #[cfg(feature = "sqlite")]
     Sqlite(memory_tool_sqlite::SqliteStore),
     /// A memory under a prefix in a bucket.
@@ -24,12 +24,12 @@ pub enum Backend {
     Bucket(memory_tool_object_store::BucketStore),
     /// A memory in this process.
     InProcess(Arc<InMemoryStore>),
-    /// A store of the program's own.
+    /// A custom store.
     Custom(Arc<dyn Store>),
 }
 
 impl Backend {
-    /// The storage as a store, without policies and encryption.
+    /// The store, without policies and encryption.
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
             #[cfg(feature = "local")]
@@ -43,10 +43,10 @@ impl Backend {
         }
     }
 
-    /// Reads everything, and reports what is damaged. `progress` is called after each file.
+    /// Checks the storage for damage. `progress` is called after each file.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] where the storage cannot be checked.
+    /// [`StoreError::Failure`] if the check cannot be completed. Damage is in the report.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         match self {
             #[cfg(feature = "local")]
@@ -60,8 +60,7 @@ impl Backend {
         }
     }
 
-    /// Reports what is damaged in the storage itself, for a caller that reads every file by other means. A database is the only
-    /// storage with a structure of its own.
+    /// Checks the structure of a database. Other backends have no structure to check.
     #[cfg(feature = "encrypted")]
     pub(crate) async fn verify_structure(&self) -> Result<VerifyReport, StoreError> {
         match self {
@@ -76,15 +75,15 @@ impl StoreUrl {
     /// Opens the storage.
     ///
     /// # Behavior
-    /// 1. In the mode [`Create`](memory_tool_core::OpenMode::Create), a directory or a database that does not exist is created. A bucket
-    ///    must exist, and is tested.
-    /// 2. In the other modes, a store that does not exist is [`ErrorKind::NotFound`], and nothing is created. A memory in a bucket exists
-    ///    from its first write, one with a name in a database while it holds a file.
-    /// 3. [`StoreUrl::InProcess`] exists in every mode: it is a new and empty one.
+    /// 1. In the mode [`Create`](memory_tool_core::OpenMode::Create), a missing directory or database is created. A
+    ///    bucket must exist, and its support for the required operations is checked.
+    /// 2. In other modes, a missing memory is [`ErrorKind::NotFound`]. A memory in a bucket exists after its first
+    ///    write. A memory in a database exists while it contains a file.
+    /// 3. [`StoreUrl::InProcess`] opens a new and empty memory in every mode.
     ///
     /// # Errors
-    /// [`OpenError`], for the operator. [`ErrorKind::Unsupported`] where the feature of the backend is off.
-    #[allow(unused_variables, reason = "without a backend there is nothing that the options matter to")]
+    /// The errors of the backend, and [`ErrorKind::Unsupported`] if its feature is not enabled.
+    #[allow(unused_variables, reason = "without a backend, the options are not used")]
     pub async fn open(&self, options: OpenOptions) -> Result<Backend, OpenError> {
         match self {
             #[cfg(feature = "local")]
@@ -101,7 +100,7 @@ impl StoreUrl {
             Self::Bucket { url } => {
                 use memory_tool_object_store::{BucketStoreBuilder, UrlError};
 
-                Self::parse(url).map_err(|error| self.invalid(error))?; // it may never have been parsed
+                Self::parse(url).map_err(|error| self.invalid(error))?; // the variant can be built without parsing
                 let builder = BucketStoreBuilder::from_url(url).map_err(|error| match error {
                     UrlError::NoFeature { feature, .. } => self.missing_feature(feature),
                     error => self.invalid(error),
@@ -109,12 +108,12 @@ impl StoreUrl {
                 builder.options(options).open().await.map(Backend::Bucket)
             }
             Self::InProcess => Ok(Backend::InProcess(Arc::default())),
-            #[allow(unreachable_patterns, reason = "nothing is missing where each feature is on")]
+            #[allow(unreachable_patterns, reason = "with all features, every variant is matched above")]
             _ => Err(self.missing_feature(self.feature())),
         }
     }
 
-    /// The feature that opening it needs; empty if it needs none.
+    /// The feature that opening the URL requires, or an empty string.
     fn feature(&self) -> &'static str {
         match self {
             Self::Local(_) => "local",
@@ -130,7 +129,7 @@ impl StoreUrl {
 
     fn missing_feature(&self, feature: &'static str) -> OpenError {
         let scheme = scheme_of(&self.to_string());
-        let cause = format!("this program was built without the feature `{feature}`, which {scheme}: needs");
+        let cause = format!("this program was built without the `{feature}` feature, which {scheme}: URLs require");
         OpenError::new(format!("at {self}"), ErrorKind::Unsupported, cause)
     }
 

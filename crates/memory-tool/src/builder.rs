@@ -1,4 +1,4 @@
-//! [`MemoryBuilder`]: the options and the policies of a [`Memory`], put on in the one right order.
+//! [`MemoryBuilder`]: the options and policies of a [`Memory`].
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -30,7 +30,7 @@ use memory_tool_policies::{Screen, ScreenedStore};
 
 use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
-use crate::memory::{Memory, Parts};
+use crate::memory::{Inner, Memory};
 use crate::notify::{MemoryChange, NotifyingStore};
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
@@ -43,7 +43,8 @@ type SharedTool = Arc<dyn MemoryTool>;
 #[cfg(feature = "expiry")]
 pub type Expiring = ExpiringStore<SharedStore>;
 
-/// The policies over a store, from the storage up: a policy is put on over those before it. `docs/production.md` says why.
+/// The policies for stores, in the order in which they are applied to the backend. See `docs/production.md` for the
+/// reasons.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Layer {
     #[cfg(feature = "observation")]
@@ -64,10 +65,10 @@ enum Layer {
     Notification,
 }
 
-/// The policies over the tool, likewise.
+/// The policies for the tool, in the order in which they are applied.
 #[cfg_attr(
     not(any(feature = "audit", feature = "observation")),
-    expect(dead_code, reason = "no policy is over the tool")
+    expect(dead_code, reason = "no enabled policy applies to the tool")
 )]
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum ToolLayer {
@@ -75,15 +76,15 @@ enum ToolLayer {
     Observation,
 }
 
-type PutOver = Box<dyn FnOnce(SharedStore, &mut Details) -> Result<SharedStore, BoxError> + Send + Sync>;
-type PutOverTool = Box<dyn FnOnce(SharedTool, &Details) -> SharedTool + Send + Sync>;
+type WrapStore = Box<dyn FnOnce(SharedStore, &mut PolicyState) -> Result<SharedStore, BoxError> + Send + Sync>;
+type WrapTool = Box<dyn FnOnce(SharedTool, &PolicyState) -> SharedTool + Send + Sync>;
 type ConfigureEngine = Box<dyn FnOnce(EngineBuilder<SharedStore>) -> EngineBuilder<SharedStore> + Send + Sync>;
 #[cfg(feature = "encrypted")]
 type ConfigureEncryption = Box<dyn FnOnce(EncryptedStoreBuilder) -> EncryptedStoreBuilder + Send + Sync>;
 
-/// Details of policies that calls of their own set, and the handles that the policies leave.
+/// Settings of policies from separate calls, and handles to applied policies.
 #[derive(Default)]
-struct Details {
+struct PolicyState {
     #[cfg(feature = "audit")]
     audits_views: bool,
     #[cfg(feature = "observation")]
@@ -98,7 +99,7 @@ struct Details {
     screen: Option<Arc<dyn Screen>>,
 }
 
-/// Another store, shown at a path.
+/// A store that is mounted at a path.
 #[cfg(feature = "scopes")]
 struct Mount {
     point: MemoryPath,
@@ -106,11 +107,13 @@ struct Mount {
     is_read_only: bool,
 }
 
-/// Options and policies of a [`Memory`]. Made by [`Memory::builder`], [`Memory::over`], and from a [`StoreUrl`].
+/// A builder for a [`Memory`], created by [`Memory::builder`], [`Memory::over`] or from a [`StoreUrl`].
 ///
-/// The order of the calls does not matter. A second call of a method replaces the first, except that `mount` and `pin` add. From the storage up, the policies are: encryption, observation, scope, expiry, limits,
-/// mounts, read-only, audit, screening, change notification; then the tool, its audit and its observation. A program that needs another
-/// order wraps stores by hand, and passes the result to [`Memory::over`].
+/// The order of the calls does not matter. A second call of a method replaces the first, except for `mount` and `pin`.
+///
+/// Policies are applied to the backend in this order: encryption, observation, scope, expiry, limits, mounts,
+/// read-only, audit, screening, change notification. The tool is on top, with its own audit and observation. For
+/// another order, wrap the stores yourself, and pass the result to [`Memory::over`].
 ///
 /// ```
 /// use memory_tool::Memory;
@@ -128,26 +131,26 @@ struct Mount {
 /// ```
 #[must_use]
 pub struct MemoryBuilder {
-    place: Place,
+    location: Location,
     options: OpenOptions,
     must_exist: bool,
     is_read_only: bool,
     is_dry_run: bool,
     records_reads: bool,
-    /// A directory of the store that must exist where nothing is created, and whose it is.
+    /// The directory of the scope and its description. It must exist unless the memory may be created.
     required: Option<(MemoryPath, String)>,
     #[cfg(feature = "encrypted")]
     keys: Option<KeyRing>,
     #[cfg(feature = "encrypted")]
     configure_encryption: Option<ConfigureEncryption>,
-    layers: BTreeMap<Layer, PutOver>,
+    layers: BTreeMap<Layer, WrapStore>,
     configure_engine: Option<ConfigureEngine>,
-    tool_layers: BTreeMap<ToolLayer, PutOverTool>,
-    details: Details,
+    tool_layers: BTreeMap<ToolLayer, WrapTool>,
+    policy_state: PolicyState,
 }
 
-/// Where the memory is.
-enum Place {
+/// The location of the memory.
+enum Location {
     Url(StoreUrl),
     /// An invalid URL.
     Invalid(OsString, StoreUrlError),
@@ -156,7 +159,7 @@ enum Place {
 
 impl From<StoreUrl> for MemoryBuilder {
     fn from(url: StoreUrl) -> Self {
-        Self::new(Place::Url(url))
+        Self::new(Location::Url(url))
     }
 }
 
@@ -164,17 +167,17 @@ impl MemoryBuilder {
     pub(crate) fn at(url: &OsStr) -> Self {
         match StoreUrl::parse(url) {
             Ok(url) => url.into(),
-            Err(error) => Self::new(Place::Invalid(url.to_owned(), error)),
+            Err(error) => Self::new(Location::Invalid(url.to_owned(), error)),
         }
     }
 
     pub(crate) fn over(store: SharedStore) -> Self {
-        Self::new(Place::Store(store))
+        Self::new(Location::Store(store))
     }
 
-    fn new(place: Place) -> Self {
+    fn new(location: Location) -> Self {
         Self {
-            place,
+            location,
             options: OpenOptions::new(),
             must_exist: false,
             is_read_only: false,
@@ -188,38 +191,41 @@ impl MemoryBuilder {
             layers: BTreeMap::new(),
             configure_engine: None,
             tool_layers: BTreeMap::new(),
-            details: Details::default(),
+            policy_state: PolicyState::default(),
         }
     }
 
-    /// Sets the options that every backend takes: the mode, the timeout, the largest file. They do not apply to a store of the
-    /// program's own.
+    /// Sets the mode, the timeout and the file size limit. Custom stores ignore the timeout and the size limit.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Requires that the memory exists, and its scope with it. Nothing is created.
+    /// Opens the memory only if it exists, including its scope.
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
         self
     }
 
-    /// Refuses every change, also of mounted stores, and requires that the memory exists. Nothing is written to the storage, not even a lock file, unless
-    /// files [expire](Self::expire_after): then the times of reads are recorded.
+    /// Refuses every change, including changes of mounted stores. The memory must exist.
+    ///
+    /// The backend is not written to, and gets no lock file. The only exception are the access times of files that
+    /// [expire](Self::expire_after).
     pub fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self.layer(Layer::ReadOnly, |store, _| Ok(Arc::new(ReadOnlyStore::new(store))))
     }
 
-    /// Pretends the changes: the policies judge them, and nothing is written to the storage, to mounted stores or to the audit log. A
-    /// memory that does not exist is taken for an empty one. The contents of pretended files can be read until they exceed 16 MiB.
+    /// Simulates changes. Policies check them, but nothing is written to the backend, to mounted stores or to the audit
+    /// log.
+    ///
+    /// A memory that does not exist is treated as empty. Simulated contents can be read until they exceed 16 MiB.
     pub fn dry_run(mut self) -> Self {
         self.is_dry_run = true;
         self
     }
 
-    /// Sets options of the tool, such as [`create_overwrites`](EngineBuilder::create_overwrites).
+    /// Configures the tool, for example with [`create_overwrites`](EngineBuilder::create_overwrites).
     pub fn tool_options(
         mut self,
         configure: impl FnOnce(EngineBuilder<Arc<dyn Store>>) -> EngineBuilder<Arc<dyn Store>> + Send + Sync + 'static,
@@ -228,20 +234,21 @@ impl MemoryBuilder {
         self
     }
 
-    /// Calls `on_change` after each change that was made through this memory, or may have been. Changes by other programs are not
-    /// reported. It must not block.
+    /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. Changes by
+    /// other programs are not reported. The function must not block.
     pub fn on_change(self, on_change: impl Fn(&MemoryChange) + Send + Sync + 'static) -> Self {
         self.layer(Layer::Notification, |store, _| Ok(Arc::new(NotifyingStore::new(store, Box::new(on_change)))))
     }
 
-    /// Encrypts everything in the storage with these keys.
+    /// Encrypts the whole backend with these keys.
     #[cfg(feature = "encrypted")]
     pub fn encrypt(mut self, keys: KeyRing) -> Self {
         self.keys = Some(keys);
         self
     }
 
-    /// Sets options of the [encryption](Self::encrypt), such as the [name](EncryptedStoreBuilder::name) of the memory.
+    /// Configures the [encryption](Self::encrypt), for example with the [name](EncryptedStoreBuilder::name) of the
+    /// memory.
     #[cfg(feature = "encrypted")]
     pub fn encryption_options(
         mut self,
@@ -251,20 +258,20 @@ impl MemoryBuilder {
         self
     }
 
-    /// Works in the part of the storage that belongs to one tenant.
+    /// Restricts the memory to the scope of one tenant.
     #[cfg(feature = "scopes")]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.required = Some((scope.directory().clone(), format!("for the scope {scope}")));
         self.layer(Layer::Scope, |store, _| Ok(Arc::new(ScopedStore::new(store, scope))))
     }
 
-    /// Shows another store at `point`, to be read and changed. The limits and the expiry of this memory do not apply to it.
+    /// Mounts another store at `point`. The limits and the expiry of this memory do not apply to it.
     #[cfg(feature = "scopes")]
     pub fn mount(self, point: MemoryPath, store: Arc<dyn Store>) -> Self {
         self.add_mount(Mount { point, store, is_read_only: false })
     }
 
-    /// Shows another store at `point`, to be read.
+    /// Mounts another store at `point`, read-only.
     #[cfg(feature = "scopes")]
     pub fn mount_read_only(self, point: MemoryPath, store: Arc<dyn Store>) -> Self {
         self.add_mount(Mount { point, store, is_read_only: true })
@@ -272,10 +279,10 @@ impl MemoryBuilder {
 
     #[cfg(feature = "scopes")]
     fn add_mount(mut self, mount: Mount) -> Self {
-        self.details.mounts.push(mount);
-        self.layer(Layer::Mounts, |store, details| {
+        self.policy_state.mounts.push(mount);
+        self.layer(Layer::Mounts, |store, policy_state| {
             let mut builder = MountedStore::builder(store);
-            for Mount { point, store, is_read_only } in details.mounts.drain(..) {
+            for Mount { point, store, is_read_only } in policy_state.mounts.drain(..) {
                 builder =
                     if is_read_only { builder.mount_read_only(point, store) } else { builder.mount(point, store) };
             }
@@ -283,91 +290,93 @@ impl MemoryBuilder {
         })
     }
 
-    /// Limits what the memory may hold. [`default_quota`](memory_tool_policies::default_quota) suits an agent.
+    /// Limits the number, size and depth of files. Use [`default_quota`](memory_tool_policies::default_quota) for an
+    /// agent.
     #[cfg(feature = "limits")]
     pub fn limits(self, quota: memory_tool_core::Quota) -> Self {
         self.layer(Layer::Limits, move |store, _| Ok(Arc::new(LimitedStore::new(store, quota))))
     }
 
-    /// Lets files expire that nobody reads or writes for this time.
+    /// Removes files that are not read or written for this time.
     #[cfg(feature = "expiry")]
     pub fn expire_after(mut self, idle_time: Duration) -> Self {
         self.records_reads = true;
-        self.layer(Layer::Expiry, move |store, details| {
+        self.layer(Layer::Expiry, move |store, policy_state| {
             let builder = ExpiringStore::builder(store, idle_time);
-            let expiring = Arc::new(details.pins.drain(..).fold(builder, |builder, pin| builder.pin(pin)).build()?);
-            details.expiring = Some(Arc::clone(&expiring));
+            let expiring =
+                Arc::new(policy_state.pins.drain(..).fold(builder, |builder, pin| builder.pin(pin)).build()?);
+            policy_state.expiring = Some(Arc::clone(&expiring));
             Ok(expiring)
         })
     }
 
-    /// Keeps a file, or all that is under a directory, however long it is idle.
+    /// Exempts a file, or all files under a directory, from [expiry](Self::expire_after).
     #[cfg(feature = "expiry")]
     pub fn pin(mut self, path: MemoryPath) -> Self {
-        self.details.pins.push(path);
+        self.policy_state.pins.push(path);
         self
     }
 
-    /// Screens every text and name that is to be stored, such as for credentials.
+    /// Screens all contents and names before they are stored, for example for credentials.
     #[cfg(feature = "screening")]
     pub fn screen(self, screen: impl Screen) -> Self {
         let screen: Arc<dyn Screen> = Arc::new(screen);
-        self.layer(Layer::Screening, |store, details| {
-            details.screen = Some(Arc::clone(&screen));
+        self.layer(Layer::Screening, |store, policy_state| {
+            policy_state.screen = Some(Arc::clone(&screen));
             Ok(Arc::new(ScreenedStore::new(store, screen)))
         })
     }
 
-    /// Records each change in `log`, before it is made and after it, as one of `actor`.
+    /// Records each change by `actor` in `log`, before and after the change.
     #[cfg(feature = "audit")]
     pub fn audit(self, log: impl AuditLog, actor: Actor) -> Self {
         let log: Arc<dyn AuditLog> = Arc::new(log);
         let (log_of_tool, actor_of_tool) = (Arc::clone(&log), actor.clone());
         self.layer(Layer::Audit, |store, _| Ok(Arc::new(AuditedStore::new(store, log, actor)))).tool_layer(
             ToolLayer::Audit,
-            |tool, details| {
+            |tool, policy_state| {
                 let audited = AuditedTool::new(tool, log_of_tool, actor_of_tool);
-                Arc::new(if details.audits_views { audited.with_views() } else { audited })
+                Arc::new(if policy_state.audits_views { audited.with_views() } else { audited })
             },
         )
     }
 
-    /// Records views as well, if there is an [audit log](Self::audit).
+    /// Also records views in the [audit log](Self::audit).
     #[cfg(feature = "audit")]
     pub fn audit_views(mut self) -> Self {
-        self.details.audits_views = true;
+        self.policy_state.audits_views = true;
         self
     }
 
-    /// Emits spans, events and metrics of each command (at the level `INFO`) and of each operation of the storage (at `DEBUG`).
-    /// They identify the memory by `name`.
+    /// Emits spans, events and metrics for each command (level `INFO`) and each store operation (level `DEBUG`). `name`
+    /// identifies the memory.
     #[cfg(feature = "observation")]
     pub fn observe(self, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         let name_of_tool = Arc::clone(&name);
-        self.layer(Layer::Observation, |store, details| {
+        self.layer(Layer::Observation, |store, policy_state| {
             let observed = ObservedStore::new(store, name);
-            Ok(Arc::new(if details.observes_paths { observed.with_paths() } else { observed }))
+            Ok(Arc::new(if policy_state.observes_paths { observed.with_paths() } else { observed }))
         })
-        .tool_layer(ToolLayer::Observation, |tool, details| {
+        .tool_layer(ToolLayer::Observation, |tool, policy_state| {
             let observed = ObservedTool::new(tool, name_of_tool);
-            Arc::new(if details.observes_paths { observed.with_paths() } else { observed })
+            Arc::new(if policy_state.observes_paths { observed.with_paths() } else { observed })
         })
     }
 
-    /// Adds paths to what is [observed](Self::observe). They may reveal as much as contents.
+    /// Adds paths to the spans and events of [`observe`](Self::observe). Paths can be as sensitive as contents.
     #[cfg(feature = "observation")]
     pub fn observe_paths(mut self) -> Self {
-        self.details.observes_paths = true;
+        self.policy_state.observes_paths = true;
         self
     }
 
     fn layer(
         mut self,
         layer: Layer,
-        put_over: impl FnOnce(SharedStore, &mut Details) -> Result<SharedStore, BoxError> + Send + Sync + 'static,
+        wrap: impl FnOnce(SharedStore, &mut PolicyState) -> Result<SharedStore, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.layers.insert(layer, Box::new(put_over));
+        self.layers.insert(layer, Box::new(wrap));
         self
     }
 
@@ -375,17 +384,17 @@ impl MemoryBuilder {
     fn tool_layer(
         mut self,
         layer: ToolLayer,
-        put_over: impl FnOnce(SharedTool, &Details) -> SharedTool + Send + Sync + 'static,
+        wrap: impl FnOnce(SharedTool, &PolicyState) -> SharedTool + Send + Sync + 'static,
     ) -> Self {
-        self.tool_layers.insert(layer, Box::new(put_over));
+        self.tool_layers.insert(layer, Box::new(wrap));
         self
     }
 
     /// Opens the memory.
     ///
     /// # Errors
-    /// [`OpenError`], for the operator: [`ErrorKind::Invalid`] for a URL or a policy that makes no sense, and for a memory that is
-    /// encrypted where no keys are given; those of the backend.
+    /// The errors of the backend, and [`ErrorKind::Invalid`] for an invalid URL or policy and for an encrypted memory
+    /// without keys.
     pub async fn build(mut self) -> Result<Memory, OpenError> {
         if self.options.mode == OpenMode::ReadOnly {
             self = self.read_only();
@@ -394,40 +403,41 @@ impl MemoryBuilder {
         let mut store = backend.store();
         #[cfg(feature = "encrypted")]
         let encrypted = self.encrypt_store(&backend, &mut store).await?;
-        self.find_required(&*store).await?;
+        self.check_scope_exists(&*store).await?;
         if self.is_dry_run {
-            store = self.pretend(store).await?;
+            store = self.enable_dry_run(store).await?;
         }
-        for put_over in std::mem::take(&mut self.layers).into_values() {
-            let put = put_over(store, &mut self.details);
-            store = put.map_err(|error| self.error(ErrorKind::Invalid, error))?;
+        for wrap in std::mem::take(&mut self.layers).into_values() {
+            let wrapped = wrap(store, &mut self.policy_state);
+            store = wrapped.map_err(|error| self.error(ErrorKind::Invalid, error))?;
         }
         let tool = self.tool_over(Arc::clone(&store));
-        let parts = Parts {
+        let inner = Inner {
             backend,
             #[cfg(feature = "encrypted")]
             encrypted,
             #[cfg(feature = "expiry")]
-            expiring: self.details.expiring.take().filter(|_| !self.is_read_only),
+            expiring: self.policy_state.expiring.take().filter(|_| !self.is_read_only),
             store,
             tool,
             #[cfg(feature = "transfer")]
-            transfer: crate::transfer::Traits {
-                site: self.site(),
+            transfer: crate::transfer::TransferContext {
+                location: self.memory_location(),
                 is_dry_run: self.is_dry_run,
                 #[cfg(feature = "screening")]
-                screen: self.details.screen.take(),
+                screen: self.policy_state.screen.take(),
             },
         };
-        Ok(Memory { parts: Arc::new(parts) })
+        Ok(Memory { inner: Arc::new(inner) })
     }
 
-    /// Puts a dry run over the store and over every mounted one. Changes that are not made are neither recorded nor reported.
-    async fn pretend(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
+    /// Wraps the store and every mounted store in a dry run. Simulated changes are not recorded in the audit log and
+    /// not reported to `on_change`.
+    async fn enable_dry_run(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
         #[cfg(feature = "scopes")]
-        for mount in std::mem::take(&mut self.details.mounts) {
+        for mount in std::mem::take(&mut self.policy_state.mounts) {
             let store = self.dry_run_over(mount.store).await?;
-            self.details.mounts.push(Mount { store, ..mount });
+            self.policy_state.mounts.push(Mount { store, ..mount });
         }
         self.layers.remove(&Layer::Notification);
         #[cfg(feature = "audit")]
@@ -438,25 +448,25 @@ impl MemoryBuilder {
 
     async fn dry_run_over(&self, store: SharedStore) -> Result<SharedStore, OpenError> {
         match DryRunStore::over(store).await {
-            Ok(pretending) => Ok(Arc::new(pretending)),
+            Ok(dry_run) => Ok(Arc::new(dry_run)),
             Err(error) => Err(self.error(error.kind(), error)),
         }
     }
 
     async fn open_backend(&self) -> Result<Backend, OpenError> {
-        let url = match &self.place {
-            Place::Url(url) => url,
-            Place::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
-            Place::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
+        let url = match &self.location {
+            Location::Url(url) => url,
+            Location::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
+            Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
         };
         match url.open(self.options.mode(self.mode())).await {
             Err(error) if self.is_dry_run && error.is_not_found() => Ok(Backend::InProcess(Arc::default())),
-            Err(error) if error.is_not_found() => Err(error.with_place(self.place_name())),
+            Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
             opened => opened,
         }
     }
 
-    /// How the storage is opened. One that is only read is not written, unless reads are recorded.
+    /// The mode in which to open the backend. Recording access times requires write access even to a read-only memory.
     fn mode(&self) -> OpenMode {
         let only_reads = self.is_read_only || self.options.mode == OpenMode::ReadOnly;
         match self.options.mode {
@@ -470,7 +480,8 @@ impl MemoryBuilder {
         self.is_dry_run || self.mode() == OpenMode::Create
     }
 
-    /// Puts the encryption over the store. Without keys, refuses a store that is encrypted: what is written there would not be.
+    /// Wraps the store in its encryption. Without keys, refuses an encrypted store, because writes would not be
+    /// encrypted.
     #[cfg(feature = "encrypted")]
     async fn encrypt_store(
         &mut self,
@@ -481,34 +492,34 @@ impl MemoryBuilder {
             return match EncryptedStore::is_in(&**store).await {
                 Ok(false) => Ok(None),
                 Ok(true) => Err(self.error(ErrorKind::Invalid, KeysRequired)),
-                // The first command reports what is wrong with the storage.
+                // The first command will report the failure.
                 Err(StoreError::Failure { .. }) => {
                     *store = Arc::new(UnprobedStore::new(Arc::clone(store)));
                     Ok(None)
                 }
-                // A link in the place of an index is none.
+                // An index of an encrypted store is not a symbolic link.
                 Err(_) => Ok(None),
             };
         };
-        // A memory in this process is new, and so never encrypted before.
+        // An in-process memory is always new.
         let creates = self.creates() || matches!(backend, Backend::InProcess(_));
         let mode = if creates { OpenMode::Create } else { self.mode() };
         let mut builder = EncryptedStore::builder(Arc::clone(store), keys).options(self.options.mode(mode));
         if let Some(configure) = self.configure_encryption.take() {
             builder = configure(builder);
         }
-        let encrypted = builder.open().await.map_err(|error| error.with_place(self.place_name()))?;
+        let encrypted = builder.open().await.map_err(|error| error.with_place(self.location_name()))?;
         *store = Arc::new(encrypted.clone());
         Ok(Some(encrypted))
     }
 
-    /// Fails if the memory must exist, and what it is in does not.
-    async fn find_required(&self, store: &dyn Store) -> Result<(), OpenError> {
+    /// Fails if the scope of a memory that must exist is missing.
+    async fn check_scope_exists(&self, store: &dyn Store) -> Result<(), OpenError> {
         let Some((directory, name)) = self.required.as_ref().filter(|_| !self.creates()) else { return Ok(()) };
         match store.read_opts(directory, ReadOptions::new()).await {
             Ok(Node::Absent) => {
-                let place = format!("{name} {}", self.place_name());
-                Err(OpenError::new(place, ErrorKind::NotFound, "the scope holds no file"))
+                let place = format!("{name} {}", self.location_name());
+                Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains no files"))
             }
             Ok(Node::Directory(_) | Node::File(_)) => Ok(()),
             Err(error) => Err(self.error(error.kind(), error)),
@@ -522,32 +533,32 @@ impl MemoryBuilder {
             None => engine,
         };
         let layers = std::mem::take(&mut self.tool_layers).into_values();
-        layers.fold(Arc::new(engine.build()), |tool, put_over| put_over(tool, &self.details))
+        layers.fold(Arc::new(engine.build()), |tool, wrap| wrap(tool, &self.policy_state))
     }
 
-    /// Where the files of the memory are, if a URL names it.
+    /// The location of the files, if the memory has a URL.
     #[cfg(feature = "transfer")]
-    pub(crate) fn site(&self) -> Option<crate::transfer::Site> {
-        let Place::Url(url) = &self.place else { return None };
+    pub(crate) fn memory_location(&self) -> Option<crate::transfer::MemoryLocation> {
+        let Location::Url(url) = &self.location else { return None };
         let directory = self.required.as_ref().map_or_else(MemoryPath::root, |(directory, _)| directory.clone());
-        Some(crate::transfer::Site { url: url.clone(), directory })
+        Some(crate::transfer::MemoryLocation { url: url.clone(), directory })
     }
 
     fn error(&self, kind: ErrorKind, source: impl Into<BoxError>) -> OpenError {
-        OpenError::new(self.place_name(), kind, source)
+        OpenError::new(self.location_name(), kind, source)
     }
 
-    fn place_name(&self) -> String {
-        match &self.place {
-            Place::Url(url) => format!("at {url}"),
-            Place::Invalid(given, _) => format!("at {}", given.display()),
-            Place::Store(_) => "in a store of this program".to_owned(),
+    fn location_name(&self) -> String {
+        match &self.location {
+            Location::Url(url) => format!("at {url}"),
+            Location::Invalid(given, _) => format!("at {}", given.display()),
+            Location::Store(_) => "in a custom store".to_owned(),
         }
     }
 }
 
 impl fmt::Debug for MemoryBuilder {
-    /// Without the policies, which may hold keys and functions.
+    /// Omits the policies, which can contain keys and functions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryBuilder").field("options", &self.options).finish_non_exhaustive()
     }
@@ -565,7 +576,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_memory_that_must_exist_is_not_created_whatever_the_order_of_the_calls() {
+    async fn must_exist_does_not_depend_on_the_order_of_the_calls() {
         let options = OpenOptions::new();
         for builder in
             [Memory::builder("a").must_exist().options(options), Memory::builder("a").options(options).must_exist()]
@@ -577,12 +588,12 @@ mod tests {
         #[cfg(feature = "expiry")]
         {
             let expiring = Memory::builder("a").read_only().expire_after(Duration::from_secs(60));
-            assert_eq!(expiring.mode(), OpenMode::Existing, "reads are recorded");
+            assert_eq!(expiring.mode(), OpenMode::Existing, "access times are written");
         }
     }
 
     #[tokio::test]
-    async fn changes_are_reported_once_they_are_made() {
+    async fn on_change_receives_successful_changes() {
         let reported = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&reported);
         let memory =
@@ -617,7 +628,7 @@ mod tests {
 
     #[tokio::test]
     #[cfg(feature = "scopes")]
-    async fn a_dry_run_changes_no_mounted_store_and_reports_nothing() {
+    async fn a_dry_run_does_not_change_mounted_stores_or_report_changes() {
         let (team, reported) = (Arc::new(InMemoryStore::new()), Arc::new(Mutex::new(0)));
         let count = Arc::clone(&reported);
         let memory = Memory::over(InMemoryStore::new())
@@ -633,13 +644,13 @@ mod tests {
 
     #[tokio::test]
     #[cfg(feature = "expiry")]
-    async fn options_that_are_read_only_refuse_changes_though_reads_are_recorded() {
+    async fn read_only_options_refuse_changes_even_with_expiry() {
         let options = OpenOptions::new().read_only();
         let memory = Memory::over(InMemoryStore::new()).options(options).expire_after(Duration::from_secs(60));
         let memory = memory.build().await.unwrap();
         let refused = memory.write("/memories/a", "text").await;
         assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{refused:?}");
-        assert!(memory.expiring().is_none(), "nothing can be swept");
+        assert!(memory.expiring().is_none(), "a read-only memory has no sweeps");
     }
 
     #[tokio::test]
@@ -658,14 +669,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_invalid_url_is_an_error_that_names_it() {
+    async fn the_error_for_an_invalid_url_names_the_url() {
         let error = Memory::open("foo:bar").await.unwrap_err();
         assert_eq!((error.kind(), error.place()), (ErrorKind::Invalid, "at foo:bar"));
     }
 
     #[tokio::test]
     #[cfg(feature = "local")]
-    async fn a_missing_memory_is_named_by_its_url() {
+    async fn the_error_for_a_missing_memory_names_its_url() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("none");
         for builder in [Memory::builder(&path).must_exist(), Memory::builder(&path).read_only()] {
@@ -709,7 +720,7 @@ mod tests {
             assert_eq!(inner.read_to_string("/memories/scope-alice/a").await.unwrap(), "text");
             let refused = memory.write("/memories/b", "text").await;
             assert!(matches!(refused, Err(StoreError::Refused { policy: "limits", .. })), "{refused:?}");
-            memory.write("/memories/team/b", "text").await.unwrap(); // it has limits of its own, or none
+            memory.write("/memories/team/b", "text").await.unwrap(); // the limits do not apply to mounted stores
             let refused = memory.write("/memories/team/c", secret).await;
             assert!(matches!(refused, Err(StoreError::Refused { policy: "screening", .. })), "{refused:?}");
         }
@@ -727,7 +738,7 @@ mod tests {
         let error = Memory::over(Arc::clone(&inner)).build().await.unwrap_err();
         assert!(std::error::Error::source(&error).unwrap().downcast_ref::<KeysRequired>().is_some(), "{error:?}");
         assert_eq!(memory.verify(|_| {}).await.unwrap().problems, []);
-        // What is damaged under the encryption is reported once, as the file that it is to the memory.
+        // A damaged object is reported once, with the path of the affected file.
         let object = inner.list("/memories").await.unwrap().into_iter().find(|file| file.size < 200).unwrap();
         inner.write(&object.path, "damaged").await.unwrap();
         let report = memory.verify(|_| {}).await.unwrap();

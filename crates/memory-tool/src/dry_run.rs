@@ -1,4 +1,4 @@
-//! [`DryRunStore`]: a store that answers what a change would do, and does not make it.
+//! [`DryRunStore`]: a wrapper that simulates changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,31 +9,31 @@ use memory_tool_core::{
     RecordName, Stat, Store, StoreError, StoreExt as _, StoreState, StoredFile, Usage, Version,
 };
 
-/// A store over a store that reads files from it and keeps the changes to itself. It lies under the policies, so that they judge the
-/// changes as they would.
+/// A wrapper that reads files from the inner store and keeps changes in this process. Policies are applied on top of
+/// it, and check the simulated changes.
 ///
-/// The contents of files that were written are kept up to [`MAX_KEPT_BYTES`], so that a large import does not fill this process.
+/// It keeps at most [`MAX_KEPT_BYTES`] of written contents, so a large import does not exhaust the RAM of this process.
 #[derive(Debug)]
 pub(crate) struct DryRunStore {
     inner: Arc<dyn Store>,
-    pretended: Mutex<Pretended>,
+    state: Mutex<SimulatedState>,
 }
 
-/// How many bytes of contents are kept, besides those of the last batch.
+/// The maximum total size of contents to keep, in addition to the contents of the last batch.
 const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// What the store would hold.
+/// The simulated state of the store.
 #[derive(Debug, Default)]
-struct Pretended {
+struct SimulatedState {
     files: PathMap<Entry>,
-    /// The records that would differ from those of the inner store; `None` for one that would be gone.
+    /// The changed records. `None` is a removed record.
     records: BTreeMap<RecordName, Option<StoredFile>>,
     writes: u64,
-    /// The bytes of the contents that are kept.
+    /// The total size of the kept contents.
     kept_bytes: usize,
 }
 
-/// A file as it would be.
+/// A file in the simulated state.
 #[derive(Clone, Debug)]
 struct Entry {
     listed: FileEntry,
@@ -44,12 +44,12 @@ struct Entry {
 enum Source {
     /// The file of the inner store at this path.
     Stored(MemoryPath),
-    /// The write of this number; without its contents once they are no longer kept.
+    /// A simulated write with this number. `content` is `None` if it is no longer kept.
     Written { number: u64, content: Option<Arc<[u8]>> },
 }
 
 impl PathMapEntry for Entry {
-    /// The version of a file that was written. That of a stored file is the inner store's to say: see [`Checked`].
+    /// The version of a simulated write. Only the inner store knows the version of a stored file: see [`StateView`].
     fn version(&self) -> Version {
         match self.source {
             Source::Stored(_) => Version::new(*b"stored"),
@@ -75,25 +75,25 @@ impl DryRunStore {
             (entry.path.clone(), Entry { listed: entry, source })
         };
         let files = inner.list(MemoryPath::root()).await?.into_iter().map(stored).collect();
-        let pretended = Pretended { files: PathMap::from_parts(files, BTreeMap::new()), ..Pretended::default() };
-        Ok(Self { inner, pretended: Mutex::new(pretended) })
+        let state = SimulatedState { files: PathMap::from_parts(files, BTreeMap::new()), ..SimulatedState::default() };
+        Ok(Self { inner, state: Mutex::new(state) })
     }
 
-    fn pretended(&self) -> MutexGuard<'_, Pretended> {
-        // A batch is planned first and performed by steps that cannot fail.
-        self.pretended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SimulatedState> {
+        // Batches are planned before they change the state, so it is consistent even if a lock holder panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is at `path`, if a file of the inner store was listed there.
+    /// Reads `path` from the inner store, if the simulated file there is a stored file.
     async fn read_stored(&self, path: &MemoryPath) -> Result<Option<Node>, StoreError> {
-        let stored = match self.pretended().files.files().get(path) {
+        let stored = match self.state().files.files().get(path) {
             Some(Entry { source: Source::Stored(stored), .. }) => stored.clone(),
             _ => return Ok(None),
         };
         self.inner.read_opts(&stored, ReadOptions::new()).await.map(Some)
     }
 
-    /// The versions that the preconditions depend on and only the inner store knows.
+    /// The versions of stored files and records that have preconditions.
     async fn versions(
         &self,
         preconditions: &[(MemoryPath, Precondition)],
@@ -120,13 +120,13 @@ struct Versions {
     records: BTreeMap<RecordName, Version>,
 }
 
-/// The files as they would be, with the versions of the inner store.
-struct Checked<'a> {
+/// The simulated files with the versions of stored files and records.
+struct StateView<'a> {
     files: &'a PathMap<Entry>,
     versions: &'a Versions,
 }
 
-impl StoreState for Checked<'_> {
+impl StoreState for StateView<'_> {
     fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
         match self.versions.files.get(path) {
             Some(version) => Ok(Stat::File(version.clone())),
@@ -148,8 +148,8 @@ impl Store for DryRunStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let versions = self.versions(options.preconditions(), &[]).await?;
         let stored = self.read_stored(path).await?;
-        let files = &self.pretended().files;
-        options.check(&Checked { files, versions: &versions })?;
+        let files = &self.state().files;
+        options.check(&StateView { files, versions: &versions })?;
         if let Some(node) = stored {
             return Ok(node);
         }
@@ -160,8 +160,8 @@ impl Store for DryRunStore {
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let pretended = self.pretended().records.get(name).cloned();
-        match pretended {
+        let state = self.state().records.get(name).cloned();
+        match state {
             Some(record) => Ok(record),
             None => self.inner.read_record(name).await,
         }
@@ -169,9 +169,9 @@ impl Store for DryRunStore {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let versions = self.versions(batch.preconditions(), batch.record_preconditions()).await?;
-        let pretended = &mut *self.pretended();
-        batch.check(&Checked { files: &pretended.files, versions: &versions })?;
-        let Pretended { files, writes, .. } = pretended;
+        let state = &mut *self.state();
+        batch.check(&StateView { files: &state.files, versions: &versions })?;
+        let SimulatedState { files, writes, .. } = state;
         let mut written_bytes = 0;
         let edits = files.plan(&batch, |_, content, _| {
             *writes += 1;
@@ -182,20 +182,20 @@ impl Store for DryRunStore {
                 source: Source::Written { number: *writes, content: Some(content.into()) },
             })
         })?;
-        if pretended.kept_bytes + written_bytes > MAX_KEPT_BYTES {
-            pretended.files.values_mut().for_each(Entry::drop_content);
-            pretended.kept_bytes = 0;
+        if state.kept_bytes + written_bytes > MAX_KEPT_BYTES {
+            state.files.values_mut().for_each(Entry::drop_content);
+            state.kept_bytes = 0;
         }
-        pretended.files.edit(edits);
-        pretended.kept_bytes += written_bytes;
+        state.files.edit(edits);
+        state.kept_bytes += written_bytes;
         for change in batch.record_changes() {
             let record = match change {
                 RecordChange::Write { content, .. } => {
-                    Some(StoredFile::new(content.clone(), written_version(pretended.writes)))
+                    Some(StoredFile::new(content.clone(), written_version(state.writes)))
                 }
                 RecordChange::Remove { .. } => None,
             };
-            pretended.records.insert(change.name().clone(), record);
+            state.records.insert(change.name().clone(), record);
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Entry {
 }
 
 fn not_kept() -> StoreError {
-    let cause = format!("a dry run keeps up to {MAX_KEPT_BYTES} bytes of what would be written");
+    let cause = format!("a dry run keeps at most {MAX_KEPT_BYTES} bytes of written contents");
     StoreError::failure(FailureKind::Other, "reading in a dry run", cause)
 }
 
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_are_seen_and_not_made() {
+    async fn changes_are_visible_but_not_written() {
         let (inner, store) = dry_run_over(&[("/memories/a/b", "old"), ("/memories/c", "kept")]).await;
         store.rename("/memories/c", "/memories/d").await.unwrap();
         assert_eq!(store.read_to_string("/memories/d").await.unwrap(), "kept");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn contents_are_kept_up_to_a_limit_and_move_with_their_file() {
+    async fn contents_are_kept_up_to_a_limit_and_across_renames() {
         let (_, store) = dry_run_over(&[]).await;
         store.write("/memories/a", "one").await.unwrap();
         store.write("/memories/b", "two").await.unwrap();
@@ -260,11 +260,14 @@ mod tests {
         store.write("/memories/d", vec![b'x'; MAX_KEPT_BYTES]).await.unwrap();
         assert_eq!(store.usage().await.unwrap(), Usage::new(3, 6 + MAX_KEPT_BYTES as u64, 1));
         assert_eq!(store.read_to_string("/memories/d").await.unwrap().len(), MAX_KEPT_BYTES);
-        assert!(matches!(store.read("/memories/c").await, Err(StoreError::Failure { .. })), "never as an empty file");
+        assert!(
+            matches!(store.read("/memories/c").await, Err(StoreError::Failure { .. })),
+            "dropped contents must not read as an empty file"
+        );
     }
 
     #[tokio::test]
-    async fn records_are_seen_and_not_made() {
+    async fn records_are_visible_but_not_written() {
         let (inner, store) = dry_run_over(&[]).await;
         let name: RecordName = "expiry/access-times".parse().unwrap();
         store.apply(Batch::new().write_record(name.clone(), "times")).await.unwrap();
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_precondition_on_a_stored_file_is_checked_by_its_version() {
+    async fn a_precondition_on_a_stored_file_uses_its_stored_version() {
         let (_, store) = dry_run_over(&[("/memories/a", "old")]).await;
         let path: MemoryPath = "/memories/a".parse().unwrap();
         let version = store.read(&path).await.unwrap().into_file().unwrap().version;

@@ -13,7 +13,7 @@ mod transfer;
 #[cfg(feature = "encrypted")]
 mod unprobed;
 
-// The memory, for the program that owns it.
+// The memory and its options.
 pub use backend::Backend;
 #[cfg(feature = "expiry")]
 pub use builder::Expiring;
@@ -36,7 +36,7 @@ pub use unprobed::KeysRequired;
 #[doc(hidden)]
 pub use transfer::fuzzing;
 
-// The tool, for the agent loop.
+// The tool and its calls.
 pub use memory_tool_core::{
     CacheControl, Content, ContentBlock, ImageSource, MemoryTool, RejectedToolUse, TOOL_NAME, TOOL_TYPE,
     ToolDefinition, ToolFailure, ToolResult, ToolRun, ToolRunner, ToolUse,
@@ -52,7 +52,7 @@ pub use memory_tool_core::{
 // Errors.
 pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, StoreError};
 
-// The store, for a program that reads and changes a memory itself, or keeps it in a storage of its own.
+// Stores and their contents.
 pub use memory_tool_core::{
     Batch, Change, FileEntry, InMemoryStore, InvalidBatch, InvalidRecordName, MAX_PATH_BYTES, MAX_RECORD_NAME_BYTES,
     MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEdits, PathMapEntry, Precondition, Quota,
@@ -60,7 +60,7 @@ pub use memory_tool_core::{
     Usage, Version, is_unprintable,
 };
 
-// The Messages API, apart from the tool.
+// Context editing of the Messages API.
 pub use memory_tool_core::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, ContextAmount};
 
 #[cfg(feature = "conformance")]

@@ -1,4 +1,4 @@
-//! [`Memory`]: what a program that owns a memory holds.
+//! [`Memory`]: a handle to a memory.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -11,18 +11,17 @@ use memory_tool_core::{
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
 
-/// One memory: the tool for the agent loop, and plain methods for the program that owns it. Cloning is cheap, and the clones are one
-/// memory.
+/// A handle to a memory, with the tool for Claude and methods for the program. Clones are cheap and share the memory.
 ///
-/// The tool and the methods work on the same store, under the same policies: a file that Claude may not write, the program may not
-/// write either.
+/// The tool and the methods use the same store and the same policies. If a policy refuses a write by Claude, it also
+/// refuses this write by the program.
 ///
 /// ```
 /// use memory_tool::Memory;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let memory = Memory::open("in-process:").await?; // or ./memory, sqlite:memory.sqlite?memory=alice, s3://bucket/prefix
+/// let memory = Memory::open("in-process:").await?; // or ./memory, sqlite:memory.db, s3://bucket/prefix
 /// memory.write("/memories/profile.md", "Prefers tea.").await?;
 /// let text = memory.read_to_string("/memories/profile.md").await?;
 /// for file in memory.list("/memories").await? {
@@ -36,12 +35,12 @@ use crate::builder::MemoryBuilder;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-/// What the clones of a memory share.
+/// The state that the clones of a memory share.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Inner {
     pub(crate) backend: Backend,
     #[cfg(feature = "encrypted")]
     pub(crate) encrypted: Option<memory_tool_encrypted::EncryptedStore>,
@@ -50,154 +49,158 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tool: Arc<dyn MemoryTool>,
     #[cfg(feature = "transfer")]
-    pub(crate) transfer: crate::transfer::Traits,
+    pub(crate) transfer: crate::transfer::TransferContext,
 }
 
 impl Memory {
-    /// Opens the memory that a plain path or a [`StoreUrl`](crate::StoreUrl) names, and creates it if it does not exist.
+    /// Opens the memory at a path or [`StoreUrl`](crate::StoreUrl), and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`OpenError`], for the operator.
+    /// [`OpenError`] if the URL is invalid or the backend cannot open the memory.
     pub async fn open(url: impl AsRef<OsStr>) -> Result<Self, OpenError> {
         Self::builder(url).build().await
     }
 
-    /// A builder of the memory that a plain path or a [`StoreUrl`](crate::StoreUrl) names, with options and policies.
+    /// Returns a builder for the memory at a path or [`StoreUrl`](crate::StoreUrl), with options and policies.
     pub fn builder(url: impl AsRef<OsStr>) -> MemoryBuilder {
         MemoryBuilder::at(url.as_ref())
     }
 
-    /// A builder of a memory in a store of the program's own, with options and policies.
+    /// Returns a builder for a memory in a custom store, with options and policies.
     pub fn over(store: impl Store) -> MemoryBuilder {
         MemoryBuilder::over(Arc::new(store))
     }
 
-    /// The tool: what the agent loop holds.
+    /// The tool, for an agent loop.
     pub fn tool(&self) -> Arc<dyn MemoryTool> {
-        Arc::clone(&self.parts.tool)
+        Arc::clone(&self.inner.tool)
     }
 
-    /// The store under the tool, with the policies.
+    /// The store, including all policies.
     pub fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.parts.store)
+        Arc::clone(&self.inner.store)
     }
 
-    /// The storage, without policies and encryption.
+    /// The backend, without policies and encryption.
     pub fn backend(&self) -> &Backend {
-        &self.parts.backend
+        &self.inner.backend
     }
 
-    /// The encrypted store over the storage, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey) it; `None` without
-    /// [encryption](MemoryBuilder::encrypt).
+    /// The encrypted store, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey). Returns `None` if the memory
+    /// is not [encrypted](MemoryBuilder::encrypt).
     #[cfg(feature = "encrypted")]
     pub fn encrypted(&self) -> Option<&memory_tool_encrypted::EncryptedStore> {
-        self.parts.encrypted.as_ref()
+        self.inner.encrypted.as_ref()
     }
 
-    /// The expiry policy, for removing what has expired; `None` where files do not [expire](MemoryBuilder::expire_after),
-    /// and in a [read-only](MemoryBuilder::read_only) memory.
+    /// The expiry policy, for removing expired files. Returns `None` if files do not
+    /// [expire](MemoryBuilder::expire_after) or the memory is [read-only](MemoryBuilder::read_only).
     #[cfg(feature = "expiry")]
     pub fn expiring(&self) -> Option<&crate::builder::Expiring> {
-        self.parts.expiring.as_deref()
+        self.inner.expiring.as_deref()
     }
 
-    /// Reads what is at `path`: a file, a listing or nothing.
+    /// Reads the file or lists the directory at `path`.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`]; [`StoreError::Path`].
+    /// The errors of [`Store::read_opts`], and [`StoreError::Path`].
     pub async fn read<P>(&self, path: P) -> Result<Node, StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.read(path).await
+        self.inner.store.read(path).await
     }
 
-    /// Reads the file at `path` as text.
+    /// Reads the file at `path` as UTF-8 text.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read); [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, [`StoreError::NotText`].
+    /// The errors of [`read`](Self::read), [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, and
+    /// [`StoreError::NotText`].
     pub async fn read_to_string<P>(&self, path: P) -> Result<String, StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.read_to_string(path).await
+        self.inner.store.read_to_string(path).await
     }
 
-    /// Creates the file at `path`, or replaces its contents.
+    /// Creates the file at `path` or replaces its contents.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::Refused`] by a policy; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::Refused`] by a policy, and [`StoreError::Path`].
     pub async fn write<P>(&self, path: P, content: impl Into<Vec<u8>> + Send) -> Result<(), StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.write(path, content).await
+        self.inner.store.write(path, content).await
     }
 
-    /// Lists every file under `directory`, at any depth, in the order of the paths. Where nothing is there, or a file, the list is
-    /// empty.
+    /// Lists every file under `directory`, at any depth, sorted by path. The list is empty if `directory` does not
+    /// exist or is a file.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub async fn list<P>(&self, directory: P) -> Result<Vec<FileEntry>, StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.list(directory).await
+        self.inner.store.list(directory).await
     }
 
-    /// Moves the file or the directory at `from` to the free path `to`.
+    /// Moves the file or directory at `from` to `to`, which must not exist.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::AlreadyExists`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
     pub async fn rename<P, Q>(&self, from: P, to: Q) -> Result<(), StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
         Q: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.rename(from, to).await
+        self.inner.store.rename(from, to).await
     }
 
-    /// Removes the file at `path`, or the directory with all files under it.
+    /// Removes the file at `path`, or the directory and every file under it.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], such as [`StoreError::NotFound`]; [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::NotFound`], and [`StoreError::Path`].
     pub async fn remove<P>(&self, path: P) -> Result<(), StoreError>
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.parts.store.remove(path).await
+        self.inner.store.remove(path).await
     }
 
-    /// Removes all files. The times at which they were used are removed with them, if the memory is opened with its
-    /// [idle time](MemoryBuilder::expire_after). The audit log stays.
+    /// Removes all files. Their access times are removed too, if the memory was opened with
+    /// [`expire_after`](MemoryBuilder::expire_after). The audit log is kept.
     ///
     /// # Errors
-    /// Those of [`Store::apply`]. A memory with files in a [mounted](MemoryBuilder::mount) store is [`StoreError::Refused`]: open it
-    /// without the mounts to empty it.
+    /// The errors of [`Store::apply`], and [`StoreError::Refused`] if a [mounted](MemoryBuilder::mount) store contains
+    /// files. Open the memory without mounts to clear it.
     pub async fn clear(&self) -> Result<(), StoreError> {
-        self.parts.store.remove(MemoryPath::root()).await
+        self.inner.store.remove(MemoryPath::root()).await
     }
 
-    /// The number of files, and their bytes.
+    /// The number and the total size of all files.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub async fn usage(&self) -> Result<Usage, StoreError> {
-        self.parts.store.usage().await
+        self.inner.store.usage().await
     }
 
-    /// Reads everything in the storage, including what policies hide, and reports what is damaged. Others may use the memory at the
-    /// same time. `progress` is called after each file.
+    /// Checks the whole backend for damage, including files that policies hide. The memory can be in use at the same
+    /// time.
+    ///
+    /// `progress` is called after each file.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] where the storage cannot be checked. Damage is in the report.
+    /// [`StoreError::Failure`] if the check cannot be completed. Damage is in the report.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         #[cfg(feature = "encrypted")]
-        if let Some(encrypted) = &self.parts.encrypted {
-            let stored = self.parts.backend.verify_structure().await?;
+        if let Some(encrypted) = &self.inner.encrypted {
+            let stored = self.inner.backend.verify_structure().await?;
             let mut report = encrypted.verify(progress).await?;
-            // Of a problem on both sides of the encryption, the inner report does not know which file it affects.
+            // Both reports can contain the same problem. Only the report of the encrypted store names the affected
+            // file.
             let is_known =
                 |object: &MemoryPath| report.problems.iter().any(|known| known.object.as_ref() == Some(object));
             let unknown: Vec<_> =
@@ -205,6 +208,6 @@ impl Memory {
             report.problems.splice(0..0, unknown);
             return Ok(report);
         }
-        self.parts.backend.verify(progress).await
+        self.inner.backend.verify(progress).await
     }
 }

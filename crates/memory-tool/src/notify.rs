@@ -1,4 +1,4 @@
-//! [`NotifyingStore`]: calls the program after each change.
+//! [`NotifyingStore`]: calls a function after each change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ pub enum MemoryChange {
         /// The file.
         path: MemoryPath,
     },
-    /// A file or a directory was removed; the root stands for all files.
+    /// A file or directory was removed. Removing the root removes all files.
     Removed {
-        /// The file or the directory.
+        /// The file or directory.
         path: MemoryPath,
     },
-    /// A file or a directory was moved.
+    /// A file or directory was moved.
     Renamed {
-        /// Its path before.
+        /// The old path.
         from: MemoryPath,
-        /// Its path now.
+        /// The new path.
         to: MemoryPath,
     },
 }
@@ -43,7 +43,7 @@ impl From<&Change> for MemoryChange {
 
 pub(crate) type OnChange = Box<dyn Fn(&MemoryChange) + Send + Sync>;
 
-/// A store over a store that calls a function after each change that was made, or may have been.
+/// A wrapper that calls a function after each change, including changes with an unknown outcome.
 pub(crate) struct NotifyingStore {
     inner: Arc<dyn Store>,
     on_change: OnChange,
@@ -82,7 +82,8 @@ impl Store for NotifyingStore {
     }
 }
 
-/// Reports changes when it is dropped: also where the future that makes them is, since a store may complete them all the same.
+/// Reports changes on drop. This includes dropping the future of `apply`, because the store may still complete the
+/// changes.
 struct Report<'a> {
     changes: Vec<MemoryChange>,
     on_change: &'a OnChange,
@@ -103,12 +104,12 @@ mod tests {
 
     use super::*;
 
-    /// A store whose batches never end.
+    /// A store that never completes a batch.
     #[derive(Debug)]
-    struct Hanging;
+    struct HangingStore;
 
     #[async_trait]
-    impl Store for Hanging {
+    impl Store for HangingStore {
         async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
             Ok(Node::Absent)
         }
@@ -123,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_dropped_half_way_is_reported_as_it_may_have_been_made() {
+    fn a_change_is_reported_if_its_future_is_dropped() {
         let reported = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&reported);
         let on_change = Box::new(move |_: &MemoryChange| _ = count.fetch_add(1, Ordering::Relaxed));
-        let store = NotifyingStore::new(Arc::new(Hanging), on_change);
+        let store = NotifyingStore::new(Arc::new(HangingStore), on_change);
         let mut writing = Box::pin(store.write("/memories/a", "text"));
         assert!(matches!(writing.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
         assert_eq!(reported.load(Ordering::Relaxed), 0);

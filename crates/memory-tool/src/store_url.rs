@@ -1,7 +1,7 @@
-//! [`StoreUrl`]: how a store is named.
+//! [`StoreUrl`]: the path or URL of a store.
 //!
-//! The `url` crate is no help with paths: to the URL standard a `file:` URL is always absolute, so `file:notes` would silently
-//! become `/notes`.
+//! This module does not use the `url` crate, because `file:` URLs are always absolute in the URL standard: `file:notes`
+//! would silently become `/notes`.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,30 +10,30 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode, percent_encode};
 
-/// The memory in a SQLite database whose URL names none.
+/// The name of the memory in a SQLite database if the URL contains no name.
 const DEFAULT_MEMORY: &str = "default";
 
-/// A store, as it is named by a plain path or a URL.
+/// The path or URL of a store.
 ///
-/// | named by | is |
+/// | path or URL | store |
 /// |---|---|
-/// | `memory`, `/srv/memory`, `./a:b` | a directory on this machine |
-/// | `file:memory`, `file:///srv/my%20memory` | the same as a URL |
-/// | `sqlite:memory.db`, `sqlite:///srv/memory.db?memory=alice` | one of the memories in a SQLite database; without `?memory=`, the one named `default` |
-/// | `s3://bucket/prefix` | beneath a prefix in a bucket of Amazon S3, or of what speaks it |
-/// | `gs://bucket/prefix` | beneath a prefix in a bucket of Google Cloud Storage |
-/// | `az://container/prefix` | beneath a prefix in a container of Azure Blob Storage |
+/// | `memory`, `/srv/memory`, `./a:b` | a local directory |
+/// | `file:memory`, `file:///srv/my%20memory` | a local directory |
+/// | `sqlite:memory.db`, `sqlite:///srv/memory.db?memory=alice` | a memory in a SQLite database, by default `default` |
+/// | `s3://bucket/prefix` | a prefix in a bucket of Amazon S3 or a compatible service |
+/// | `gs://bucket/prefix` | a prefix in a bucket of Google Cloud Storage |
+/// | `az://container/prefix` | a prefix in a container of Azure Blob Storage |
 /// | `in-process:` | a temporary memory in this process |
 ///
-/// In the path and the name of a URL, `%` and two hexadecimal digits stand for a byte: write `%3F` for `?`, `%23` for `#`, `%25` for
-/// `%`, and in a name `%26` for `&`. What starts with a word and a colon is a URL: a path of such a name is written with `./` before
-/// it. A single letter before the colon is a drive of Windows.
+/// URLs use percent-encoding. In paths and names, write `%3F` for `?`, `%23` for `#` and `%25` for `%`. In names, also
+/// write `%26` for `&`. A word followed by a colon is a URL scheme, so write `./a:b` for a path such as `a:b`. A single
+/// letter followed by a colon is a drive on Windows.
 ///
 /// # Behavior
-/// 1. What is parsed does not depend on the features of this crate: those decide what can be [opened](Self::open).
-/// 2. Parsing looks at nothing but the text. Whether there is such a place is seen when it is opened.
-/// 3. `Display` gives a URL of the same store. Parsed, it is equal to this one, but for a path that is empty, which is `.` then,
-///    and on Windows one that is not Unicode, which no URL can hold.
+/// 1. Parsing does not depend on the features of this crate. [Opening](Self::open) does.
+/// 2. Parsing does not access the store.
+/// 3. `Display` returns an equivalent URL. An empty path is displayed as `.`. On Windows, the URL of a path that is not
+///    Unicode cannot be parsed.
 ///
 /// ```
 /// use std::path::Path;
@@ -50,30 +50,29 @@ const DEFAULT_MEMORY: &str = "default";
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum StoreUrl {
-    /// A directory on this machine. Needs the feature `local`.
+    /// A local directory. Requires the `local` feature.
     Local(PathBuf),
-    /// One of the memories in a SQLite database. Needs the feature `sqlite`.
+    /// A memory in a SQLite database. Requires the `sqlite` feature.
     Sqlite {
-        /// The file.
+        /// The path of the database.
         path: PathBuf,
-        /// Which of the memories in it. A name that no memory can have is refused when it is opened.
+        /// The name of the memory. Opening checks its validity.
         memory: String,
     },
-    /// A memory beneath a prefix in a bucket. Needs the feature `s3`, `gcs` or `azure`.
+    /// A memory under a prefix in a bucket. Requires the `s3`, `gcs` or `azure` feature.
     Bucket {
-        /// The scheme of the cloud, the bucket, and the prefix, as they were given. What parsing refuses is refused when it is
-        /// opened as well.
+        /// The complete URL. Opening checks it in the same way as parsing.
         url: String,
     },
-    /// A temporary memory in this process. Each opening makes a new one.
+    /// A temporary memory in this process. Each opening creates a new one.
     InProcess,
 }
 
 impl StoreUrl {
-    /// Parses a plain path or a URL. A path need not be UTF-8.
+    /// Parses a path or URL. A path does not have to be UTF-8.
     ///
     /// # Errors
-    /// [`StoreUrlError`] says what is wrong with it.
+    /// [`StoreUrlError`] if it is invalid.
     pub fn parse(given: impl AsRef<OsStr>) -> Result<Self, StoreUrlError> {
         let given = given.as_ref();
         if given.is_empty() {
@@ -117,40 +116,41 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-/// A path as [`parse_path`] takes it.
+/// Displays a path in the format of [`parse_path`].
 struct PathInUrl<'a>(&'a OsStr);
 
 impl fmt::Display for PathInUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.0.as_encoded_bytes();
-        // With a host, though an empty one: a path that begins with two slashes would seem to have another.
+        // The empty host prevents a path that starts with two slashes from being parsed as a host.
         let host = if path.starts_with(b"/") { "//" } else { "" };
         write!(f, "{host}{}", escape(path))
     }
 }
 
-/// Why no store can be meant by what was given.
+/// An invalid path or URL of a store.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreUrlError {
-    /// Nothing was given, or nothing but a scheme.
-    #[error("it names no directory or file")]
+    /// The path is missing.
+    #[error("the path is missing")]
     Empty,
-    /// There is no backend of that name.
+    /// The scheme is unknown.
     #[error(
-        "unknown scheme `{scheme}:`{}. A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or in-process:; \
-         write ./{given} for a path of that name",
+        "unknown scheme `{scheme}:`{}. A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or \
+         in-process:; write ./{given} for a path of that name",
         hint(scheme)
     )]
     UnknownScheme {
         /// The scheme.
         scheme: String,
-        /// All that was given.
+        /// The complete URL.
         given: String,
     },
-    /// The URL names another machine.
+    /// The URL contains the name of another machine.
     #[error(
-        "the URL cannot name the host `{host}`. Write three slashes before an absolute path, or none before a relative one"
+        "the URL cannot name the host `{host}`. Write three slashes before an absolute path, and no slashes before a \
+         relative path"
     )]
     Host {
         /// The host.
@@ -159,31 +159,31 @@ pub enum StoreUrlError {
     /// A `%` is not followed by two hexadecimal digits.
     #[error("`%` must be followed by two hexadecimal digits in a URL. Write %25 for the character itself")]
     Percent,
-    /// A `?` or `#` would start a query or fragment, which the URL has no use for.
-    #[error("`?` and `#` have a meaning of their own in a URL. Write %3F or %23 for the character itself")]
+    /// The URL contains an unsupported query or fragment.
+    #[error("`?` and `#` are reserved in a URL. Write %3F or %23 for the character itself")]
     QueryOrFragment,
-    /// The decoded path is none that this system can hold.
-    #[error("the decoded path is not one that this system can hold")]
+    /// The system does not support the decoded path.
+    #[error("the decoded path is not supported on this system")]
     UnsupportedPath,
-    /// The URL of a bucket is none.
-    #[error("it names no bucket. Write it as {scheme}://bucket/prefix")]
+    /// The URL contains no bucket.
+    #[error("the bucket is missing. Write {scheme}://bucket/prefix")]
     NoBucket {
         /// The scheme.
         scheme: String,
     },
-    /// The name can be that of no bucket.
-    #[error("`{name}` cannot be the name of a bucket. It is the part between the second slash and the third")]
+    /// The bucket name is invalid.
+    #[error("invalid bucket name `{name}`. The bucket is the part between the second and the third slash")]
     BucketName {
         /// The name.
         name: String,
     },
-    /// The prefix of a bucket's URL cannot be one.
-    #[error("the prefix cannot be a part of a key: {reason}")]
+    /// The prefix is invalid.
+    #[error("invalid prefix: {reason}")]
     Prefix {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The query has a parameter that means nothing.
+    /// The query contains an unknown parameter.
     #[error(
         "unknown parameter `{name}`. A sqlite: URL may have ?memory=NAME; write %3F and %26 for `?` and `&` themselves"
     )]
@@ -191,28 +191,28 @@ pub enum StoreUrlError {
         /// The parameter.
         name: String,
     },
-    /// The query names several memories.
+    /// The query contains several names.
     #[error("the parameter `memory` is given more than once")]
     RepeatedMemory,
-    /// The decoded name of the memory is not text.
+    /// The decoded name of the memory is not UTF-8.
     #[error("the decoded name of the memory is not UTF-8 text")]
     MemoryNameEncoding,
-    /// Something follows `in-process:`.
+    /// `in-process:` is followed by more text.
     #[error("nothing can follow in-process:, since a memory in this process has no name")]
     NamedInProcess,
 }
 
-/// What may be meant by an unknown scheme.
+/// A suggestion for an unknown scheme.
 fn hint(scheme: &str) -> &'static str {
     if scheme.eq_ignore_ascii_case("memory") { " (did you mean in-process:?)" } else { "" }
 }
 
-/// What stands before the colon of a URL.
+/// The scheme of a URL, in lower case.
 pub(crate) fn scheme_of(url: &str) -> String {
     url.split(':').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// What stands before the first colon, if that is a scheme, and what follows. A single letter is a drive of Windows.
+/// Splits a URL at its scheme. Returns `None` for a path. A single letter is a drive on Windows.
 fn split_scheme(given: &[u8]) -> Option<(&str, &[u8])> {
     let (scheme, location) = split_at(given, b':');
     let scheme = str::from_utf8(scheme).ok()?;
@@ -223,19 +223,19 @@ fn split_scheme(given: &[u8]) -> Option<(&str, &[u8])> {
     location.filter(|_| is_scheme).map(|location| (scheme, location))
 }
 
-/// What stands before the first such byte, and what follows it if it is there.
+/// Splits bytes at the first separator. The second part is `None` if there is no separator.
 fn split_at(bytes: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
     let mut parts = bytes.splitn(2, |&byte| byte == separator);
     (parts.next().unwrap_or_default(), parts.next())
 }
 
-/// Parses what follows `file:`.
+/// Parses the part after `file:`.
 fn parse_file_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     refuse_reserved(location, b"?#")?;
     parse_path(location).map(StoreUrl::Local)
 }
 
-/// Parses what follows `sqlite:`.
+/// Parses the part after `sqlite:`.
 fn parse_sqlite_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     refuse_reserved(location, b"#")?;
     let (path, query) = split_at(location, b'?');
@@ -245,7 +245,7 @@ fn parse_sqlite_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     })
 }
 
-/// Parses what follows `s3:`, `gs:` or `az:`. Whether there is such a bucket is seen when it is opened.
+/// Parses the part after `s3:`, `gs:` or `az:`.
 fn parse_bucket_url(scheme: &str, location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     refuse_reserved(location, b"?#")?;
     let no_bucket = || StoreUrlError::NoBucket { scheme: scheme.to_ascii_lowercase() };
@@ -255,11 +255,11 @@ fn parse_bucket_url(scheme: &str, location: &[u8]) -> Result<StoreUrl, StoreUrlE
     }
     check_bucket_name(bucket)?;
     check_prefix(prefix.unwrap_or_default())?;
-    // All of it is text, as its parts are.
+    // Both parts are UTF-8, so this conversion is lossless.
     Ok(StoreUrl::Bucket { url: format!("{scheme}:{}", String::from_utf8_lossy(location)) })
 }
 
-/// Refuses what a URL may have in that place, but no cloud in a name: a user, a port, an escaped character.
+/// Refuses parts of a URL that are not valid in the name of a bucket: a user, a port and percent-encoding.
 fn check_bucket_name(name: &[u8]) -> Result<(), StoreUrlError> {
     let can_be_in_a_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._$".contains(byte);
     if name.iter().all(can_be_in_a_name) {
@@ -269,8 +269,8 @@ fn check_bucket_name(name: &[u8]) -> Result<(), StoreUrlError> {
     }
 }
 
-/// Refuses a prefix that would be another one when it is read as a URL: there `a/../b` is `b`, and a line feed is nothing. Then
-/// refuses what the clients of the clouds take for no prefix of keys.
+/// Refuses a prefix that URL parsers would change (`a/../b` becomes `b`, and line feeds are removed), and a prefix that
+/// the clients of cloud storage reject.
 fn check_prefix(prefix: &[u8]) -> Result<(), StoreUrlError> {
     let refused = |reason: String| Err(StoreUrlError::Prefix { reason });
     let decoded = decode(prefix)?;
@@ -278,26 +278,26 @@ fn check_prefix(prefix: &[u8]) -> Result<(), StoreUrlError> {
         return refused("it is not UTF-8 text".to_owned());
     };
     if prefix.contains(|character: char| character.is_control() || character.is_whitespace()) {
-        return refused("it has a blank or a control character. Write %20 for a blank".to_owned());
+        return refused("it contains a space or a control character. Write %20 for a space".to_owned());
     }
     if decoded.contains(|character: char| character.is_ascii_control()) {
-        return refused("it has a control character".to_owned());
+        return refused("it contains a control character".to_owned());
     }
     let names = decoded.strip_suffix('/').unwrap_or(decoded);
     match names.split('/').find(|name| ["", ".", ".."].contains(name)) {
         _ if decoded.is_empty() => Ok(()),
-        Some("") => refused("it has nothing between two slashes".to_owned()),
-        Some(name) => refused(format!("no name in it can be `{name}`")),
+        Some("") => refused("it contains an empty segment".to_owned()),
+        Some(name) => refused(format!("it contains the segment `{name}`")),
         None => Ok(()),
     }
 }
 
-/// Parses what follows `in-process:`.
+/// Parses the part after `in-process:`.
 fn parse_in_process_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     if location.is_empty() { Ok(StoreUrl::InProcess) } else { Err(StoreUrlError::NamedInProcess) }
 }
 
-/// The memory that a query names.
+/// The name of the memory in a query.
 fn parse_query(query: &[u8]) -> Result<String, StoreUrlError> {
     let mut memory = None;
     for parameter in query.split(|&byte| byte == b'&') {
@@ -319,7 +319,7 @@ fn refuse_reserved(location: &[u8], reserved: &[u8]) -> Result<(), StoreUrlError
     if has_reserved { Err(StoreUrlError::QueryOrFragment) } else { Ok(()) }
 }
 
-/// The path in a URL, which may have a host before it.
+/// Parses the path of a URL, with an optional host before it.
 fn parse_path(location: &[u8]) -> Result<PathBuf, StoreUrlError> {
     let path = decode(without_host(location)?)?;
     if path.is_empty() {
@@ -328,7 +328,7 @@ fn parse_path(location: &[u8]) -> Result<PathBuf, StoreUrlError> {
     native_path(path)
 }
 
-/// The path of `//host/path`, whose host must be empty or this one; anything else is a path already.
+/// Removes the host of `//host/path`, which must be empty or `localhost`. Other input is already a path.
 fn without_host(location: &[u8]) -> Result<&[u8], StoreUrlError> {
     let Some(authority) = location.strip_prefix(b"//") else { return Ok(location) };
     let end = authority.iter().position(|&byte| byte == b'/').unwrap_or(authority.len());
@@ -340,14 +340,14 @@ fn without_host(location: &[u8]) -> Result<&[u8], StoreUrlError> {
     }
 }
 
-/// The bytes with each `%` and the two digits after it replaced by the byte that they stand for.
+/// Decodes percent-encoding.
 fn decode(escaped: &[u8]) -> Result<Vec<u8>, StoreUrlError> {
     let mut after_percent = escaped.split(|&byte| byte == b'%').skip(1);
     let whole = after_percent.all(|rest| rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit));
     if whole { Ok(percent_decode(escaped).collect()) } else { Err(StoreUrlError::Percent) }
 }
 
-/// The bytes as [`decode`] takes them, with nothing in them that has a meaning in a URL.
+/// Percent-encodes all characters that are reserved in a URL.
 fn escape(bytes: &[u8]) -> PercentEncode<'_> {
     const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
     percent_encode(bytes, ESCAPED)
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_scheme_is_a_path_as_it_stands() {
+    fn input_without_a_scheme_is_a_path() {
         for path in ["a", "/a b", "./foo:bar", "a/foo:bar", r"C:\memory", "c:memory", "1a:b", "a_b:c", ":a", "a%20b?#"]
         {
             assert_eq!(parse(path), Ok(PathBuf::from(path)));
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_path_need_not_be_utf8() {
+    fn a_path_does_not_have_to_be_utf8() {
         use std::os::unix::ffi::OsStrExt as _;
         let path = OsStr::from_bytes(b"a\xff:");
         assert_eq!(StoreUrl::parse(path), Ok(StoreUrl::Local(path.into())));
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_displayed_is_parsed_as_the_same_store() {
+    fn display_round_trips() {
         assert_eq!(StoreUrl::Local(PathBuf::new()).to_string().parse(), Ok(StoreUrl::Local(".".into())));
         let odd = [
             " ",
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_meant_by_the_scheme_memory_is_suggested() {
+    fn the_error_for_the_scheme_memory_suggests_in_process() {
         for (given, scheme) in [("memory:", "memory"), ("Memory:a", "Memory")] {
             let error = parse(given).unwrap_err();
             assert_eq!(error, StoreUrlError::UnknownScheme { scheme: scheme.to_owned(), given: given.to_owned() });
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn the_url_of_a_bucket_is_kept_as_it_was_given() {
+    fn the_url_of_a_bucket_is_kept_unchanged() {
         for url in [
             "s3://bucket",
             "s3://bucket/",
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_bucket_is_refused() {
+    fn invalid_bucket_urls_are_refused() {
         let name = |name: &str| StoreUrlError::BucketName { name: name.to_owned() };
         for (given, error) in [
             ("s3:", StoreUrlError::NoBucket { scheme: "s3".to_owned() }),
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_store_is_refused() {
+    fn invalid_urls_are_refused() {
         for (given, error) in [
             ("", StoreUrlError::Empty),
             ("file:", StoreUrlError::Empty),

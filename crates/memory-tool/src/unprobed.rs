@@ -1,4 +1,4 @@
-//! [`UnprobedStore`]: a store that could not be asked whether it is encrypted.
+//! [`UnprobedStore`]: a wrapper around a store that may be encrypted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
 use memory_tool_encrypted::EncryptedStore;
 
-/// A store over a store that failed when it was asked whether it is encrypted, such as one that is busy for a while. It is asked again
-/// before anything else is done, so that nothing is written unencrypted into an encrypted memory.
+/// A wrapper around a store that failed, for example because it was busy, when it was probed for encryption.
+///
+/// It repeats the probe before the first operation, so it never writes plain data to an encrypted memory.
 #[derive(Debug)]
 pub(crate) struct UnprobedStore {
     inner: Arc<dyn Store>,
@@ -20,7 +21,7 @@ impl UnprobedStore {
         Self { inner, is_plain: AtomicBool::new(false) }
     }
 
-    /// The store, once it is known not to be encrypted.
+    /// The store, after a probe has found that it is not encrypted.
     async fn plain(&self) -> Result<&dyn Store, StoreError> {
         if !self.is_plain.load(Ordering::Relaxed) {
             if EncryptedStore::is_in(&*self.inner).await? {
@@ -47,8 +48,8 @@ impl Store for UnprobedStore {
     }
 }
 
-/// The memory is encrypted, and was opened without keys: the source of an [`OpenError`](crate::OpenError).
+/// The memory is encrypted and was opened without keys. This is the source of an [`OpenError`](crate::OpenError).
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it is encrypted: open it with its keys")]
-#[expect(clippy::exhaustive_structs, reason = "there is nothing to say")]
+#[error("the memory is encrypted: open it with its keys")]
+#[expect(clippy::exhaustive_structs, reason = "the error has no details")]
 pub struct KeysRequired;

@@ -377,7 +377,7 @@ fn a_reply_that_nobody_reads_is_no_error_and_one_that_cannot_be_written_is() {
 
 #[test]
 fn what_fails_in_the_storage_is_told_to_the_operator_and_not_in_the_reply() {
-    const MESSAGE: &str = "Error: The memory storage failed. Nothing was changed";
+    const MESSAGE: &str = "Error: The memory storage failed. Nothing was changed.";
     let place = Place::new();
     place.break_storage();
     let Ran(status, output, errors) = place.run(&["view", "/memories"]);

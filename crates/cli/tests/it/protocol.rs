@@ -202,7 +202,7 @@ fn an_unknown_command_is_refused() {
         assert_eq!(
             refused(json!({"command": name, "path": "/memories"}).to_string()),
             format!(
-                "Error: Unknown command: {name}. The commands are view, create, str_replace, insert, delete and rename"
+                "Error: Unknown command: {name}. The commands are view, create, str_replace, insert, delete and rename."
             )
         );
     }
@@ -229,7 +229,7 @@ fn a_block_that_cannot_be_run_is_refused_under_its_id() {
         (
             json!({"type": "tool_use", "id": "t", "name": "bash", "input": {}}),
             Some("t"),
-            "Error: Unknown tool: bash. This is the tool memory",
+            "Error: Unknown tool: bash. The only tool here is memory.",
         ),
         (json!({"type": "tool_use", "id": "t", "input": {}}), Some("t"), "Error: Missing field `name`"),
         (json!({"type": "tool_use", "id": "t", "name": "memory"}), Some("t"), "Error: Missing field `input`"),
@@ -420,7 +420,7 @@ fn what_fails_in_the_storage_is_told_to_the_operator_and_not_to_the_model() {
     session.call(VIEW);
     place.break_storage();
     let result = session.call(VIEW);
-    let message = "Error: The memory storage failed. Nothing was changed";
+    let message = "Error: The memory storage failed. Nothing was changed.";
     assert_eq!(result, json!({"type": "tool_result", "content": message, "is_error": true}));
     session.call("not JSON");
     let (lines, status, errors) = session.finish();

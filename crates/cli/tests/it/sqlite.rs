@@ -102,7 +102,7 @@ fn no_reply_holds_the_path_of_the_database() {
         session.fail(&json!({"command": "view", "path": "/memories/b"})),
         session.succeed(&json!({"command": "view", "path": "/memories"})),
     ];
-    assert_eq!(replies[0], "Error: The memory storage failed. Nothing was changed");
+    assert_eq!(replies[0], "Error: The memory storage failed. Nothing was changed.");
     let directory = place.outside("");
     let directory = directory.parent().unwrap().to_str().unwrap();
     for reply in replies {

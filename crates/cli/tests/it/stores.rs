@@ -256,16 +256,16 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
 #[test]
 fn a_url_that_names_no_store_is_refused() {
     for (store, reason) in [
-        ("", "it names no directory or file"),
-        ("file:", "it names no directory or file"),
+        ("", "the path is missing"),
+        ("file:", "the path is missing"),
         ("file://elsewhere/a", "the URL cannot name the host `elsewhere`"),
         ("file:100%", "`%` must be followed by two hexadecimal digits"),
-        ("file:a?b", "`?` and `#` have a meaning of their own"),
-        ("file:a%00b", "the decoded path is not one that this system can hold"),
-        ("sqlite:", "it names no directory or file"),
+        ("file:a?b", "`?` and `#` are reserved in a URL"),
+        ("file:a%00b", "the decoded path is not supported on this system"),
+        ("sqlite:", "the path is missing"),
         ("sqlite://elsewhere/a", "the URL cannot name the host `elsewhere`"),
         ("sqlite:100%", "`%` must be followed by two hexadecimal digits"),
-        ("sqlite:a#b", "`?` and `#` have a meaning of their own"),
+        ("sqlite:a#b", "`?` and `#` are reserved in a URL"),
         ("sqlite:a?memory=", "the name of a memory must not be empty"),
         ("sqlite:a?mode=ro", "unknown parameter `mode`"),
         ("sqlite:a?store=b", "unknown parameter `store`. A sqlite: URL may have ?memory=NAME"),

@@ -545,7 +545,7 @@ fn an_archive_of_no_files_replaces_none_that_is_there() {
     let before = files(&backups);
     let empty = place.outside("empty");
     fs::create_dir_all(empty.join("memories")).unwrap();
-    let told = "the archive that is there stays as it is: there is no file to export\n0 files exported, 0 bytes";
+    let told = "kept the existing archive: there are no files to export\n0 files exported, 0 bytes";
     assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, told));
     for mistyped in [&["--scope=alcie"][..], &["--scope=alcie", "--overwrite"]] {
         let mut command = program();
@@ -823,7 +823,7 @@ fn what_is_no_plain_file_of_a_directory_is_left_out() {
             {"path": "link", "reason": "it is a link"},
             {"path": "links", "reason": "it is a link"},
             {"path": "n\u{fffd}", "reason": "the name is not UTF-8 text"},
-            {"path": "pipe", "reason": "it is no file"},
+            {"path": "pipe", "reason": "it is not a file"},
         ],
     });
     assert_eq!((status, found), (Some(1), expected));

@@ -262,7 +262,7 @@ async fn the_model_does_not_read_what_is_beneath() {
     assert!(matches!(error, StoreError::Failure { .. }));
     let input = serde_json::json!({"command": "view", "path": "/memories/a"});
     let reply = Engine::new(store).call(input).await.unwrap_err().to_string();
-    assert_eq!(reply, "Error: The memory storage holds damaged data here. Nothing was changed");
+    assert_eq!(reply, "Error: The memory storage holds damaged data here. Nothing was changed.");
 }
 
 #[tokio::test]

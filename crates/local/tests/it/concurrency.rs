@@ -153,7 +153,7 @@ async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_noth
     ] {
         let error = tool.call(input).await.unwrap_err();
         assert!(matches!(error, Error::Storage { kind: FailureKind::Busy, .. }), "{error:?}");
-        assert_eq!(error.to_string(), "Error: The memory storage is busy. Nothing was changed. Please try again");
+        assert_eq!(error.to_string(), "Error: The memory storage is busy. Nothing was changed. Try again.");
     }
     held.unlock().unwrap();
     assert!(memory.view("/memories").await.ends_with("\n1B\t/memories\n1B\t/memories/a.txt"));

@@ -90,7 +90,7 @@ async fn directories_that_vanish_while_the_store_is_open_come_back() {
     fs::remove_dir_all(memory.base().join(".memory-tool")).unwrap();
     assert_eq!(memory.create("/memories/d/b.txt", "b").await, "File created successfully at: /memories/d/b.txt");
     fs::remove_dir_all(memory.base()).unwrap();
-    let failed = "Error: The memory storage failed. Nothing was changed";
+    let failed = "Error: The memory storage failed. Nothing was changed.";
     assert_eq!(memory.create("/memories/c.txt", "c").await, failed);
     assert_eq!(memory.view("/memories").await, failed);
     fs::create_dir_all(memory.base()).unwrap(); // a new directory of that name is another store
@@ -127,7 +127,7 @@ async fn a_damaged_journal_stops_the_store_and_loses_nothing() {
     for damaged in ["", "{", r#"{"format": 2, "steps": []}"#] {
         fs::write(&journal, damaged).unwrap();
         let error = memory.tool.call(json!({"command": "view", "path": "/memories"})).await.unwrap_err();
-        assert_eq!(error.to_string(), "Error: The memory storage holds damaged data here. Nothing was changed");
+        assert_eq!(error.to_string(), "Error: The memory storage holds damaged data here. Nothing was changed.");
         let source = std::error::Error::source(&error).unwrap().downcast_ref::<StoreError>().unwrap();
         assert!(matches!(source, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{source:?}");
     }

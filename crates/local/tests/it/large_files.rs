@@ -33,7 +33,7 @@ async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
     let start = Instant::now();
     let refused = format!(
         "Error: The file is too large to read: it has {HUGE} bytes and the limit is {DEFAULT_MAX_FILE_BYTES}. You can delete or \
-         rename it"
+         rename it."
     );
     assert_eq!(memory.view("/memories/d/big").await, refused);
     assert_eq!(memory.insert("/memories/d/big", "line").await, refused);
@@ -85,7 +85,7 @@ async fn no_file_is_written_that_cannot_be_read() {
         "{refused:?}"
     );
     let create = json!({"command": "create", "path": "/memories/b", "file_text": "123456789"});
-    let expected = "Error: The file would have 9 bytes; the limit is 8. Split it into smaller files";
+    let expected = "Error: The file would have 9 bytes; the limit is 8. Split it into smaller files.";
     assert_eq!(tool.call(create).await.unwrap_err().to_string(), expected);
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"});
     assert!(tool.call(insert).await.unwrap_err().to_string().contains("the limit is 8. Split it"));

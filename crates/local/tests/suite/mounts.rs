@@ -92,11 +92,11 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     };
     let created = (0..10).take_while(|&number| create(number).starts_with("File created")).count();
     assert!((2..6).contains(&created), "{created}");
-    assert_eq!(create(99), "Error: The memory storage is full. Nothing was changed");
+    assert_eq!(create(99), "Error: The memory storage is full. Nothing was changed.");
     assert_eq!(crate::support::tree(&mount.base().join(".memory-tool/staging")), [], "what failed takes up no space");
     let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": "x".repeat(50_000), "new_str": "y"});
     let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
-    assert_eq!(call(&tool, grow.clone()), "Error: The memory storage is full. Nothing was changed");
+    assert_eq!(call(&tool, grow.clone()), "Error: The memory storage is full. Nothing was changed.");
     let files = crate::support::tree(&mount.base().join("memories"));
     let whole = files.iter().filter(|(_, content)| content.as_ref().is_some_and(|content| *content == [b'x'; 50_000]));
     assert_eq!(whole.count(), created, "a file was lost or is there in part");
@@ -122,7 +122,7 @@ fn a_read_only_disk_can_be_read() {
         json!({"command": "delete", "path": "/memories/a.txt"}),
         json!({"command": "rename", "old_path": "/memories/a.txt", "new_path": "/memories/c.txt"}),
     ] {
-        assert_eq!(call(&tool, input), "Error: The memory storage refused access. Nothing was changed");
+        assert_eq!(call(&tool, input), "Error: The memory storage refused access. Nothing was changed.");
     }
     let error = open(&mount.directory.path().join("new")).unwrap_err();
     assert!(error.contains("Read-only"), "{error}");
@@ -139,7 +139,7 @@ fn plain_files_on_a_read_only_disk_can_be_read() {
     let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
     assert!(view.ends_with("     1\ta"), "{view}");
     let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
-    assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
+    assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed.");
 }
 
 fn chown(owner: &str, path: &Path) {
@@ -159,7 +159,7 @@ fn a_store_of_another_user_is_opened_for_reading_only() {
         assert!(error.contains("belongs to user 12345, but this process runs as user 0"), "{error}");
         assert!(error.contains("`chown -R 0` on the directory"), "{error}");
         let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
-        assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed");
+        assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed.");
         let before = crate::support::tree(&mount.base());
         let reader = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
         assert!(call(&reader, view.clone()).ends_with("     1\ta"));

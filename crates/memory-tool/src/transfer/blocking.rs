@@ -1,13 +1,13 @@
-//! [`Blocking`]: a value whose methods block, in asynchronous code.
+//! [`Blocking`]: a value with blocking methods, for asynchronous code.
 
 use std::io;
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-/// A value that is used, and dropped, only on threads that may block.
+/// A value that is used and dropped only on blocking threads.
 pub(super) struct Blocking<T: Send + 'static>(
-    /// `None` while it is on such a thread.
+    /// `None` while a blocking thread uses the value.
     Option<T>,
 );
 
@@ -16,7 +16,7 @@ impl<T: Send + 'static> Blocking<T> {
         Self(Some(value))
     }
 
-    /// Does `work` with the value. If the future is dropped, the work still ends, and the value is dropped after it.
+    /// Runs `work` on a blocking thread. If the future is dropped, the work still completes, and then drops the value.
     pub(super) async fn run<R: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut T) -> R + Send + 'static,
@@ -31,7 +31,7 @@ impl<T: Send + 'static> Blocking<T> {
         Ok(result)
     }
 
-    /// Does the last work with the value.
+    /// Runs `work` on a blocking thread, and consumes the value.
     pub(super) async fn finish<R: Send + 'static>(
         mut self,
         work: impl FnOnce(T) -> R + Send + 'static,
@@ -41,7 +41,7 @@ impl<T: Send + 'static> Blocking<T> {
     }
 
     fn take(&mut self) -> io::Result<T> {
-        self.0.take().ok_or_else(|| io::Error::other("the work before was not finished"))
+        self.0.take().ok_or_else(|| io::Error::other("the previous operation did not complete"))
     }
 }
 
@@ -53,7 +53,7 @@ impl<T: Send + 'static> Drop for Blocking<T> {
     }
 }
 
-/// Does `work` on a thread that may block.
+/// Runs `work` on a blocking thread.
 pub(super) async fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
     spawn_blocking(work).await.map_err(io::Error::other)
 }

@@ -1,4 +1,4 @@
-//! Copying the files of one memory to another.
+//! Copy of the files of one memory to another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,9 +8,9 @@ use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{CopyReport, FileProblem};
-use crate::transfer::source::{Listed, Source};
+use crate::transfer::source::{ReadOutcome, Source};
 
-/// How often the source is read while others change it.
+/// Attempts to read the source while it changes.
 pub(super) const ROUNDS: usize = 5;
 
 /// Options of [`Memory::copy_to`](crate::Memory::copy_to).
@@ -26,12 +26,12 @@ pub struct CopyOptions {
 }
 
 impl CopyOptions {
-    /// Options that overwrite nothing.
+    /// Creates options that do not overwrite files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Overwrites files of the destination that have other contents.
+    /// Overwrites files in the destination that have other contents.
     pub fn overwrite(mut self) -> Self {
         self.overwrites = true;
         self
@@ -42,22 +42,22 @@ impl CopyOptions {
     }
 }
 
-/// A copy under way.
-pub(super) struct Copying<P> {
+/// A running copy.
+pub(super) struct CopyJob<P> {
     source: Source,
     destination: Destination,
     progress: P,
-    /// The state in which each file of the source was seen last; `None` where it could not be read.
+    /// The last version of each file of the source. `None` is a file that could not be read.
     seen: HashMap<MemoryPath, Option<Version>>,
     unreadable: BTreeMap<MemoryPath, String>,
 }
 
-impl<P: FnMut(TransferProgress) + Send> Copying<P> {
-    pub(super) fn between(source: Source, destination: Destination, progress: P) -> Self {
+impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
+    pub(super) fn new(source: Source, destination: Destination, progress: P) -> Self {
         Self { source, destination, progress, seen: HashMap::new(), unreadable: BTreeMap::new() }
     }
 
-    /// Reads the source until nothing has changed since the time before.
+    /// Copies the source again until it has not changed since the previous attempt.
     pub(super) async fn run(mut self, rounds: usize) -> Result<CopyReport, TransferError> {
         let mut listed = Vec::new();
         let mut goes_on_changing = false;
@@ -70,7 +70,7 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
             }
         }
         let listed: HashSet<_> = listed.into_iter().collect();
-        let gone = self.destination.there().filter(|path| !listed.contains(path)).cloned().collect();
+        let gone = self.destination.stored_paths().filter(|path| !listed.contains(path)).cloned().collect();
         let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path));
         let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason)).collect();
         let is_source_empty = listed.is_empty() && self.seen.is_empty();
@@ -78,7 +78,7 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
         Ok(CopyReport { written, unreadable, gone, goes_on_changing, is_source_empty })
     }
 
-    /// Copies the files that changed since they were seen; whether there was any.
+    /// Copies the files that have changed. Returns whether there were any.
     async fn copy_files(&mut self, listed: &[MemoryPath]) -> Result<bool, TransferError> {
         let of = listed.len() as u64;
         let mut is_new = false;
@@ -89,18 +89,18 @@ impl<P: FnMut(TransferProgress) + Send> Copying<P> {
         Ok(is_new)
     }
 
-    /// Copies a file if it changed since it was seen; whether it did.
+    /// Copies a file if it has changed. Returns whether it has.
     async fn copy_file(&mut self, path: &MemoryPath) -> Result<bool, TransferError> {
         let state = match self.source.read(path).await? {
-            Listed::File(file) => {
+            ReadOutcome::File(file) => {
                 self.unreadable.remove(path);
                 if self.seen.get(path) != Some(&Some(file.version.clone())) {
                     self.destination.put(path, file.content).await?;
                 }
                 Some(file.version)
             }
-            Listed::Gone => return Ok(true),
-            Listed::Unreadable { reason } => {
+            ReadOutcome::Removed => return Ok(true),
+            ReadOutcome::Unreadable { reason } => {
                 self.unreadable.insert(path.clone(), reason);
                 None
             }
@@ -125,16 +125,16 @@ mod tests {
     use crate::memory::Memory;
     use crate::transfer::report::WriteReport;
 
-    /// A store that others change before each listing: by the change of that number, as long as there is one.
+    /// A store that changes before each listing, by a batch for the number of the listing.
     #[derive(Debug)]
-    struct Changing {
+    struct ChangingStore {
         inner: InMemoryStore,
         listings: AtomicUsize,
         changes: fn(usize) -> Batch,
     }
 
     #[async_trait]
-    impl Store for Changing {
+    impl Store for ChangingStore {
         async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
             if path.is_root() {
                 let listing = self.listings.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +148,7 @@ mod tests {
         }
 
         async fn apply(&self, _: Batch) -> Result<(), StoreError> {
-            unreachable!("a source is never changed")
+            unreachable!("a copy does not change its source")
         }
     }
 
@@ -156,12 +156,12 @@ mod tests {
         Batch::new().write(MemoryPath::root().child(name).unwrap(), text)
     }
 
-    /// Copies such a source to an empty memory: the report, and what is there.
+    /// Copies such a source to an empty memory, and returns the report and the copied files.
     async fn copy(changes: fn(usize) -> Batch) -> (CopyReport, Vec<(String, String)>) {
-        let source = Changing { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
+        let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
         let destination = Destination::new(&memory, false);
-        let report = Copying::between(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
+        let report = CopyJob::new(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
         let mut files = Vec::new();
         for entry in memory.list("/memories").await.unwrap() {
             files.push((entry.path.to_string(), memory.read_to_string(&entry.path).await.unwrap()));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_change_or_come_during_a_copy_are_copied_as_well() {
+    async fn files_that_change_or_appear_during_a_copy_are_copied() {
         let (report, files) = copy(|listing| match listing {
             0 => write("a", "one"),
             1 => write("a", "two"), // of the same size
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_goes_during_a_copy_is_reported_and_stays() {
+    async fn a_file_that_is_removed_during_a_copy_is_reported_and_kept() {
         let (report, files) = copy(|listing| match listing {
             0 => write("a", "one"),
             1 => Batch::new().remove("/memories/a".parse().unwrap()),

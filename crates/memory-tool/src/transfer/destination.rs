@@ -1,4 +1,4 @@
-//! [`Destination`]: the memory that files are written to.
+//! [`Destination`]: the destination of a copy or import.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,27 +11,27 @@ use crate::transfer::error::TransferError;
 use crate::transfer::report::{FileProblem, WriteReport};
 use crate::transfer::source::{is_about_one_file, sorted_paths};
 
-/// How often a file is looked at again that others change at the same time.
+/// Attempts to write a file while other programs change it.
 const MAX_ATTEMPTS: usize = 10;
 
-/// The memory that files are written to.
+/// The destination of a copy or import.
 ///
 /// # Behavior
-/// 1. A file is written where the path is free. Where the same bytes are, nothing is written.
-/// 2. Where other bytes are, they stay, unless they are to be overwritten, or this run wrote or found them there. They are replaced only
-///    in the version that was looked at.
+/// 1. A file is written if its path does not exist. An identical file is skipped.
+/// 2. A different file is kept, unless overwriting is enabled, or this run wrote it or found it to be identical. It is
+///    replaced only if its version has not changed since it was read.
 /// 3. Each written file is read back and compared.
-/// 4. A text is written as the screen of the policies would keep it, so that it is recognized the next time.
+/// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
 pub(super) struct Destination {
     memory: Memory,
     overwrites: bool,
-    /// The versions of files that this run wrote, or found to be the same.
-    known: HashMap<MemoryPath, Version>,
+    /// The versions of files that this run wrote or found to be identical.
+    known_versions: HashMap<MemoryPath, Version>,
     outcomes: BTreeMap<MemoryPath, Outcome>,
     redacted: Vec<MemoryPath>,
 }
 
-/// What became of a file.
+/// The result for a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Outcome {
     Copied { bytes: u64 },
@@ -47,18 +47,18 @@ impl Destination {
         Self {
             memory: memory.clone(),
             overwrites,
-            known: HashMap::new(),
+            known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
             redacted: Vec::new(),
         }
     }
 
-    /// Writes a file, unless something else is there, and notes what became of it.
+    /// Writes a file, and records the result.
     pub(super) async fn put(&mut self, path: &MemoryPath, content: Vec<u8>) -> Result<(), TransferError> {
         let redacted = self.redacted(&content);
         let is_redacted = redacted.is_some();
-        let outcome = self.place(path, &redacted.unwrap_or(content)).await?;
-        if is_redacted && !self.redacted.contains(path) && outcome.is_there() {
+        let outcome = self.write(path, &redacted.unwrap_or(content)).await?;
+        if is_redacted && !self.redacted.contains(path) && outcome.is_stored() {
             self.redacted.push(path.clone());
         }
         let before = self.outcomes.remove(path);
@@ -66,15 +66,15 @@ impl Destination {
         Ok(())
     }
 
-    /// What the memory keeps of a content that its screen redacts.
+    /// The redacted contents, if the screen of the memory redacts them.
     #[cfg(feature = "screening")]
     fn redacted(&self, content: &[u8]) -> Option<Vec<u8>> {
         use memory_tool_policies::Verdict;
 
-        let screen = self.memory.parts.transfer.screen.as_ref()?;
+        let screen = self.memory.inner.transfer.screen.as_ref()?;
         match screen.screen_text(std::str::from_utf8(content).ok()?, "") {
             Verdict::Redact { text } => Some(text.into_bytes()),
-            _ => None, // the store judges it
+            _ => None, // the store applies the screen
         }
     }
 
@@ -83,18 +83,18 @@ impl Destination {
         None
     }
 
-    async fn place(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Outcome, TransferError> {
+    async fn write(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Outcome, TransferError> {
         let bytes = content.len() as u64;
         let mut attempted = None;
-        let mut doubt = None;
+        let mut unknown_outcome = None;
         for _ in 0..MAX_ATTEMPTS {
-            let (expected, outcome) = match self.memory.parts.store.read(path).await {
+            let (expected, outcome) = match self.memory.inner.store.read(path).await {
                 Ok(Node::Absent) => (Precondition::Absent, Outcome::Copied { bytes }),
                 Ok(Node::File(there)) if there.content == content => {
-                    self.known.insert(path.clone(), there.version);
+                    self.known_versions.insert(path.clone(), there.version);
                     return Ok(attempted.unwrap_or(Outcome::AlreadyThere));
                 }
-                Ok(Node::File(there)) if self.known.get(path) == Some(&there.version) => {
+                Ok(Node::File(there)) if self.known_versions.get(path) == Some(&there.version) => {
                     (Precondition::Version(there.version), Outcome::Copied { bytes })
                 }
                 Ok(Node::File(there)) if self.overwrites => {
@@ -105,20 +105,20 @@ impl Destination {
                 Err(error) => return refusal(error),
             };
             let batch = Batch::new().require(path.clone(), expected).write(path.clone(), content);
-            match self.memory.parts.store.apply(batch).await {
+            match self.memory.inner.store.apply(batch).await {
                 Ok(()) => return self.read_back(path, content, outcome).await,
-                // Others changed the file in between.
+                // Another program changed the file.
                 Err(StoreError::AlreadyExists { .. } | StoreError::VersionMismatch { .. }) => {}
                 Err(error @ StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => {
                     attempted = Some(outcome);
-                    doubt = Some(error);
+                    unknown_outcome = Some(error);
                 }
                 Err(error) => return refusal(error),
             }
         }
-        match doubt {
+        match unknown_outcome {
             Some(error) => Err(TransferError::Writing(error)),
-            None => Ok(Outcome::conflict("what is there goes on changing")),
+            None => Ok(Outcome::conflict("the file keeps changing")),
         }
     }
 
@@ -128,28 +128,28 @@ impl Destination {
         content: &[u8],
         outcome: Outcome,
     ) -> Result<Outcome, TransferError> {
-        match self.memory.parts.store.read(path).await {
+        match self.memory.inner.store.read(path).await {
             Ok(Node::File(there)) if there.content == content => {
-                self.known.insert(path.clone(), there.version);
+                self.known_versions.insert(path.clone(), there.version);
                 Ok(outcome)
             }
-            Ok(_) => Ok(Outcome::Unverified { reason: "what was read back is not what was written".to_owned() }),
+            Ok(_) => Ok(Outcome::Unverified { reason: "the contents differ after the write".to_owned() }),
             Err(error) if is_about_one_file(&error) => Ok(Outcome::Unverified { reason: Problem::of(&error).message }),
             Err(error) => Err(TransferError::Writing(error)),
         }
     }
 
-    /// The files that were written, or were there already.
-    pub(super) fn there(&self) -> impl Iterator<Item = &MemoryPath> {
-        self.outcomes.iter().filter(|(_, outcome)| outcome.is_there()).map(|(path, _)| path)
+    /// The files that are in the destination.
+    pub(super) fn stored_paths(&self) -> impl Iterator<Item = &MemoryPath> {
+        self.outcomes.iter().filter(|(_, outcome)| outcome.is_stored()).map(|(path, _)| path)
     }
 
-    /// What became of all files, and how many others the memory holds, apart from those that are expected there.
+    /// Returns the results. They include the number of other files in the memory, except for expected ones.
     pub(super) async fn report(self, is_expected: impl Fn(&MemoryPath) -> bool) -> Result<WriteReport, TransferError> {
-        let there = sorted_paths(&*self.memory.parts.store).await.map_err(TransferError::Writing)?;
-        let is_besides = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
-        let besides = there.iter().filter(is_besides).count() as u64;
-        let dry_run = self.memory.parts.transfer.is_dry_run;
+        let paths = sorted_paths(&*self.memory.inner.store).await.map_err(TransferError::Writing)?;
+        let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
+        let besides = paths.iter().filter(is_other).count() as u64;
+        let dry_run = self.memory.inner.transfer.is_dry_run;
         let mut report = WriteReport { dry_run, besides, redacted: self.redacted, ..WriteReport::default() };
         for (path, outcome) in self.outcomes {
             outcome.add_to(&mut report, &path);
@@ -163,7 +163,7 @@ impl Outcome {
         Self::Conflict { reason: reason.to_owned() }
     }
 
-    fn is_there(&self) -> bool {
+    fn is_stored(&self) -> bool {
         matches!(self, Self::Copied { .. } | Self::Overwritten { .. } | Self::AlreadyThere)
     }
 
@@ -184,7 +184,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of two attempts, of which this is the last.
+    /// Combines the result of an earlier attempt with this later one.
     fn after(self, before: Option<Self>) -> Self {
         match (before, self) {
             (Some(before @ (Self::Copied { .. } | Self::Overwritten { .. })), Self::AlreadyThere) => before,
@@ -194,7 +194,7 @@ impl Outcome {
     }
 }
 
-/// The refusal of this file; or the failure that the other files would meet as well.
+/// Converts an error of a single file to an outcome. Other errors are returned.
 fn refusal(error: StoreError) -> Result<Outcome, TransferError> {
     match error {
         StoreError::Refused { reason, .. } => Ok(Outcome::Refused { reason }),
@@ -215,26 +215,26 @@ mod tests {
 
     const FILE: &str = "/memories/a";
 
-    /// What goes wrong with the next writes.
+    /// A fault of the next writes.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
         /// Other bytes are stored.
         Torn,
-        /// Others write the same path first, this many times.
+        /// Another program writes the same path first, this many times.
         Race(usize),
-        /// The write is done, and the answer is lost.
-        LostAnswer,
+        /// The write succeeds, but its result is lost.
+        LostResult,
     }
 
     #[derive(Clone, Debug)]
-    struct Faulty {
+    struct FaultyStore {
         inner: Arc<InMemoryStore>,
         fault: Fault,
         writes: Arc<AtomicUsize>,
     }
 
     #[async_trait]
-    impl Store for Faulty {
+    impl Store for FaultyStore {
         async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
             self.inner.read_opts(path, options).await
         }
@@ -252,18 +252,18 @@ mod tests {
                     self.inner.apply(batch).await
                 }
                 Fault::Race(_) => self.inner.apply(batch).await,
-                Fault::LostAnswer => {
+                Fault::LostResult => {
                     self.inner.apply(batch).await?;
-                    Err(StoreError::failure(FailureKind::OutcomeUnknown, "writing", "no answer"))
+                    Err(StoreError::failure(FailureKind::OutcomeUnknown, "writing", "no response"))
                 }
             }
         }
     }
 
-    /// What becomes of a file, and what is there in the end.
+    /// Writes a file, and returns the report and the final contents.
     async fn put(fault: Fault, overwrites: bool) -> (WriteReport, String) {
         let inner = Arc::new(InMemoryStore::new());
-        let store = Faulty { inner: Arc::clone(&inner), fault, writes: Arc::default() };
+        let store = FaultyStore { inner: Arc::clone(&inner), fault, writes: Arc::default() };
         let memory = Memory::over(store).build().await.unwrap();
         let mut destination = Destination::new(&memory, overwrites);
         destination.put(&FILE.parse().unwrap(), b"text".to_vec()).await.unwrap();
@@ -271,20 +271,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_back_must_be_what_was_written() {
+    async fn a_torn_write_is_reported() {
         let (written, _) = put(Fault::Torn, false).await;
         assert_eq!((written.copied, written.is_complete()), (0, false));
-        assert_eq!(written.unverified, [FileProblem::new(FILE, "what was read back is not what was written")]);
+        assert_eq!(written.unverified, [FileProblem::new(FILE, "the contents differ after the write")]);
     }
 
     #[tokio::test]
-    async fn what_others_write_in_between_is_not_overwritten() {
+    async fn a_concurrent_write_is_not_overwritten() {
         let (written, there) = put(Fault::Race(1), false).await;
         assert_eq!((written.copied, written.conflicts.len(), there.as_str()), (0, 1, "theirs 0"));
     }
 
     #[tokio::test]
-    async fn a_race_is_run_again_and_not_for_ever() {
+    async fn a_race_is_retried_a_limited_number_of_times() {
         let (written, there) = put(Fault::Race(2), true).await;
         assert_eq!((written.overwritten, written.is_complete(), there.as_str()), (1, true, "text"));
         let (written, there) = put(Fault::Race(MAX_ATTEMPTS), true).await;
@@ -293,14 +293,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_whose_answer_was_lost_counts_as_one() {
-        let (written, _) = put(Fault::LostAnswer, false).await;
+    async fn a_write_with_a_lost_result_is_counted_once() {
+        let (written, _) = put(Fault::LostResult, false).await;
         assert_eq!((written.copied, written.already_there, written.bytes), (1, 0, 4));
     }
 
     #[cfg(feature = "screening")]
     #[tokio::test]
-    async fn a_redacted_text_is_recognized_the_next_time() {
+    async fn a_redacted_file_is_identical_in_the_next_run() {
         use memory_tool_policies::{Detector, SensitiveData};
 
         let screen = SensitiveData::builder().redact(Detector::CREDENTIALS.iter().copied()).build();

@@ -1,28 +1,24 @@
-//! [`TransferError`]: why a copy, an export or an import could not go on.
+//! [`TransferError`]: the errors of copies, exports and imports.
 
 use std::io;
 use std::path::PathBuf;
 
 use memory_tool_core::{ErrorKind, StoreError};
 
-/// Why a copy, an export or an import could not go on. For the operator: it names files of the host. What concerns single files is in
-/// the report instead.
+/// An error that stops a copy, an export or an import.
+///
+/// It is for the operator, since it contains host paths. Problems with single files are in the report instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The memory that files are read from failed.
-    #[error("cannot read the source memory; what was transferred stays, and running it again continues from there")]
+    /// The source memory failed.
+    #[error("cannot read the source memory. Transferred files are kept: run the transfer again to continue")]
     Reading(#[source] StoreError),
-    /// The memory that files are written to failed.
-    #[error(
-        "cannot write to the destination memory; what was transferred stays, and running it again continues from there"
-    )]
+    /// The destination memory failed.
+    #[error("cannot write to the destination memory. Transferred files are kept: run the transfer again to continue")]
     Writing(#[source] StoreError),
-    /// Both memories have files in common, as far as their URLs tell. Memories over a store of the program's own, and mounted stores,
-    /// are not compared.
-    #[error(
-        "cannot copy a memory into itself: what is written to the destination could be among the files of the source"
-    )]
+    /// The memories share files, according to their URLs. Custom stores and mounted stores are not compared.
+    #[error("cannot copy a memory into itself: the source and the destination share files")]
     SameMemory,
     /// The target of an export cannot be written.
     #[error("cannot write {}", path.display())]
@@ -32,21 +28,22 @@ pub enum TransferError {
         /// The cause.
         source: io::Error,
     },
-    /// The writer that an archive goes to failed.
+    /// The writer of an archive failed.
     #[error("cannot write the archive")]
     Writer(#[source] io::Error),
-    /// The target of an export holds something already.
+    /// The target of an export exists.
     #[error(
-        "cannot export to {}: something is there. Name a directory that is new or empty, or a file that does not exist, or overwrite it",
+        "cannot export to {}: the target exists. Use a new or empty directory or a new file, or overwrite the target",
         path.display()
     )]
     TargetTaken {
         /// The directory or archive.
         path: PathBuf,
     },
-    /// The name of the target is that of an archive in a format that is not written.
+    /// The format of the target is not supported for exports.
     #[error(
-        "cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz or .tgz",
+        "cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz \
+         or .tgz",
         path.display()
     )]
     TargetFormat {
@@ -56,33 +53,37 @@ pub enum TransferError {
     /// The source of an import cannot be read.
     #[error("cannot read {name}")]
     Source {
-        /// The path, or `the archive` for a reader.
+        /// The path of the source, or `the archive` for a reader.
         name: String,
         /// The cause.
         source: io::Error,
     },
-    /// The source of an import is an archive in a format that is not read.
+    /// The format of the source is not supported for imports.
     #[error(
-        "cannot import {name}: {format} is not supported. Name a directory, a tar archive, or one that is compressed with gzip"
+        "cannot import {name}: {format} is not supported. Use a directory, or a tar archive with or without gzip \
+         compression"
     )]
     SourceFormat {
-        /// The path, or `the archive` for a reader.
+        /// The path of the source, or `the archive` for a reader.
         name: String,
         /// The format.
         format: &'static str,
     },
-    /// The source of an import is the directory of a local store, which also holds files that are not those of the memory.
-    #[error("cannot import {}: it is the directory of a store. Open it as a memory and copy it instead", path.display())]
+    /// The source of an import is the directory of a local store, which also contains internal files.
+    #[error(
+        "cannot import {}: it is the directory of a store. Open it as a memory and copy it instead",
+        path.display()
+    )]
     SourceIsStore {
         /// The source.
         path: PathBuf,
     },
-    /// The source of an import holds nothing under the directory that was named.
+    /// The source of an import contains no files under the selected directory.
     #[error("there is nothing under {directory} in {name}")]
     NothingUnder {
         /// The directory.
         directory: String,
-        /// The path, or `the archive` for a reader.
+        /// The path of the source, or `the archive` for a reader.
         name: String,
     },
 }
@@ -100,7 +101,7 @@ impl TransferError {
         }
     }
 
-    /// Whether the same transfer may succeed later, with nothing else done.
+    /// Whether a retry of the same transfer may succeed.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
     }

@@ -1,4 +1,4 @@
-//! Writing the files of a memory to a directory or a tar archive.
+//! Export of a memory to a directory or a tar archive.
 
 mod archive;
 mod directory;
@@ -14,18 +14,18 @@ use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
 use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
-use crate::transfer::export::outcome::{Added, Finished};
+use crate::transfer::export::outcome::{AddOutcome, FinishOutcome};
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{ExportReport, FileProblem};
-use crate::transfer::source::{Listed, Source};
+use crate::transfer::source::{ReadOutcome, Source};
 
-/// How the names of archives end that are not written.
+/// The file name extensions of unsupported formats.
 const OTHER_FORMATS: &[&str] = &[
     ".7z", ".br", ".bz2", ".cpio", ".gz", ".lz", ".lz4", ".lzma", ".rar", ".tar.z", ".taz", ".tbz", ".tbz2", ".tlz",
     ".txz", ".tzst", ".xz", ".zip", ".zst",
 ];
 
-/// The target of [`Memory::export`](crate::Memory::export), and how it is written.
+/// The target and options of [`Memory::export`](crate::Memory::export).
 ///
 /// ```
 /// let export = memory_tool::Export::to_path("backup.tar.gz").overwrite();
@@ -33,28 +33,29 @@ const OTHER_FORMATS: &[&str] = &[
 /// ```
 #[must_use]
 pub struct Export {
-    to: To,
+    to: ExportTarget,
     overwrites: bool,
 }
 
-enum To {
+enum ExportTarget {
     Path(PathBuf),
     Writer(Box<dyn Write + Send>),
 }
 
 impl Export {
-    /// Exports to a new or empty directory; or, if the name ends in `.tar`, `.tar.gz` or `.tgz`, to such an archive.
+    /// Exports to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`, and to a new or empty directory
+    /// otherwise.
     pub fn to_path(path: impl Into<PathBuf>) -> Self {
-        Self { to: To::Path(path.into()), overwrites: false }
+        Self { to: ExportTarget::Path(path.into()), overwrites: false }
     }
 
-    /// Exports a tar archive, not compressed, to a writer, such as the standard output. If the export fails, the archive lacks its
-    /// end.
+    /// Exports an uncompressed tar archive to a writer, such as standard output. If the export fails, the archive is
+    /// truncated.
     pub fn to_writer(writer: impl Write + Send + 'static) -> Self {
-        Self { to: To::Writer(Box::new(writer)), overwrites: false }
+        Self { to: ExportTarget::Writer(Box::new(writer)), overwrites: false }
     }
 
-    /// Replaces an archive that is there, and files of a directory that have the same names.
+    /// Replaces an existing archive, or files with the same names in an existing directory.
     pub fn overwrite(mut self) -> Self {
         self.overwrites = true;
         self
@@ -64,7 +65,7 @@ impl Export {
 impl fmt::Debug for Export {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut export = f.debug_struct("Export");
-        if let To::Path(path) = &self.to {
+        if let ExportTarget::Path(path) = &self.to {
             export.field("path", path);
         }
         export.field("overwrites", &self.overwrites).finish_non_exhaustive()
@@ -76,59 +77,59 @@ pub(super) async fn run(
     Export { to, overwrites }: Export,
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
-    let form = Form::of(to)?;
+    let kind = TargetKind::of(to)?;
     let paths = source.list().await?;
     let of = paths.len() as u64;
-    let mut target = OpenTarget::open(form, overwrites).await?;
+    let mut target = OpenTarget::open(kind, overwrites).await?;
     let mut report = ExportReport::default();
     for (path, files) in paths.into_iter().zip(1..) {
         match source.read(&path).await? {
-            Listed::File(file) => {
+            ReadOutcome::File(file) => {
                 let bytes = file.content.len() as u64;
                 match target.add(path.clone(), file.content).await? {
-                    Added::Written => {
+                    AddOutcome::Written => {
                         report.exported += 1;
                         report.bytes += bytes;
                     }
-                    Added::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
+                    AddOutcome::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
                 }
             }
-            Listed::Gone => report.gone.push(path),
-            Listed::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
+            ReadOutcome::Removed => report.gone.push(path),
+            ReadOutcome::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
         }
         progress(TransferProgress::new(files, of));
     }
-    let objection = why_not_replace(&report);
-    if target.finish(objection.is_none()).await? == Finished::Kept {
-        report = ExportReport { exported: 0, bytes: 0, kept: objection, ..report };
+    let reason_to_keep = reason_to_keep(&report);
+    if target.finish(reason_to_keep.is_none()).await? == FinishOutcome::Kept {
+        report = ExportReport { exported: 0, bytes: 0, kept: reason_to_keep, ..report };
     }
     Ok(report)
 }
 
-/// Why an archive of these files should not replace another.
-fn why_not_replace(report: &ExportReport) -> Option<String> {
+/// The reason why this export must not replace an existing archive, if there is one.
+fn reason_to_keep(report: &ExportReport) -> Option<String> {
     let reason = match () {
         () if !report.unreadable.is_empty() => "not all files can be read",
-        () if report.exported == 0 => "there is no file to export",
+        () if report.exported == 0 => "there are no files to export",
         () => return None,
     };
-    Some(format!("the archive that is there stays as it is: {reason}"))
+    Some(format!("kept the existing archive: {reason}"))
 }
 
-/// What a target is, as its name says.
-enum Form {
+/// The kind of a target, determined by its name.
+enum TargetKind {
     Directory(PathBuf),
     Archive(PathBuf, Compression),
     Writer(Box<dyn Write + Send>),
 }
 
-impl Form {
-    /// # Errors
-    /// The name is that of an archive in a format that is not written. A directory of that name would be a surprise.
-    fn of(to: To) -> Result<Self, TransferError> {
+impl TargetKind {
+    /// Determines the kind of a target. The extension of an unsupported archive format is an error, because a directory
+    /// with such a name would be confusing.
+    fn of(to: ExportTarget) -> Result<Self, TransferError> {
         let path = match to {
-            To::Path(path) => path,
-            To::Writer(writer) => return Ok(Self::Writer(writer)),
+            ExportTarget::Path(path) => path,
+            ExportTarget::Writer(writer) => return Ok(Self::Writer(writer)),
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
@@ -148,58 +149,60 @@ impl Form {
     }
 }
 
-/// The target of an export under way, for asynchronous code.
+/// The target of a running export, for asynchronous code.
 struct OpenTarget {
     target: Blocking<Target>,
     path: PathBuf,
 }
 
 impl OpenTarget {
-    async fn open(form: Form, overwrites: bool) -> Result<Self, TransferError> {
-        let path = form.path().to_owned();
-        let opened = blocking::run(move || Target::open(form, overwrites).map(Blocking::new)).await;
+    async fn open(kind: TargetKind, overwrites: bool) -> Result<Self, TransferError> {
+        let path = kind.path().to_owned();
+        let opened = blocking::run(move || Target::open(kind, overwrites).map(Blocking::new)).await;
         match opened {
             Ok(opened) => Ok(Self { target: opened?, path }),
             Err(source) => Err(TransferError::Target { path, source }),
         }
     }
 
-    async fn add(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<Added, TransferError> {
+    async fn add(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<AddOutcome, TransferError> {
         let added = self.target.run(move |target| target.add(&path, &content)).await;
         added.unwrap_or_else(|source| Err(TransferError::Target { path: self.path.clone(), source }))
     }
 
-    async fn finish(self, may_replace: bool) -> Result<Finished, TransferError> {
+    async fn finish(self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
         let finished = self.target.finish(move |target| target.finish(may_replace)).await;
         finished.unwrap_or_else(|source| Err(TransferError::Target { path: self.path, source }))
     }
 }
 
-/// Where files are exported to.
+/// The target of a running export.
 enum Target {
     Directory(Directory),
     Archive(Archive),
 }
 
 impl Target {
-    fn open(form: Form, overwrites: bool) -> Result<Self, TransferError> {
-        match form {
-            Form::Directory(path) => Directory::open(&path, overwrites).map(Self::Directory),
-            Form::Archive(path, compression) => Archive::to_file(&path, compression, overwrites).map(Self::Archive),
-            Form::Writer(writer) => Ok(Self::Archive(Archive::to_writer(writer))),
+    fn open(kind: TargetKind, overwrites: bool) -> Result<Self, TransferError> {
+        match kind {
+            TargetKind::Directory(path) => Directory::open(&path, overwrites).map(Self::Directory),
+            TargetKind::Archive(path, compression) => {
+                Archive::to_file(&path, compression, overwrites).map(Self::Archive)
+            }
+            TargetKind::Writer(writer) => Ok(Self::Archive(Archive::to_writer(writer))),
         }
     }
 
-    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, TransferError> {
+    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<AddOutcome, TransferError> {
         match self {
             Self::Directory(directory) => directory.add(path, content),
-            Self::Archive(archive) => archive.add(path, content).map(|()| Added::Written),
+            Self::Archive(archive) => archive.add(path, content).map(|()| AddOutcome::Written),
         }
     }
 
-    fn finish(self, may_replace: bool) -> Result<Finished, TransferError> {
+    fn finish(self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
         match self {
-            Self::Directory(_) => Ok(Finished::Written),
+            Self::Directory(_) => Ok(FinishOutcome::Written),
             Self::Archive(archive) => archive.finish(may_replace),
         }
     }
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_export_to_a_directory_holds_plain_files() {
+    async fn an_export_to_a_directory_writes_plain_files() {
         let outside = tempfile::tempdir().unwrap();
         let memory = memory_of(&[("/memories/a/b.md", "one"), ("/memories/c", "four")]).await;
         let progress = Mutex::new(Vec::new());
@@ -261,17 +264,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_format_that_is_not_written_is_refused() {
+    async fn an_unsupported_format_is_refused() {
         let exported = memory_of(&[]).await.export(Export::to_path("backup.zip"), |_| {}).await;
         assert!(matches!(exported, Err(TransferError::TargetFormat { .. })), "{exported:?}");
     }
 
-    /// A store that never answers a read of its second file.
+    /// A store that never completes a read of its second file.
     #[derive(Debug)]
-    struct Hanging(InMemoryStore);
+    struct HangingStore(InMemoryStore);
 
     #[async_trait]
-    impl Store for Hanging {
+    impl Store for HangingStore {
         async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
             if path.as_str() == "/memories/b" { pending().await } else { self.0.read_opts(path, options).await }
         }
@@ -286,16 +289,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_export_that_is_dropped_while_it_writes_leaves_the_archive_that_was_there() {
+    async fn dropping_an_export_while_it_writes_keeps_the_existing_archive() {
         drop_after_the_first_file(&memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await).await;
     }
 
     #[tokio::test]
-    async fn an_export_that_is_dropped_while_it_reads_leaves_the_archive_that_was_there() {
+    async fn dropping_an_export_while_it_reads_keeps_the_existing_archive() {
         let store = InMemoryStore::new();
         store.write("/memories/a", "one").await.unwrap();
         store.write("/memories/b", "two").await.unwrap();
-        drop_after_the_first_file(&Memory::over(Hanging(store)).build().await.unwrap()).await;
+        drop_after_the_first_file(&Memory::over(HangingStore(store)).build().await.unwrap()).await;
     }
 
     async fn drop_after_the_first_file(memory: &Memory) {
@@ -309,9 +312,9 @@ mod tests {
             tokio::select! {
                 biased;
                 _ = first.recv() => {}
-                _ = &mut export => panic!("it is dropped before it ends"),
+                _ = &mut export => panic!("the export must be dropped before it completes"),
             }
-            assert_eq!(names(outside.path()).len(), 2, "it has begun");
+            assert_eq!(names(outside.path()).len(), 2, "the partial file exists");
         }
         for _ in 0..1_000 {
             if names(outside.path()).len() == 1 {
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_gets_the_bytes_of_the_archive() {
+    async fn a_writer_receives_the_bytes_of_the_archive() {
         let outside = tempfile::tempdir().unwrap();
         let archive = outside.path().join("backup.tar");
         let memory = memory_of(&[("/memories/a", "one"), ("/memories/b", "two")]).await;

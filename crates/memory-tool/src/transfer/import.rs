@@ -1,8 +1,8 @@
-//! Writing the files of a directory or a tar archive to a memory.
+//! Import of a directory or a tar archive to a memory.
 
 pub(super) mod archive;
 mod directory;
-pub(super) mod intake;
+pub(super) mod filter;
 
 use std::fmt;
 use std::fs;
@@ -16,11 +16,11 @@ use tokio::sync::mpsc;
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
 use crate::transfer::import::archive::Archive;
-use crate::transfer::import::intake::{Abandoned, Intake, LeftOut};
+use crate::transfer::import::filter::{Disconnected, ImportFilter, SkippedFiles};
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::ImportReport;
 
-/// The source of [`Memory::import`](crate::Memory::import), and what is read from it.
+/// The source and options of [`Memory::import`](crate::Memory::import).
 ///
 /// ```
 /// let import = memory_tool::Import::from_path("backup.tar.gz").under("memories").skip_above(1024 * 1024);
@@ -29,12 +29,12 @@ use crate::transfer::report::ImportReport;
 #[must_use]
 pub struct Import {
     origin: Option<Origin>,
-    /// How the source is called in errors.
+    /// The name of the source in errors.
     name: String,
     under: Option<String>,
     skip_above: u64,
     overwrites: bool,
-    reading: Option<Reading>,
+    reader: Option<SourceReader>,
 }
 
 enum Origin {
@@ -43,15 +43,15 @@ enum Origin {
 }
 
 impl Import {
-    /// Imports a directory, or a tar archive that may be compressed with gzip.
+    /// Imports a directory, or a tar archive with or without gzip compression.
     pub fn from_path(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let name = path.display().to_string();
         Self::new(Origin::Path(path), name)
     }
 
-    /// Imports a tar archive that may be compressed with gzip, such as an upload. The reader is used on a thread of its own, and may
-    /// block.
+    /// Imports a tar archive with or without gzip compression, such as an upload. The reader runs on a separate thread
+    /// and can block.
     pub fn from_reader(reader: impl Read + Send + 'static) -> Self {
         Self::new(Origin::Reader(Box::new(reader)), "the archive".to_owned())
     }
@@ -63,41 +63,42 @@ impl Import {
             under: None,
             skip_above: DEFAULT_MAX_FILE_BYTES,
             overwrites: false,
-            reading: None,
+            reader: None,
         }
     }
 
-    /// Imports only the files under this directory of the source: `old/a.md` under `old` becomes `/memories/a.md`.
+    /// Imports only the files under this directory of the source. With `under("old")`, `old/a.md` becomes
+    /// `/memories/a.md`.
     pub fn under(mut self, directory: impl Into<String>) -> Self {
         self.under = Some(directory.into());
         self
     }
 
-    /// Leaves out files larger than this without keeping them in this process. Default: [`DEFAULT_MAX_FILE_BYTES`].
+    /// Skips files larger than this, without reading them into RAM. Default: [`DEFAULT_MAX_FILE_BYTES`].
     pub fn skip_above(mut self, bytes: u64) -> Self {
         self.skip_above = bytes;
         self
     }
 
-    /// Overwrites files of the memory that have other contents.
+    /// Overwrites files in the memory that have other contents.
     pub fn overwrite(mut self) -> Self {
         self.overwrites = true;
         self
     }
 
-    /// Begins to read the source, up to its first file; whether there is any. For a program that creates no memory for a source
-    /// without files.
+    /// Reads the source up to its first file, and returns whether there is one. A program can use this to avoid
+    /// creating a memory for a source without files.
     ///
     /// # Errors
-    /// Those of [`Memory::import`](crate::Memory::import) that the source causes.
+    /// The errors of [`Memory::import`](crate::Memory::import) for the source.
     pub async fn has_files(&mut self) -> Result<bool, TransferError> {
-        let offer = match self.next().await? {
-            Some(offer) => offer,
+        let item = match self.next().await? {
+            Some(item) => item,
             None => return Err(self.stopped()),
         };
-        let is_file = matches!(offer, Offer::File { .. });
-        if let Some(reading) = &mut self.reading {
-            reading.first = Some(offer);
+        let is_file = matches!(item, SourceItem::File { .. });
+        if let Some(reader) = &mut self.reader {
+            reader.first = Some(item);
         }
         Ok(is_file)
     }
@@ -106,41 +107,42 @@ impl Import {
         self.overwrites
     }
 
-    /// What the source offers next; `None` after its end.
-    async fn next(&mut self) -> Result<Option<Offer>, TransferError> {
+    /// The next item of the source, or `None` after its end.
+    async fn next(&mut self) -> Result<Option<SourceItem>, TransferError> {
         if let Some(origin) = self.origin.take() {
-            self.reading = Some(self.read(origin)?);
+            self.reader = Some(self.read(origin)?);
         }
-        let Some(reading) = &mut self.reading else { return Ok(None) };
-        match reading.first.take() {
-            Some(offer) => Ok(Some(offer)),
-            None => reading.offers.recv().await.transpose(),
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        match reader.first.take() {
+            Some(item) => Ok(Some(item)),
+            None => reader.items.recv().await.transpose(),
         }
     }
 
-    /// Begins to read the source.
-    fn read(&self, origin: Origin) -> Result<Reading, TransferError> {
-        let (sender, offers) = mpsc::channel(1);
+    /// Starts a thread that reads the source.
+    fn read(&self, origin: Origin) -> Result<SourceReader, TransferError> {
+        let (sender, items) = mpsc::channel(1);
         let (name, under) = (self.name.clone(), self.under.clone());
         let files = sender.clone();
-        let take = move |path, content| files.blocking_send(Ok(Offer::File { path, content })).map_err(|_| Abandoned);
-        let intake = Intake::new(under, self.skip_above, Box::new(take));
-        // A thread of its own, for which no runtime waits when it ends: the reader may block for ever. It ends when nobody takes what
-        // it offers.
-        let reading = thread::Builder::new().name("memory-tool-import".to_owned()).spawn(move || {
-            let end = match read_source(origin, name, intake) {
-                Ok(rest) => Ok(Offer::End(rest)),
-                Err(Stop::Failure(error)) => Err(error),
-                Err(Stop::Abandoned) => return,
+        let take =
+            move |path, content| files.blocking_send(Ok(SourceItem::File { path, content })).map_err(|_| Disconnected);
+        let filter = ImportFilter::new(under, self.skip_above, Box::new(take));
+        // The reader may block forever, so it must not run on a thread that the runtime waits for at shutdown. The
+        // thread ends when the receiver is dropped.
+        let reader = thread::Builder::new().name("memory-tool-import".to_owned()).spawn(move || {
+            let end = match read_source(origin, name, filter) {
+                Ok(end) => Ok(SourceItem::End(end)),
+                Err(StopReason::Failure(error)) => Err(error),
+                Err(StopReason::Disconnected) => return,
             };
-            let _ = sender.blocking_send(end); // nobody asks any more
+            let _ = sender.blocking_send(end); // the receiver was dropped
         });
-        reading.map_err(|source| TransferError::Source { name: self.name.clone(), source })?;
-        Ok(Reading { offers, first: None })
+        reader.map_err(|source| TransferError::Source { name: self.name.clone(), source })?;
+        Ok(SourceReader { items, first: None })
     }
 
     fn stopped(&self) -> TransferError {
-        TransferError::Source { name: self.name.clone(), source: io::Error::other("the source was read before") }
+        TransferError::Source { name: self.name.clone(), source: io::Error::other("the source was already read") }
     }
 }
 
@@ -152,62 +154,62 @@ impl fmt::Debug for Import {
     }
 }
 
-/// A source that another thread reads.
-struct Reading {
-    offers: mpsc::Receiver<Result<Offer, TransferError>>,
-    /// The first one, if it was looked at.
-    first: Option<Offer>,
+/// The channel from the thread that reads the source.
+struct SourceReader {
+    items: mpsc::Receiver<Result<SourceItem, TransferError>>,
+    /// The first item, if [`Import::has_files`] received it.
+    first: Option<SourceItem>,
 }
 
-/// What a source offers.
-enum Offer {
+/// An item of a source.
+enum SourceItem {
     File { path: MemoryPath, content: Vec<u8> },
-    End(Rest),
+    End(SourceEnd),
 }
 
-/// What is known at the end of a source.
-struct Rest {
-    left_out: LeftOut,
+/// The results at the end of a source.
+struct SourceEnd {
+    skipped: SkippedFiles,
     broken_off: Option<String>,
 }
 
-/// Why the source is read no further.
-enum Stop {
-    /// Nobody takes its files any more.
-    Abandoned,
+/// The reason to stop reading a source.
+enum StopReason {
+    /// The receiver was dropped.
+    Disconnected,
     Failure(TransferError),
 }
 
-impl From<Abandoned> for Stop {
-    fn from(_: Abandoned) -> Self {
-        Self::Abandoned
+impl From<Disconnected> for StopReason {
+    fn from(_: Disconnected) -> Self {
+        Self::Disconnected
     }
 }
 
-fn read_source(origin: Origin, name: String, mut intake: Intake) -> Result<Rest, Stop> {
-    let failed = |source| Stop::Failure(TransferError::Source { name: name.clone(), source });
+fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result<SourceEnd, StopReason> {
+    let failed = |source| StopReason::Failure(TransferError::Source { name: name.clone(), source });
     let broken_off = match origin {
         Origin::Reader(reader) => {
-            archive::take_files(Archive::open(reader, &name).map_err(Stop::Failure)?, &mut intake)?
+            archive::import_files(Archive::open(reader, &name).map_err(StopReason::Failure)?, &mut filter)?
         }
         Origin::Path(path) if fs::metadata(&path).map_err(failed)?.is_dir() => {
             let directory = directory::open(&path).map_err(failed)?;
-            if !intake.is_for_a_part() && directory::is_store(&directory) {
-                return Err(Stop::Failure(TransferError::SourceIsStore { path }));
+            if !filter.selects_directory() && directory::is_store(&directory) {
+                return Err(StopReason::Failure(TransferError::SourceIsStore { path }));
             }
-            directory::take_files(directory, &mut intake)?;
+            directory::import_files(directory, &mut filter)?;
             None
         }
         Origin::Path(path) => {
             let file = fs::File::open(path).map_err(failed)?;
-            archive::take_files(Archive::open(file, &name).map_err(Stop::Failure)?, &mut intake)?
+            archive::import_files(Archive::open(file, &name).map_err(StopReason::Failure)?, &mut filter)?
         }
     };
-    match intake.finish() {
-        Ok(left_out) => Ok(Rest { left_out, broken_off }),
-        // What was not read may hold it.
-        Err(nothing) if broken_off.is_some() => Ok(Rest { left_out: nothing.left_out, broken_off }),
-        Err(nothing) => Err(Stop::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
+    match filter.finish() {
+        Ok(skipped) => Ok(SourceEnd { skipped, broken_off }),
+        // The unread part may contain the directory.
+        Err(nothing) if broken_off.is_some() => Ok(SourceEnd { skipped: nothing.skipped, broken_off }),
+        Err(nothing) => Err(StopReason::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
     }
 }
 
@@ -219,14 +221,14 @@ pub(super) async fn run(
     let mut files = 0;
     loop {
         match import.next().await? {
-            Some(Offer::File { path, content }) => {
+            Some(SourceItem::File { path, content }) => {
                 destination.put(&path, content).await?;
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }
-            Some(Offer::End(Rest { left_out, broken_off })) => {
+            Some(SourceItem::End(SourceEnd { skipped, broken_off })) => {
                 let written = destination.report(|_| false).await?;
-                let LeftOut { reported, more } = left_out;
+                let SkippedFiles { reported, more } = skipped;
                 return Ok(ImportReport { written, left_out: reported, also_left_out: more, broken_off });
             }
             None => return Err(import.stopped()),
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_export_is_imported_as_it_was() {
+    async fn an_export_can_be_imported() {
         let outside = tempfile::tempdir().unwrap();
         let memory = empty().await;
         memory.write("/memories/a/b.md", "one").await.unwrap();
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_outside_of_the_directory_or_too_large_are_not_imported() {
+    async fn files_outside_the_directory_or_over_the_limit_are_skipped() {
         let outside = tempfile::tempdir().unwrap();
         fill(outside.path(), &[("old/a", "text"), ("old/large", "0123456789"), ("b", "text")]);
         let memory = empty().await;
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whether_there_are_files_is_known_before_they_are_imported() {
+    async fn has_files_does_not_consume_the_files() {
         let outside = tempfile::tempdir().unwrap();
         let mut without = Import::from_path(outside.path());
         assert!(!without.has_files().await.unwrap());
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_no_archive_is_reported() {
+    async fn invalid_archives_are_reported() {
         let memory = empty().await;
         let report = memory.import(Import::from_reader(Cursor::new([7; 2_000])), |_| {}).await.unwrap();
         assert!(report.broken_off.is_some() && !report.is_complete());

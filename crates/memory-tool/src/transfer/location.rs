@@ -1,4 +1,4 @@
-//! [`Site`]: where the files of a memory are, and whether those of another can be among them.
+//! [`MemoryLocation`]: the location of a memory, for detecting copies of a memory into itself.
 
 use std::fs;
 use std::path::{self, Component, Path, PathBuf};
@@ -8,51 +8,50 @@ use memory_tool_core::MemoryPath;
 use crate::store_url::StoreUrl;
 use crate::transfer::blocking;
 
-/// Where the files of a memory are, as its URL and its scope name it.
+/// The URL and scope of a memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct MemoryLocation {
     pub(crate) url: StoreUrl,
     /// The directory of the scope.
     pub(crate) directory: MemoryPath,
 }
 
-impl Site {
-    /// Whether files that are written to one can be among those of the other.
+impl MemoryLocation {
+    /// Whether the memories may share files.
     pub(super) async fn overlap(one: &Option<Self>, other: &Option<Self>) -> bool {
         let (Some(one), Some(other)) = (one.clone(), other.clone()) else { return false };
-        // Finding out what links lead to blocks.
-        let overlap = blocking::run(move || {
-            one.location().zip(other.location()).is_some_and(|(one, other)| one.overlaps(&other))
-        });
+        // Resolving symbolic links blocks.
+        let overlap =
+            blocking::run(move || one.resolve().zip(other.resolve()).is_some_and(|(one, other)| one.overlaps(&other)));
         overlap.await.unwrap_or(false)
     }
 
-    /// The location; `None` where nothing is kept.
-    fn location(&self) -> Option<Location> {
+    /// The location, or `None` for an in-process memory.
+    fn resolve(&self) -> Option<ResolvedLocation> {
         let directory = self.directory.clone();
         match &self.url {
             StoreUrl::Local(base) => {
                 let below = directory.as_str().trim_start_matches('/');
-                Some(Location::Directory(resolved(&base.join(below))))
+                Some(ResolvedLocation::Directory(resolved(&base.join(below))))
             }
             StoreUrl::Sqlite { path, memory } => {
-                Some(Location::Database { file: resolved(path), memory: memory.clone(), directory })
+                Some(ResolvedLocation::Database { file: resolved(path), memory: memory.clone(), directory })
             }
-            StoreUrl::Bucket { url } => Some(Location::Bucket { url: normalized(url), directory }),
+            StoreUrl::Bucket { url } => Some(ResolvedLocation::Bucket { url: normalized(url), directory }),
             StoreUrl::InProcess => None,
         }
     }
 }
 
-/// Where the files of a memory are, however it was named.
+/// A location in canonical form, which does not depend on the spelling of the URL.
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Location {
+enum ResolvedLocation {
     Directory(PathBuf),
     Database { file: PathBuf, memory: String, directory: MemoryPath },
     Bucket { url: String, directory: MemoryPath },
 }
 
-impl Location {
+impl ResolvedLocation {
     fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -71,7 +70,7 @@ impl Location {
     }
 }
 
-/// The path without links, `.` and `..`. What does not exist yet keeps its names.
+/// Resolves links, `.` and `..`. Components that do not exist are kept.
 fn resolved(path: &Path) -> PathBuf {
     let mut resolved = PathBuf::new();
     for component in path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
@@ -89,7 +88,7 @@ fn resolved(path: &Path) -> PathBuf {
     resolved
 }
 
-/// The URL in the one spelling that all URLs of this bucket and prefix have in common.
+/// Normalizes the spelling of a bucket URL.
 fn normalized(url: &str) -> String {
     let (scheme, location) = url.split_once(':').unwrap_or(("", url));
     format!("{}:{}", scheme.to_ascii_lowercase(), location.trim_end_matches('/'))
@@ -99,12 +98,12 @@ fn normalized(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn location(url: &str, directory: &str) -> Location {
-        Site { url: url.parse().unwrap(), directory: directory.parse().unwrap() }.location().unwrap()
+    fn location(url: &str, directory: &str) -> ResolvedLocation {
+        MemoryLocation { url: url.parse().unwrap(), directory: directory.parse().unwrap() }.resolve().unwrap()
     }
 
     #[test]
-    fn a_bucket_is_one_however_it_is_written() {
+    fn the_spelling_of_a_bucket_url_does_not_matter() {
         let bucket = |url| location(url, "/memories");
         assert!(bucket("s3://bucket/a").overlaps(&bucket("S3://bucket/a/")));
         assert!(bucket("s3://bucket").overlaps(&bucket("s3://bucket/")));
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn two_scopes_have_no_file_in_common_and_each_is_a_part_of_the_whole() {
+    fn scopes_overlap_the_whole_store_but_not_each_other() {
         let (whole, a, b, ab) = ("/memories", "/memories/scope-a", "/memories/scope-b", "/memories/scope-ab");
         for url in ["none", "sqlite:none.db", "s3://bucket/a"] {
             let overlap = |one, other| location(url, one).overlaps(&location(url, other));

@@ -1,4 +1,4 @@
-//! Copying, exporting and importing the files of a [`Memory`].
+//! Copy, export and import of the files of a [`Memory`].
 
 mod blocking;
 mod copy;
@@ -22,25 +22,25 @@ pub use import::Import;
 pub use progress::TransferProgress;
 pub use report::{CopyReport, ExportReport, FileProblem, ImportReport, WriteReport};
 
-pub(crate) use location::Site;
+pub(crate) use location::MemoryLocation;
 
 use crate::builder::MemoryBuilder;
 use crate::memory::Memory;
 use crate::transfer::destination::Destination;
 use crate::transfer::source::Source;
 
-/// What a memory knows for transfers, besides its store.
+/// The properties of a memory that transfers use, in addition to its store.
 #[derive(Debug)]
-pub(crate) struct Traits {
-    /// Where its files are, if it was opened by a URL.
-    pub(crate) site: Option<Site>,
+pub(crate) struct TransferContext {
+    /// The location of its files, if the memory has a URL.
+    pub(crate) location: Option<MemoryLocation>,
     pub(crate) is_dry_run: bool,
     #[cfg(feature = "screening")]
     pub(crate) screen: Option<Arc<dyn memory_tool_policies::Screen>>,
 }
 
 impl Memory {
-    /// Copies all files to `destination`, which may be in any other storage, and have other policies and keys.
+    /// Copies all files to `destination`, which can have another backend, other policies and other keys.
     ///
     /// `progress` is called after each file.
     ///
@@ -49,9 +49,9 @@ impl Memory {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let old = Memory::open("in-process:").await?; // such as ./memory
+    /// let old = Memory::open("in-process:").await?; // or ./memory
     /// old.write("/memories/profile.md", "Prefers tea.").await?;
-    /// let new = Memory::open("in-process:").await?; // such as s3://bucket/prefix
+    /// let new = Memory::open("in-process:").await?; // or s3://bucket/prefix
     /// let report = old.copy_to(&new, CopyOptions::new(), |_| {}).await?;
     /// assert_eq!((report.written.copied, report.is_complete()), (1, true));
     /// # Ok(())
@@ -59,35 +59,38 @@ impl Memory {
     /// ```
     ///
     /// # Behavior
-    /// 1. A file is written where the path is free. Where the same bytes are, nothing is written, so an interrupted copy continues
-    ///    when it is run again. Where other bytes are, they stay, unless the options [overwrite](CopyOptions::overwrite) them.
-    /// 2. The policies of the destination judge each file. A file that they refuse is in the report, and the others are copied. A
-    ///    text that its [screen](MemoryBuilder::screen) redacts is compared as redacted.
+    /// 1. A file is written if its path does not exist in the destination. An identical file is skipped, so running an
+    ///    interrupted copy again continues it. A different file is kept, unless the options
+    ///    [overwrite](CopyOptions::overwrite) it.
+    /// 2. The policies of the destination check each file. Refused files are in the report, and the other files are
+    ///    copied. Contents that a [screen](MemoryBuilder::screen) redacts are redacted before they are compared.
     /// 3. Each written file is read back and compared.
-    /// 4. Others may use both memories at the same time. Files that change in the source are copied again, up to five times.
-    /// 5. If the destination is a [dry run](MemoryBuilder::dry_run), the report says what a copy would do.
-    /// 6. Reading counts as a use of the files where files of the source [expire](MemoryBuilder::expire_after): open it without that
-    ///    policy for a backup.
-    /// 7. If the future is dropped, each file in the destination is in its old or its new state.
+    /// 4. Both memories can be in use at the same time. Files that change in the source are copied again, up to five
+    ///    times.
+    /// 5. If the destination is a [dry run](MemoryBuilder::dry_run), the report contains the simulated results.
+    /// 6. Reading updates the access times of files that [expire](MemoryBuilder::expire_after). For a backup, open the
+    ///    source without that policy.
+    /// 7. If the future is dropped, each file in the destination has either its old or its new contents.
     ///
     /// # Errors
-    /// [`TransferError::SameMemory`], [`TransferError::Reading`], [`TransferError::Writing`].
+    /// [`TransferError::SameMemory`], [`TransferError::Reading`] and [`TransferError::Writing`].
     pub async fn copy_to(
         &self,
         destination: &Self,
         options: CopyOptions,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<CopyReport, TransferError> {
-        let sites = (&self.parts.transfer.site, &destination.parts.transfer.site);
-        if Arc::ptr_eq(&self.parts, &destination.parts) || Site::overlap(sites.0, sites.1).await {
+        let locations = (&self.inner.transfer.location, &destination.inner.transfer.location);
+        if Arc::ptr_eq(&self.inner, &destination.inner) || MemoryLocation::overlap(locations.0, locations.1).await {
             return Err(TransferError::SameMemory);
         }
-        let rounds = if destination.parts.transfer.is_dry_run { 1 } else { copy::ROUNDS };
+        let rounds = if destination.inner.transfer.is_dry_run { 1 } else { copy::ROUNDS };
         let destination = Destination::new(destination, options.overwrites());
-        copy::Copying::between(Source::new(self.store()), destination, progress).run(rounds).await
+        copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
     }
 
-    /// Writes all files to a directory or a tar archive. The same files make the same bytes of an archive.
+    /// Writes all files to a directory or a tar archive. Archives are reproducible: the same files result in the same
+    /// bytes.
     ///
     /// `progress` is called after each file.
     ///
@@ -107,19 +110,19 @@ impl Memory {
     /// ```
     ///
     /// # Behavior
-    /// 1. `/memories/a/b.md` becomes `a/b.md`, byte for byte. Only the owner may read the files and the archive. The archive holds no
-    ///    times and no owners.
-    /// 2. A file or an archive gets its name only when it is complete. If the future is dropped, an archive keeps its old state, and
-    ///    each file of a directory is in its old or its new state.
-    /// 3. Symbolic links in a target directory are neither followed nor replaced.
-    /// 4. A file that cannot be read is in the report, and the others are exported. Such an archive does not replace another, and
-    ///    neither does one without files: [`ExportReport::kept`].
-    /// 5. Others may use the memory at the same time: each file is exported as it is when its turn comes.
-    /// 6. Reading counts as a use of the files where files [expire](MemoryBuilder::expire_after): open the memory without that policy
-    ///    for a backup.
+    /// 1. `/memories/a/b.md` becomes `a/b.md`, byte for byte. Exported files and archives are readable only by their
+    ///    owner. Archives contain no times and no owners.
+    /// 2. Files and archives get their names when they are complete. If the future is dropped, an existing archive is
+    ///    unchanged, and each file of a directory has either its old or its new contents.
+    /// 3. Symbolic links in a target directory are not followed and not replaced.
+    /// 4. Unreadable files are in the report, and the other files are exported. An archive with unreadable files or
+    ///    without any files does not replace an existing archive: see [`ExportReport::kept`].
+    /// 5. The memory can be in use at the same time. The files are not a consistent snapshot.
+    /// 6. Reading updates the access times of files that [expire](MemoryBuilder::expire_after). For a backup, open the
+    ///    memory without that policy.
     ///
     /// # Errors
-    /// [`TransferError`]: the memory cannot be read, or the target cannot be written.
+    /// [`TransferError`] if the memory cannot be read or the target cannot be written.
     pub async fn export(
         &self,
         export: Export,
@@ -128,8 +131,9 @@ impl Memory {
         export::run(Source::new(self.store()), export, progress).await
     }
 
-    /// Writes the files of a directory or a tar archive to this memory. Anybody may have made it: no name in it reaches outside of
-    /// `/memories`, no link is followed, and no file larger than a [limit](Import::skip_above) is kept in this process.
+    /// Writes the files of a directory or a tar archive to this memory. The source can be untrusted: names cannot
+    /// escape `/memories`, links are not followed, and files over a [size limit](Import::skip_above) are not read into
+    /// RAM.
     ///
     /// `progress` is called after each file.
     ///
@@ -152,15 +156,15 @@ impl Memory {
     /// ```
     ///
     /// # Behavior
-    /// 1. `a/b.md` becomes `/memories/a/b.md`, byte for byte, by the rules of [`copy_to`](Self::copy_to).
-    /// 2. What is not a plain file, has an invalid name or is too large is left out, and in the report. Of two files with one name, the
-    ///    first is imported.
-    /// 3. The format of an archive is detected from its first bytes. If an archive is damaged or truncated, the files before that
-    ///    place are imported: [`ImportReport::broken_off`].
-    /// 4. If the future is dropped, each file is in its old or its new state.
+    /// 1. `a/b.md` becomes `/memories/a/b.md`, byte for byte, with the same rules as [`copy_to`](Self::copy_to).
+    /// 2. Links, special files, invalid names and files over the size limit are skipped and reported. If two files have
+    ///    the same name, the first one is imported.
+    /// 3. The format of an archive is detected from its first bytes. If an archive is damaged or truncated, the files
+    ///    before the damage are imported: see [`ImportReport::broken_off`].
+    /// 4. If the future is dropped, each file has either its old or its new contents.
     ///
     /// # Errors
-    /// [`TransferError`]: the source cannot be read or is not supported, or the memory cannot be written.
+    /// [`TransferError`] if the source cannot be read, its format is not supported, or the memory cannot be written.
     pub async fn import(
         &self,
         import: Import,
@@ -172,13 +176,13 @@ impl Memory {
 }
 
 impl MemoryBuilder {
-    /// Whether the two may have files in common, because their URLs name the same place, or one inside the other. For a program that
-    /// wants to know before it opens them: [`Memory::copy_to`] refuses such a copy.
+    /// Whether the memories may share files, because their URLs have the same or nested locations. [`Memory::copy_to`]
+    /// refuses such a copy.
     ///
-    /// Memories in one place with different [scopes](Self::scope) have no file in common. Stores of the program's own and
-    /// [mounts](Self::mount) are not compared.
+    /// Different [scopes](Self::scope) of one location do not overlap. Custom stores and [mounts](Self::mount) are not
+    /// compared.
     pub async fn overlaps(&self, other: &Self) -> bool {
-        Site::overlap(&self.site(), &other.site()).await
+        MemoryLocation::overlap(&self.memory_location(), &other.memory_location()).await
     }
 }
 
@@ -187,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_can_be_a_task_of_a_runtime() {
+    fn futures_of_transfers_are_send() {
         fn is_send(_: impl Send) {}
         fn transfers(memory: &Memory, other: &Memory, builder: &MemoryBuilder) {
             is_send(memory.copy_to(other, CopyOptions::new(), |_| {}));

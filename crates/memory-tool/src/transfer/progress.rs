@@ -1,12 +1,12 @@
-//! [`TransferProgress`]: how far a transfer has come.
+//! [`TransferProgress`]: the progress of a transfer.
 
-/// How far a copy, an export or an import has come.
+/// The progress of a copy, an export or an import.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct TransferProgress {
-    /// The number of files that are done.
+    /// The number of files processed so far.
     pub files: u64,
-    /// The number of files that were listed. `None` for an import, which lists nothing in advance.
+    /// The total number of files, or `None` for an import.
     pub of: Option<u64>,
 }
 

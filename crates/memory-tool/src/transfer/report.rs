@@ -1,13 +1,13 @@
-//! What became of the files: [`CopyReport`], [`ExportReport`], [`ImportReport`].
+//! The results of transfers: [`CopyReport`], [`ExportReport`] and [`ImportReport`].
 
 use memory_tool_core::MemoryPath;
 use serde::Serialize;
 
-/// A file with a problem, and the reason.
+/// A problem with a file.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FileProblem {
-    /// The path in the memory; or the name in the source of an import, which need not be a legal one.
+    /// The path in the memory, or the name in the source of an import, which can be invalid.
     pub path: String,
     /// The reason, for the operator.
     pub reason: String,
@@ -19,110 +19,110 @@ impl FileProblem {
     }
 }
 
-/// What became of the files that were written to a memory.
+/// The results of writing files to a memory.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WriteReport {
-    /// Whether nothing was written: the other fields say what would be.
+    /// Whether the changes were only simulated.
     pub dry_run: bool,
-    /// The number of files that were not there before.
+    /// The number of new files.
     pub copied: u64,
-    /// The number of files that had other contents before.
+    /// The number of replaced files.
     pub overwritten: u64,
-    /// The bytes in those two.
+    /// The total size of the new and replaced files in bytes.
     pub bytes: u64,
-    /// The number of files that were there before with the same contents.
+    /// The number of files that already had the same contents.
     pub already_there: u64,
     /// The files that a screen redacted.
     pub redacted: Vec<MemoryPath>,
-    /// The files that were not written because something else is there.
+    /// The files that were not written because the path has other contents.
     pub conflicts: Vec<FileProblem>,
     /// The files that the memory refused.
     pub refused: Vec<FileProblem>,
-    /// The files that were written and could not be read back as they were written.
+    /// The files whose contents differed or could not be read after the write.
     pub unverified: Vec<FileProblem>,
     /// The number of files that only the destination has.
     pub besides: u64,
 }
 
 impl WriteReport {
-    /// Whether each file is there, as the policies keep it.
+    /// Whether every file is in the memory, including redacted files.
     pub fn is_complete(&self) -> bool {
         self.conflicts.is_empty() && self.refused.is_empty() && self.unverified.is_empty()
     }
 }
 
-/// What [`Memory::copy_to`](crate::Memory::copy_to) did.
+/// The result of [`Memory::copy_to`](crate::Memory::copy_to).
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
-#[must_use = "it says whether everything is well"]
+#[must_use = "it contains the problems found"]
 pub struct CopyReport {
-    /// What became of the files in the destination.
+    /// The results in the destination.
     #[serde(flatten)]
     pub written: WriteReport,
     /// The files of the source that cannot be read.
     pub unreadable: Vec<FileProblem>,
-    /// The files that were removed from the source after they were copied. They stay in the destination.
+    /// The files that were removed from the source after they were copied. They remain in the destination.
     pub gone: Vec<MemoryPath>,
-    /// Whether others still changed files of the source in the last round.
+    /// Whether the source still changed during the last attempt.
     pub goes_on_changing: bool,
-    /// Whether the source holds no file, as under a mistyped name.
+    /// Whether the source contains no files, which can indicate a wrong name.
     #[serde(skip)]
     pub is_source_empty: bool,
 }
 
 impl CopyReport {
-    /// Whether the destination holds each file of the source, and the source holds any.
+    /// Whether the source contains files, and the destination contains all of them.
     pub fn is_complete(&self) -> bool {
         let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.goes_on_changing;
         self.written.is_complete() && is_whole && !self.is_source_empty
     }
 }
 
-/// What [`Memory::export`](crate::Memory::export) did.
+/// The result of [`Memory::export`](crate::Memory::export).
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
-#[must_use = "it says whether everything is well"]
+#[must_use = "it contains the problems found"]
 pub struct ExportReport {
-    /// The number of files that were exported.
+    /// The number of exported files.
     pub exported: u64,
-    /// Their bytes.
+    /// The total size of the exported files in bytes.
     pub bytes: u64,
-    /// The files that the target cannot hold.
+    /// The files that the target does not support.
     pub refused: Vec<FileProblem>,
     /// The files that cannot be read.
     pub unreadable: Vec<FileProblem>,
-    /// The files that were removed from the memory before their turn came.
+    /// The files that were removed from the memory during the export.
     pub gone: Vec<MemoryPath>,
-    /// Why the archive that was there before stays, and nothing is exported.
+    /// The reason why the existing archive was kept and nothing was exported.
     pub kept: Option<String>,
 }
 
 impl ExportReport {
-    /// Whether each file is exported.
+    /// Whether every file was exported.
     pub fn is_complete(&self) -> bool {
         self.refused.is_empty() && self.unreadable.is_empty() && self.kept.is_none()
     }
 }
 
-/// What [`Memory::import`](crate::Memory::import) did.
+/// The result of [`Memory::import`](crate::Memory::import).
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
-#[must_use = "it says whether everything is well"]
+#[must_use = "it contains the problems found"]
 pub struct ImportReport {
-    /// What became of the files in the memory.
+    /// The results in the memory.
     #[serde(flatten)]
     pub written: WriteReport,
-    /// What is not a plain file, has an invalid name or is too large: the first thousand.
+    /// The first 1,000 skipped entries: links, special files, invalid names and files over the size limit.
     pub left_out: Vec<FileProblem>,
-    /// How many more there are.
+    /// The number of further skipped entries.
     pub also_left_out: u64,
-    /// Why the archive could not be read to its end.
+    /// The reason why the archive could not be read completely.
     pub broken_off: Option<String>,
 }
 
 impl ImportReport {
-    /// Whether each file of the source is in the memory.
+    /// Whether every file of the source is in the memory.
     pub fn is_complete(&self) -> bool {
         self.written.is_complete() && self.left_out.is_empty() && self.broken_off.is_none()
     }

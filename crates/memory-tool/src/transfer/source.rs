@@ -1,4 +1,4 @@
-//! [`Source`]: the memory that files are read from.
+//! [`Source`]: the source of a copy or export.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use memory_tool_core::{FailureKind, MemoryPath, Node, Problem, Store, StoreError
 
 use crate::transfer::error::TransferError;
 
-/// A store that files are read from.
+/// The source of a copy or export.
 pub(super) struct Source {
     store: Arc<dyn Store>,
 }
 
-/// What became of a file that was listed.
-pub(super) enum Listed {
+/// The result of reading a listed file.
+pub(super) enum ReadOutcome {
     File(StoredFile),
-    /// It was removed since then.
-    Gone,
-    /// It cannot be read, and others can.
+    /// It was removed after the listing.
+    Removed,
+    /// It cannot be read, but other files can.
     Unreadable {
         reason: String,
     },
@@ -32,18 +32,18 @@ impl Source {
         sorted_paths(&*self.store).await.map_err(TransferError::Reading)
     }
 
-    /// Reads a file. A failure of this file alone is no error: the others can still be read.
-    pub(super) async fn read(&self, path: &MemoryPath) -> Result<Listed, TransferError> {
+    /// Reads a file. A failure that affects only this file is not an error.
+    pub(super) async fn read(&self, path: &MemoryPath) -> Result<ReadOutcome, TransferError> {
         let error = match self.store.read(path).await {
-            Ok(Node::File(file)) => return Ok(Listed::File(file)),
-            Ok(Node::Absent | Node::Directory(_)) => return Ok(Listed::Gone),
+            Ok(Node::File(file)) => return Ok(ReadOutcome::File(file)),
+            Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
             Err(error) => error,
         };
-        // From a disk with a bad sector, the rest can be saved; a store that does not even list its files is lost.
+        // On a disk with a bad sector, other files can still be read. If even a listing fails, stop.
         if !is_about_one_file(&error) && self.store.list(MemoryPath::root()).await.is_err() {
             return Err(TransferError::Reading(error));
         }
-        Ok(Listed::Unreadable { reason: Problem::of(&error).message })
+        Ok(ReadOutcome::Unreadable { reason: Problem::of(&error).message })
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn sorted_paths(store: &dyn Store) -> Result<Vec<MemoryPath>, S
     Ok(store.list(MemoryPath::root()).await?.into_iter().map(|entry| entry.path).collect())
 }
 
-/// Whether other files of the store can be expected to do better.
+/// Whether the error affects only one file.
 pub(super) fn is_about_one_file(error: &StoreError) -> bool {
     match error {
         StoreError::Failure { kind, .. } => matches!(kind, FailureKind::Damaged | FailureKind::UnsupportedName),

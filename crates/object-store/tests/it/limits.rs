@@ -51,7 +51,7 @@ async fn a_file_that_is_too_large_is_not_read() {
     bucket.take_requests();
     let refused = limited.read(&path("/memories/above")).await.unwrap_err();
     let reason =
-        "The file is too large to read: it has 20001 bytes and the limit is 20000. You can delete or rename it";
+        "The file is too large to read: it has 20001 bytes and the limit is 20000. You can delete or rename it.";
     assert!(matches!(&refused, StoreError::Refused { reason: given, .. } if given == reason), "{refused:?}");
     assert!(bucket.take_requests().iter().all(|request| request.ends_with("index.json")));
     let refused = write(&limited, "/memories/new", &"x".repeat(20_001)).await.unwrap_err();

@@ -55,7 +55,7 @@ use crate::preconditions::check_after_read;
 /// let refused = tool.call(json!({"command": "delete", "path": "/memories/team/style.md"})).await;
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "Error: /memories/team is read-only: what is in it can be viewed, but not changed",
+///     "Error: /memories/team is read-only: you can view its files, but not change them",
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;

@@ -398,7 +398,7 @@ fn what_cannot_be_recorded_is_not_done() {
         let (tool, store) = audited(Scripted::default(), &log);
         tool.call(create("/memories/a", TEA)).await.unwrap();
         let error = tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap_err();
-        assert_eq!(error.to_string(), "Error: The memory storage failed. Nothing was changed");
+        assert_eq!(error.to_string(), "Error: The memory storage failed. Nothing was changed.");
         let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let chain: Vec<_> = chain.skip(1).map(ToString::to_string).collect();
         assert_eq!(

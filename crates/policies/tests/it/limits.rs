@@ -241,7 +241,7 @@ async fn a_refusal_that_nobody_puts_in_words_is_shown_as_well() {
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
     assert_eq!(
         Engine::new(Full).call(create).await.unwrap_err().to_string(),
-        "Error: /memories would have 1 files; the limit is 0, and 0 are left",
+        "Error: /memories would have 1 files; the limit is 0 (0 more allowed)",
     );
 }
 

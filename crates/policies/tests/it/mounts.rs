@@ -194,11 +194,11 @@ async fn refusals_say_what_can_be_done() {
         ),
         (
             rename(&store, "/memories/x", "/memories/team/x").await,
-            "/memories/team is read-only: what is in it can be viewed, but not changed",
+            "/memories/team is read-only: you can view its files, but not change them",
         ),
         (
             remove(&store, "/memories/team").await,
-            "/memories/team is read-only: what is in it can be viewed, but not changed",
+            "/memories/team is read-only: you can view its files, but not change them",
         ),
     ] {
         assert_eq!(reason(outcome), expected);
@@ -216,7 +216,7 @@ async fn a_store_that_is_read_only_by_itself_is_told_where_it_is_mounted() {
     let builder = MountedStore::builder(InMemoryStore::new());
     let store = builder.mount(path("/memories/team"), ReadOnlyStore::new(InMemoryStore::new())).build().unwrap();
     let refused = write(&store, "/memories/team/x", "").await;
-    assert_eq!(reason(refused), "/memories/team is read-only: what is in it can be viewed, but not changed");
+    assert_eq!(reason(refused), "/memories/team is read-only: you can view its files, but not change them");
 }
 
 #[tokio::test]

@@ -256,7 +256,7 @@ async fn a_read_only_store_beneath_is_told_in_the_paths_of_the_scope() {
     let tool = Engine::new(ScopedStore::new(ReadOnlyStore::new(InMemoryStore::new()), scope("alice")));
     let refused = tool.call(json!({"command": "create", "path": "/memories/a", "file_text": ""})).await.unwrap_err();
     assert!(matches!(&refused, Error::Refused { path: refused, .. } if *refused == path("/memories/a")));
-    assert_eq!(refused.to_string(), "Error: /memories is read-only: what is in it can be viewed, but not changed");
+    assert_eq!(refused.to_string(), "Error: /memories is read-only: you can view its files, but not change them");
 }
 
 /// A store whose files are all damaged.

@@ -102,7 +102,7 @@ async fn a_lock_that_is_never_released_is_an_error_and_changes_nothing() {
     let other = place.connection();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
-    let busy = "Error: The memory storage is busy. Nothing was changed. Please try again";
+    let busy = "Error: The memory storage is busy. Nothing was changed. Try again.";
     assert_eq!(call(&store, create.clone()).await, busy);
     let all_at_once = (0..10).map(|number| {
         let store = store.clone();

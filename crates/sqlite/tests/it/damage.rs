@@ -42,7 +42,7 @@ async fn it_is_listed_and_its_neighbours_are_whole() {
     assert!(listed.iter().any(|file| file.path == path(LOST)), "{listed:?}");
     assert_eq!(read(&store, "/memories/d/whole").await.unwrap(), "text");
     let told = call(&store, json!({"command": "view", "path": LOST})).await;
-    assert_eq!(told, "Error: The memory storage holds damaged data here. Nothing was changed");
+    assert_eq!(told, "Error: The memory storage holds damaged data here. Nothing was changed.");
 }
 
 #[tokio::test]

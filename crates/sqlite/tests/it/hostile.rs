@@ -184,7 +184,7 @@ async fn a_file_that_is_too_large_is_not_read() {
     let limited = limited.memory(name("other")).memory(name("default"));
     assert_eq!(read(&limited, "/memories/at-the-limit").await.unwrap().len(), 1_000);
     let refused = limited.read(&path("/memories/above")).await.unwrap_err();
-    let reason = "The file is too large to read: it has 1001 bytes and the limit is 1000. You can delete or rename it";
+    let reason = "The file is too large to read: it has 1001 bytes and the limit is 1000. You can delete or rename it.";
     assert!(matches!(&refused, StoreError::Refused { reason: given, .. } if given == reason), "{refused:?}");
     let refused = write(&limited, "/memories/new", &"x".repeat(1_001)).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");

@@ -184,7 +184,7 @@ async fn damage_is_told_and_what_is_whole_stays_readable() {
     fs::write(place.database(), bytes).unwrap();
     let store = place.open().await;
     assert_eq!(read(&store, "/memories/first").await.unwrap(), "text");
-    let damaged = "Error: The memory storage holds damaged data here. Nothing was changed";
+    let damaged = "Error: The memory storage holds damaged data here. Nothing was changed.";
     let mut replies = Vec::new();
     for number in 0..100 {
         replies.push(call(&store, json!({"command": "view", "path": format!("/memories/{number}")})).await);

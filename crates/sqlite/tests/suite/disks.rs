@@ -18,8 +18,8 @@ const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
 /// Names the database that such a process is to open in read-only mode.
 const UNPRIVILEGED_VIEW: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED_VIEW";
 
-const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed";
-const FULL: &str = "Error: The memory storage is full. Nothing was changed";
+const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed.";
+const FULL: &str = "Error: The memory storage is full. Nothing was changed.";
 
 /// In a process that a test has started as another user: uses the database, and reports whether it did.
 pub(crate) fn use_if_asked() -> bool {

@@ -363,7 +363,7 @@ fn what_can_mean_nothing_is_wrong_usage() {
     for (arguments, reason) in [
         (&["--store", "s3:bucket"][..], "Write it as s3://bucket/prefix"),
         (&["--store", "gs://bucket?a=b"], "Write %3F or %23"),
-        (&["--store", "az://container/../a"], "the prefix cannot be a part of a key"),
+        (&["--store", "az://container/../a"], "invalid prefix"),
         (&["--store", "s3://bucket", "--older-than", "24"], "a whole number with a unit, such as 90s, 15m, 24h or 7d"),
         (&["--store", "s3://bucket", "--older-than=-1h"], "a whole number with a unit"),
     ] {

@@ -1,4 +1,4 @@
-//! [`Archive`]: a tar archive that is written, compressed or not.
+//! [`Archive`]: a tar archive to write.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,29 +10,29 @@ use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::outcome::{Finished, PARTIAL_PREFIX};
+use crate::transfer::export::outcome::{FinishOutcome, PARTIAL_PREFIX};
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// The beginning of 1980, in seconds since that of 1970: a store keeps no times, GNU tar takes 1970 for a mistake, and this is the
-/// first instant that every format of archives can hold.
+/// The modification time of all entries: the start of 1980 in Unix time, the earliest time that every archive format
+/// supports. GNU tar warns about 1970.
 const TIME: u64 = 315_532_800;
 
-/// How an archive is compressed.
+/// The compression of an archive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Compression {
     None,
     Gzip,
 }
 
-/// A tar archive under way. The same files make the same bytes.
+/// A tar archive to write. The same files result in the same bytes.
 ///
 /// # Behavior
-/// 1. The directories of a file come before it. Files are added in the order of their paths.
-/// 2. A file has the name of the archive only once it is whole. An archive in a writer that is not finished lacks the two blocks that
-///    end it.
+/// 1. Directories are added before their files, and files are sorted by path.
+/// 2. The file gets its name when the archive is complete. An incomplete archive in a writer lacks the two blocks at
+///    its end.
 pub(super) struct Archive {
-    /// `None` once it is finished.
+    /// `None` after the archive is finished.
     builder: Option<Builder<Output>>,
     directories: BTreeSet<MemoryPath>,
 }
@@ -42,18 +42,18 @@ impl Archive {
         Self::to(Output::Writer(BufWriter::new(writer)))
     }
 
-    /// Writes beside the file, which is replaced in the end, or must not exist.
+    /// Writes to a temporary file in the same directory, which [`finish`](Self::finish) renames.
     pub(super) fn to_file(path: &Path, compression: Compression, overwrites: bool) -> Result<Self, TransferError> {
         if !overwrites && path.symlink_metadata().is_ok() {
             return Err(TransferError::TargetTaken { path: path.to_owned() });
         }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // It is made for its owner alone.
+        // Temporary files are readable only by their owner.
         let partial = NamedTempFile::with_prefix_in(PARTIAL_PREFIX, directory);
         let partial = partial.map_err(|source| TransferError::Target { path: path.to_owned(), source })?;
         let partial = match compression {
             Compression::None => Partial::Plain(BufWriter::new(partial)),
-            // Without a name or a time of its own.
+            // The gzip header contains no name and no time.
             Compression::Gzip => Partial::Gzip(GzEncoder::new(partial, flate2::Compression::default())),
         };
         Ok(Self::to(Output::File { partial, path: path.to_owned(), overwrites }))
@@ -91,40 +91,40 @@ impl Archive {
         appended.map_err(|source| builder.get_ref().failure(source))
     }
 
-    /// Ends the archive, and gives the file its name. One that is not to replace another is dropped where there is one.
-    pub(super) fn finish(mut self, may_replace: bool) -> Result<Finished, TransferError> {
-        let Some(mut builder) = self.builder.take() else { return Ok(Finished::Written) };
+    /// Completes the archive, and renames the temporary file. If it may not replace an existing archive, it is removed.
+    pub(super) fn finish(mut self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
+        let Some(mut builder) = self.builder.take() else { return Ok(FinishOutcome::Written) };
         let finished = builder.finish();
         finished.map_err(|source| builder.get_ref().failure(source))?;
         match builder.into_inner().map_err(TransferError::Writer)? {
             Output::Writer(mut output) => output.flush().map_err(TransferError::Writer)?,
-            Output::File { partial, path, overwrites } => match give_name(partial, &path, overwrites && may_replace) {
-                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(Finished::Kept),
+            Output::File { partial, path, overwrites } => match rename_to(partial, &path, overwrites && may_replace) {
+                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(FinishOutcome::Kept),
                 named => named.map_err(|source| TransferError::Target { path, source })?,
             },
-            Output::Abandoned => {}
+            Output::Discard => {}
         }
-        Ok(Finished::Written)
+        Ok(FinishOutcome::Written)
     }
 }
 
 impl Drop for Archive {
     fn drop(&mut self) {
-        // Dropped, the builder would end the archive as if it were whole.
+        // The builder completes the archive on drop, and it must stay incomplete.
         if let Some(builder) = &mut self.builder {
-            *builder.get_mut() = Output::Abandoned;
+            *builder.get_mut() = Output::Discard;
         }
     }
 }
 
-fn give_name(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> {
+fn rename_to(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> {
     let partial = partial.finish()?;
     partial.as_file().sync_all()?;
     let named = if overwrites { partial.persist(path) } else { partial.persist_noclobber(path) };
     named.map(drop).map_err(|error| error.error)
 }
 
-/// Where an archive is written to.
+/// The output of an archive.
 enum Output {
     Writer(BufWriter<Box<dyn Write + Send>>),
     File {
@@ -132,11 +132,11 @@ enum Output {
         path: PathBuf,
         overwrites: bool,
     },
-    /// Nowhere any more.
-    Abandoned,
+    /// Discards all writes.
+    Discard,
 }
 
-/// A file that is not whole yet.
+/// A temporary file for an incomplete archive.
 enum Partial {
     Plain(BufWriter<NamedTempFile>),
     Gzip(GzEncoder<NamedTempFile>),
@@ -162,7 +162,7 @@ impl Output {
     fn failure(&self, source: io::Error) -> TransferError {
         match self {
             Self::File { path, .. } => TransferError::Target { path: path.clone(), source },
-            Self::Writer(_) | Self::Abandoned => TransferError::Writer(source),
+            Self::Writer(_) | Self::Discard => TransferError::Writer(source),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Write for Output {
         match self {
             Self::Writer(output) => output.write(bytes),
             Self::File { partial, .. } => partial.writer().write(bytes),
-            Self::Abandoned => Ok(bytes.len()),
+            Self::Discard => Ok(bytes.len()),
         }
     }
 
@@ -180,7 +180,7 @@ impl Write for Output {
         match self {
             Self::Writer(output) => output.flush(),
             Self::File { partial, .. } => partial.writer().flush(),
-            Self::Abandoned => Ok(()),
+            Self::Discard => Ok(()),
         }
     }
 }
@@ -218,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_is_not_finished_lacks_its_end() {
-        let begun = archive(false);
-        assert_eq!(begun.len(), 3 * 512, "a directory, a file and its content");
-        assert_eq!(archive(true), [begun.as_slice(), &[0; 1024]].concat());
+    fn an_unfinished_archive_lacks_its_end() {
+        let incomplete = archive(false);
+        assert_eq!(incomplete.len(), 3 * 512, "a directory, a file and its content");
+        assert_eq!(archive(true), [incomplete.as_slice(), &[0; 1024]].concat());
     }
 }

@@ -1,4 +1,4 @@
-//! [`Directory`]: a plain directory that files are written into.
+//! [`Directory`]: a directory to export to.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write as _};
@@ -10,15 +10,15 @@ use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
 use memory_tool_core::MemoryPath;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::outcome::{Added, PARTIAL_PREFIX};
+use crate::transfer::export::outcome::{AddOutcome, PARTIAL_PREFIX};
 
-/// A directory that is written into.
+/// A directory to export to.
 ///
 /// # Behavior
-/// 1. Files can be read by their owner alone, and directories entered.
-/// 2. A file has its name only once it is whole.
-/// 3. No link in the directory is followed, and none replaced.
-/// 4. A file that was written is not replaced by the next, where the directory takes two spellings for one name.
+/// 1. Files and directories are accessible only by their owner.
+/// 2. A file gets its name when it is complete.
+/// 3. Links in the directory are not followed and not replaced.
+/// 4. If the file system treats two names as equal, the second file does not replace the first.
 pub(super) struct Directory {
     path: PathBuf,
     root: Dir,
@@ -27,11 +27,11 @@ pub(super) struct Directory {
     written: HashSet<Identity>,
 }
 
-/// What a file is known by, whatever the spelling of its name: its device and its number there.
+/// The identity of a file, independent of its name: its device and inode numbers.
 type Identity = (u64, u64);
 
 impl Directory {
-    /// Opens a directory that is new or empty, unless files in it are to be overwritten.
+    /// Opens or creates a directory. It must be empty unless `overwrites` is set.
     pub(super) fn open(path: &Path, overwrites: bool) -> Result<Self, TransferError> {
         let failed = |source| TransferError::Target { path: path.to_owned(), source };
         let root = open_or_create(path).map_err(failed)?;
@@ -42,50 +42,51 @@ impl Directory {
         Ok(Self { path: path.to_owned(), root, overwrites, written: HashSet::new() })
     }
 
-    /// Writes a file. What only this file fails by is told.
-    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Added, TransferError> {
+    /// Writes a file. An error that affects only this file is returned as [`AddOutcome::Refused`].
+    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<AddOutcome, TransferError> {
         match self.write(path, content) {
             Ok(added) => Ok(added),
             Err(source) if is_about_all_files(&source) => {
                 Err(TransferError::Target { path: self.path.clone(), source })
             }
-            Err(error) => Ok(Added::Refused { reason: error.to_string() }),
+            Err(error) => Ok(AddOutcome::Refused { reason: error.to_string() }),
         }
     }
 
-    fn write(&mut self, path: &MemoryPath, content: &[u8]) -> io::Result<Added> {
+    fn write(&mut self, path: &MemoryPath, content: &[u8]) -> io::Result<AddOutcome> {
         let Some(name) = path.file_name() else { return Err(ErrorKind::IsADirectory.into()) };
         let mut directory = self.root.try_clone()?;
         let above = path.segments().rev().skip(1).collect::<Vec<_>>();
         for segment in above.into_iter().rev() {
             directory = enter(&directory, segment)?;
         }
-        if let Some(reason) = self.what_is_in_the_way(&directory, name)? {
-            return Ok(Added::Refused { reason: reason.to_owned() });
+        if let Some(reason) = self.obstacle(&directory, name)? {
+            return Ok(AddOutcome::Refused { reason: reason.to_owned() });
         }
         let partial = format!("{PARTIAL_PREFIX}{:016x}", getrandom::u64().map_err(io::Error::other)?);
         let written =
             write_new(&self.root, &partial, content).and_then(|()| self.root.rename(&partial, &directory, name));
         if written.is_err() {
-            let _ = self.root.remove_file(&partial); // the first error is the one to be told
+            let _ = self.root.remove_file(&partial); // the first error is reported
         }
         written?;
         self.written.extend(directory.symlink_metadata(name).ok().as_ref().and_then(identity));
-        Ok(Added::Written)
+        Ok(AddOutcome::Written)
     }
 
-    fn what_is_in_the_way(&self, directory: &Dir, name: &str) -> io::Result<Option<&'static str>> {
+    /// The reason why a file with this name cannot be written.
+    fn obstacle(&self, directory: &Dir, name: &str) -> io::Result<Option<&'static str>> {
         let found = match directory.symlink_metadata(name) {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         Ok(match () {
-            () if found.is_symlink() => Some("a link is there"),
-            () if found.is_dir() => Some("a directory is there"),
-            () if !found.is_file() => Some("something that is no file is there"),
+            () if found.is_symlink() => Some("the path is a link"),
+            () if found.is_dir() => Some("the path is a directory"),
+            () if !found.is_file() => Some("the path is a special file"),
             () if self.overwrites && !identity(&found).is_some_and(|found| self.written.contains(&found)) => None,
-            () => Some("a file is there, which may be another by a spelling that the target takes for the same"),
+            () => Some("the file exists. The target may treat different spellings as the same name"),
         })
     }
 }
@@ -96,13 +97,13 @@ fn identity(found: &Metadata) -> Option<Identity> {
     Some((found.dev(), found.ino()))
 }
 
-/// Windows tells it of open files alone.
+/// Windows provides this only for open files.
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 
-/// Whether the other files would fail just so.
+/// Whether the error affects all files.
 fn is_about_all_files(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
@@ -116,7 +117,7 @@ fn open_or_create(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
-/// Opens a directory beneath another, made if need be.
+/// Opens or creates a subdirectory.
 fn enter(directory: &Dir, name: &str) -> io::Result<Dir> {
     match directory.open_dir_nofollow(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -131,7 +132,7 @@ fn enter(directory: &Dir, name: &str) -> io::Result<Dir> {
     }
 }
 
-/// Writes a file that its owner alone may read, and waits until the disk has it.
+/// Writes a file that is readable only by its owner, and flushes it to the disk.
 fn write_new(directory: &Dir, name: &str, content: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).follow(FollowSymlinks::No);
@@ -147,14 +148,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_run_wrote_is_not_replaced_and_what_was_there_before_is() {
+    fn only_files_from_before_the_export_are_replaced() {
         let target = tempfile::tempdir().unwrap();
         std::fs::write(target.path().join("a"), "before").unwrap();
         let mut directory = Directory::open(target.path(), true).unwrap();
         let path = "/memories/a".parse().unwrap();
-        assert!(matches!(directory.add(&path, b"first"), Ok(Added::Written)));
-        // As where another spelling comes to the same file.
-        assert!(matches!(directory.add(&path, b"second"), Ok(Added::Refused { .. })));
+        assert!(matches!(directory.add(&path, b"first"), Ok(AddOutcome::Written)));
+        // A file system can treat another spelling as the same name.
+        assert!(matches!(directory.add(&path, b"second"), Ok(AddOutcome::Refused { .. })));
         assert_eq!(std::fs::read(target.path().join("a")).unwrap(), b"first");
     }
 }

@@ -1,21 +1,21 @@
-//! What becomes of a file and of a target, the same for archives and directories.
+//! The results of exports to archives and directories.
 
-/// How the name of a file begins that is not complete yet.
+/// The prefix of the names of incomplete files.
 pub(in crate::transfer) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 
-/// What became of a file.
-pub(super) enum Added {
+/// The result of adding a file.
+pub(super) enum AddOutcome {
     Written,
-    /// The target cannot hold it.
+    /// The target does not support the file.
     Refused {
         reason: String,
     },
 }
 
-/// How an export ended.
+/// The result of an export.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Finished {
+pub(super) enum FinishOutcome {
     Written,
-    /// An archive that was there before stays.
+    /// The existing archive was kept.
     Kept,
 }

@@ -1,4 +1,4 @@
-//! Reading a tar archive that anybody may have written, compressed with gzip or not.
+//! Reads an untrusted tar archive, with or without gzip compression.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Cursor, Read};
@@ -9,18 +9,19 @@ use memory_tool_core::Problem;
 use tar::{Entry, EntryType};
 
 use crate::transfer::error::TransferError;
-use crate::transfer::import::intake::{Abandoned, Intake, read_up_to};
+use crate::transfer::import::filter::{Disconnected, ImportFilter, read_up_to};
 
-/// The most bytes of headers before one entry, long names included. The longest path of a memory has 1,024.
+/// The maximum size of the headers of an entry, including long names, in bytes.
 const MAX_HEADER_BYTES: u64 = 1024 * 1024;
 
-/// The most bytes that are read behind the end of a compressed archive. `tar` fills archives up to 10 KiB, or to what it is given.
+/// The maximum size of the padding after a compressed archive, in bytes. `tar` pads archives to a multiple of 10 KiB by
+/// default.
 const MAX_PADDING_BYTES: u64 = 1024 * 1024;
 
-/// What a gzip stream begins with.
+/// The first bytes of a gzip stream.
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// What files of other formats begin with. No name in a tar archive, which would stand there, is likely to.
+/// The first bytes of unsupported formats. A tar archive starts with a name, which is unlikely to match.
 const OTHER_FORMATS: [(&[u8], &str); 6] = [
     (b"PK\x03\x04", "a zip archive"),
     (b"\x28\xb5\x2f\xfd", "zstd compression"),
@@ -30,7 +31,7 @@ const OTHER_FORMATS: [(&[u8], &str); 6] = [
     (b"Rar!\x1a\x07", "a rar archive"),
 ];
 
-/// The most bytes that one of these formats is known by.
+/// The length of the longest of these prefixes.
 const LONGEST_START: u64 = 10;
 
 /// A tar archive.
@@ -55,124 +56,132 @@ impl Archive {
     }
 }
 
-/// Takes the files of an archive; why it could not be read to its end, if it could not.
-pub(crate) fn take_files(archive: Archive, intake: &mut Intake) -> Result<Option<String>, Abandoned> {
+/// Imports the files of an archive. Returns the reason if the archive could not be read completely.
+pub(crate) fn import_files(archive: Archive, filter: &mut ImportFilter) -> Result<Option<String>, Disconnected> {
     let Archive { reader, is_compressed } = archive;
-    let gauge = Rc::new(Gauge::default());
-    let mut archive = tar::Archive::new(Gauged { reader, gauge: Rc::clone(&gauge) });
-    let taken = take_entries(&mut archive, &gauge, intake).and_then(|()| {
-        if gauge.is_at_end.get() || !is_compressed {
+    let limit = Rc::new(ReadLimit::default());
+    let mut archive = tar::Archive::new(LimitedReader { reader, limit: Rc::clone(&limit) });
+    let taken = import_entries(&mut archive, &limit, filter).and_then(|()| {
+        if limit.is_at_end.get() || !is_compressed {
             return Ok(());
         }
-        // The checksum is behind the end of the archive.
-        gauge.allowance.set(None);
+        // The checksum follows the end of the archive.
+        limit.allowance.set(None);
         io::copy(&mut archive.into_inner().reader.take(MAX_PADDING_BYTES), &mut io::sink())?;
         Ok(())
     });
     match taken {
-        Ok(()) if gauge.is_at_end.get() => Ok(Some("the archive is cut off: it lacks its end".to_owned())),
+        Ok(()) if limit.is_at_end.get() => Ok(Some("the archive is truncated".to_owned())),
         Ok(()) => Ok(None),
-        Err(Stop::Archive(error)) => Ok(Some(format!("the archive cannot be read: {}", Problem::of(&error)))),
-        Err(Stop::Abandoned) => Err(Abandoned),
+        Err(StopReason::Archive(error)) => Ok(Some(format!("the archive cannot be read: {}", Problem::of(&error)))),
+        Err(StopReason::Disconnected) => Err(Disconnected),
     }
 }
 
-/// Why the reading of an archive ends before its end.
-enum Stop {
+/// The reason to stop reading an archive.
+enum StopReason {
     Archive(io::Error),
-    Abandoned,
+    Disconnected,
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for StopReason {
     fn from(error: io::Error) -> Self {
         Self::Archive(error)
     }
 }
 
-fn take_entries(archive: &mut tar::Archive<Gauged>, gauge: &Gauge, intake: &mut Intake) -> Result<(), Stop> {
+fn import_entries(
+    archive: &mut tar::Archive<LimitedReader>,
+    limit: &ReadLimit,
+    filter: &mut ImportFilter,
+) -> Result<(), StopReason> {
     let mut entries = archive.entries()?;
     let mut left = 0;
     loop {
-        gauge.allowance.set(Some(MAX_HEADER_BYTES.saturating_add(left)));
+        limit.allowance.set(Some(MAX_HEADER_BYTES.saturating_add(left)));
         let Some(entry) = entries.next() else { return Ok(()) };
         let mut entry = entry?;
-        gauge.allowance.set(None);
-        take_entry(&mut entry, intake)?;
-        left = pass_over(&mut entry)?;
+        limit.allowance.set(None);
+        import_entry(&mut entry, filter)?;
+        left = skip_rest(&mut entry)?;
     }
 }
 
-/// Reads what is left of an entry, which is no header. How many bytes of it are still to come before the next one.
-fn pass_over(entry: &mut Entry<'_, Gauged>) -> io::Result<u64> {
+/// Skips the rest of an entry. Returns the number of bytes that remain before the next header.
+fn skip_rest(entry: &mut Entry<'_, LimitedReader>) -> io::Result<u64> {
     if !entry.header().entry_type().is_gnu_sparse() {
         return io::copy(entry, &mut io::sink()).map(|_| 0);
     }
-    // Of a sparse file, the zeros between its blocks would be read as well: a single header can ask for exabytes of them.
+    // Reading a sparse file includes the zeros between its blocks, and a single header can declare exabytes of zeros.
     if has_extension(entry, |key| key == b"size")? {
-        return Err(io::Error::other("a sparse file in it has two sizes"));
+        return Err(io::Error::other("it contains a sparse file with two sizes"));
     }
     entry.header().entry_size()
 }
 
-fn take_entry(entry: &mut Entry<'_, Gauged>, intake: &mut Intake) -> Result<(), Stop> {
+fn import_entry(entry: &mut Entry<'_, LimitedReader>, filter: &mut ImportFilter) -> Result<(), StopReason> {
     let name = entry.path_bytes().into_owned();
-    let left_out = match entry.header().entry_type() {
-        // Directories are where their files are. Archives from before there was a type for them mark them by a slash.
+    let skipped = match entry.header().entry_type() {
+        // Directories exist implicitly. Old archives have no type for them, and mark them by a trailing slash.
         EntryType::Directory | EntryType::XGlobalHeader => return Ok(()),
         EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => return Ok(()),
         EntryType::Regular | EntryType::Continuous if is_sparse(entry)? => Some("it is a sparse file"),
         EntryType::Regular | EntryType::Continuous => None,
         EntryType::Symlink | EntryType::Link => Some("it is a link"),
         EntryType::GNUSparse => Some("it is a sparse file"),
-        _ => Some("it is no file"),
+        _ => Some("it is not a file"),
     };
-    if let Some(reason) = left_out {
-        intake.leave_out(&name, reason);
+    if let Some(reason) = skipped {
+        filter.skip(&name, reason);
         return Ok(());
     }
     let size = entry.size();
-    let Some(path) = intake.place(&name, size) else { return Ok(()) };
-    match read_up_to(intake.skip_above(), &mut *entry)? {
-        Some(content) if content.len() as u64 == size => intake.put(path, content).map_err(|Abandoned| Stop::Abandoned),
-        _ => Err(Stop::Archive(io::ErrorKind::UnexpectedEof.into())),
+    let Some(path) = filter.accept(&name, size) else { return Ok(()) };
+    match read_up_to(filter.skip_above(), &mut *entry)? {
+        Some(content) if content.len() as u64 == size => {
+            filter.put(path, content).map_err(|Disconnected| StopReason::Disconnected)
+        }
+        _ => Err(StopReason::Archive(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
-/// Whether an entry is a sparse file as POSIX has them: with the type of any other, and a content that lacks the holes.
-fn is_sparse(entry: &mut Entry<'_, Gauged>) -> io::Result<bool> {
+/// Whether an entry is a sparse file in POSIX format. It has the type of a regular file, and its contents
+/// lack the holes.
+fn is_sparse(entry: &mut Entry<'_, LimitedReader>) -> io::Result<bool> {
     has_extension(entry, |key| key.starts_with(b"GNU.sparse."))
 }
 
-/// Whether the extensions of an entry say anything by such a key.
-fn has_extension(entry: &mut Entry<'_, Gauged>, is_meant: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+/// Whether an entry has an extension with a matching key.
+fn has_extension(entry: &mut Entry<'_, LimitedReader>, matches: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
     let extensions = entry.pax_extensions()?;
-    Ok(extensions.is_some_and(|found| found.flatten().any(|extension| is_meant(extension.key_bytes()))))
+    Ok(extensions.is_some_and(|found| found.flatten().any(|extension| matches(extension.key_bytes()))))
 }
 
-/// What is known of an archive that is read by somebody else.
+/// State that is shared with the reader of an archive, which the `tar` crate owns.
 #[derive(Default)]
-struct Gauge {
-    /// How much may still be read; `None` is no limit.
+struct ReadLimit {
+    /// The number of bytes that may still be read. `None` means no limit.
     allowance: Cell<Option<u64>>,
     is_at_end: Cell<bool>,
 }
 
-/// The bytes of an archive, counted.
-struct Gauged {
+/// A reader with a limit on the bytes of an archive.
+struct LimitedReader {
     reader: Box<dyn Read>,
-    gauge: Rc<Gauge>,
+    limit: Rc<ReadLimit>,
 }
 
-impl Read for Gauged {
+impl Read for LimitedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         if read == 0 && !buffer.is_empty() {
-            self.gauge.is_at_end.set(true);
+            self.limit.is_at_end.set(true);
         }
-        if let Some(allowance) = self.gauge.allowance.get() {
-            let left =
-                allowance.checked_sub(read as u64).ok_or_else(|| io::Error::other("a name in it is too long"))?;
-            self.gauge.allowance.set(Some(left));
+        if let Some(allowance) = self.limit.allowance.get() {
+            let left = allowance
+                .checked_sub(read as u64)
+                .ok_or_else(|| io::Error::other("it contains a name that is too long"))?;
+            self.limit.allowance.set(Some(left));
         }
         Ok(read)
     }

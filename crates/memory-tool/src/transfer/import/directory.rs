@@ -1,4 +1,4 @@
-//! Reading a directory that anybody may have filled.
+//! Reads an untrusted directory.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,55 +9,56 @@ use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOpt
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, FileType, OpenOptions};
 
-use crate::transfer::import::intake::{Abandoned, Intake, read_up_to};
+use crate::transfer::import::filter::{Disconnected, ImportFilter, read_up_to};
 
 /// Opens the directory.
 pub(super) fn open(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
-/// Whether the directory is that of a local store, which keeps the files of its memory in `memories` and what it needs beside it.
+/// Whether the directory belongs to a local store, which keeps files in `memories` and internal files in
+/// `.memory-tool`.
 pub(super) fn is_store(directory: &Dir) -> bool {
     directory.is_dir(".memory-tool") && directory.is_dir("memories")
 }
 
-/// Takes the files beneath a directory, each directory's in the order of their names. No link is followed.
-pub(super) fn take_files(root: Dir, intake: &mut Intake) -> Result<(), Abandoned> {
+/// Imports the files under a directory. The files of each directory are sorted by name. Links are not followed.
+pub(super) fn import_files(root: Dir, filter: &mut ImportFilter) -> Result<(), Disconnected> {
     let mut pending = Vec::new();
-    look_into(Rc::new(root), b"", &mut pending, intake);
+    push_children(Rc::new(root), b"", &mut pending, filter);
     while let Some(Child { directory, file_name, name, file_type }) = pending.pop() {
         if file_type.is_dir() {
-            if intake.may_enter(&name) {
+            if filter.accepts_directory(&name) {
                 match directory.open_dir_nofollow(&file_name) {
-                    Ok(opened) => look_into(Rc::new(opened), &name, &mut pending, intake),
-                    Err(error) => intake.leave_out(&name, &error.to_string()),
+                    Ok(opened) => push_children(Rc::new(opened), &name, &mut pending, filter),
+                    Err(error) => filter.skip(&name, &error.to_string()),
                 }
             }
         } else if file_type.is_symlink() {
-            intake.leave_out(&name, "it is a link");
+            filter.skip(&name, "it is a link");
         } else if !file_type.is_file() {
-            intake.leave_out(&name, "it is no file");
+            filter.skip(&name, "it is not a file");
         } else {
-            take_file(&directory, &file_name, &name, intake)?;
+            import_file(&directory, &file_name, &name, filter)?;
         }
     }
     Ok(())
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 struct Child {
     directory: Rc<Dir>,
     file_name: OsString,
-    /// Its names from the root on, with slashes between them.
+    /// The path from the root, separated by slashes.
     name: Vec<u8>,
     file_type: FileType,
 }
 
-/// Adds what is in a directory to what is to be looked at, so that the first name comes last.
-fn look_into(directory: Rc<Dir>, name: &[u8], pending: &mut Vec<Child>, intake: &mut Intake) {
+/// Pushes the entries of a directory to `pending`, in reverse order, because the last one is popped first.
+fn push_children(directory: Rc<Dir>, name: &[u8], pending: &mut Vec<Child>, filter: &mut ImportFilter) {
     let mut children = match children(&directory, name) {
         Ok(children) => children,
-        Err(error) => return intake.leave_out(name, &error.to_string()),
+        Err(error) => return filter.skip(name, &error.to_string()),
     };
     children.sort_unstable_by(|one, other| other.name.cmp(&one.name));
     pending.append(&mut children);
@@ -78,34 +79,39 @@ fn children(directory: &Rc<Dir>, above: &[u8]) -> io::Result<Vec<Child>> {
     Ok(children)
 }
 
-fn take_file(directory: &Dir, file_name: &OsString, name: &[u8], intake: &mut Intake) -> Result<(), Abandoned> {
+fn import_file(
+    directory: &Dir,
+    file_name: &OsString,
+    name: &[u8],
+    filter: &mut ImportFilter,
+) -> Result<(), Disconnected> {
     let opened = open_regular(directory, file_name).and_then(|file| Ok((file.metadata()?.len(), file)));
     let (size, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            intake.leave_out(name, &error.to_string());
+            filter.skip(name, &error.to_string());
             return Ok(());
         }
     };
-    let Some(path) = intake.place(name, size) else { return Ok(()) };
-    match read_up_to(intake.skip_above(), file) {
-        Ok(Some(content)) => intake.put(path, content),
+    let Some(path) = filter.accept(name, size) else { return Ok(()) };
+    match read_up_to(filter.skip_above(), file) {
+        Ok(Some(content)) => filter.put(path, content),
         Ok(None) => {
-            intake.leave_out(name, &intake.too_large());
+            filter.skip(name, &filter.too_large());
             Ok(())
         }
         Err(error) => {
-            intake.leave_out(name, &error.to_string());
+            filter.skip(name, &error.to_string());
             Ok(())
         }
     }
 }
 
-/// Opens a regular file, and nothing else: what was put in its place since it was listed is refused.
+/// Opens a regular file. Another type of file that replaced it after the listing is an error.
 fn open_regular(directory: &Dir, name: &OsString) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // Without waiting for whoever writes to a pipe.
+    // Opening a pipe must not wait for a writer.
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = directory.open_with(name, &options)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
 }
