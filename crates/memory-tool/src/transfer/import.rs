@@ -168,7 +168,7 @@ enum Offer {
 /// What is known at the end of a source.
 struct Rest {
     left_out: LeftOut,
-    broken_off: Option<String>,
+    archive_error: Option<String>,
 }
 
 /// Why the source is read no further.
@@ -186,7 +186,7 @@ impl From<Abandoned> for Stop {
 
 fn read_source(origin: Origin, name: String, mut intake: Intake) -> Result<Rest, Stop> {
     let failed = |source| Stop::Failure(TransferError::Source { name: name.clone(), source });
-    let broken_off = match origin {
+    let archive_error = match origin {
         Origin::Reader(reader) => {
             archive::take_files(Archive::open(reader, &name).map_err(Stop::Failure)?, &mut intake)?
         }
@@ -204,9 +204,9 @@ fn read_source(origin: Origin, name: String, mut intake: Intake) -> Result<Rest,
         }
     };
     match intake.finish() {
-        Ok(left_out) => Ok(Rest { left_out, broken_off }),
+        Ok(left_out) => Ok(Rest { left_out, archive_error }),
         // What was not read may hold it.
-        Err(nothing) if broken_off.is_some() => Ok(Rest { left_out: nothing.left_out, broken_off }),
+        Err(nothing) if archive_error.is_some() => Ok(Rest { left_out: nothing.left_out, archive_error }),
         Err(nothing) => Err(Stop::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
     }
 }
@@ -224,10 +224,10 @@ pub(super) async fn run(
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }
-            Some(Offer::End(Rest { left_out, broken_off })) => {
+            Some(Offer::End(Rest { left_out, archive_error })) => {
                 let written = destination.report(|_| false).await?;
                 let LeftOut { reported, more } = left_out;
-                return Ok(ImportReport { written, left_out: reported, also_left_out: more, broken_off });
+                return Ok(ImportReport { written, skipped: reported, more_skipped: more, archive_error });
             }
             None => return Err(import.stopped()),
         }
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(*progress.lock().unwrap(), [TransferProgress::new(1, None), TransferProgress::new(2, None)]);
             assert_eq!(copy.read("/memories/c").await.unwrap().into_file().unwrap().content, [0xff; 100_000]);
             let again = copy.import(Import::from_path(&target), |_| {}).await.unwrap();
-            assert_eq!((again.written.copied, again.written.already_there), (0, 2));
+            assert_eq!((again.written.copied, again.written.unchanged), (0, 2));
         }
     }
 
@@ -284,8 +284,8 @@ mod tests {
         let memory = empty().await;
         let import = Import::from_path(outside.path()).under("old").skip_above(9);
         let report = memory.import(import, |_| {}).await.unwrap();
-        assert_eq!((report.written.copied, report.left_out.len(), report.is_complete()), (1, 1, false));
-        assert_eq!(report.left_out[0].reason, "it has more than 9 bytes");
+        assert_eq!((report.written.copied, report.skipped.len(), report.is_complete()), (1, 1, false));
+        assert_eq!(report.skipped[0].reason, "it has more than 9 bytes");
         assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "text");
         let nothing = memory.import(Import::from_path(outside.path()).under("new"), |_| {}).await;
         assert!(matches!(nothing, Err(TransferError::NothingUnder { .. })), "{nothing:?}");
@@ -308,7 +308,7 @@ mod tests {
     async fn a_reader_that_is_no_archive_is_reported() {
         let memory = empty().await;
         let report = memory.import(Import::from_reader(Cursor::new([7; 2_000])), |_| {}).await.unwrap();
-        assert!(report.broken_off.is_some() && !report.is_complete());
+        assert!(report.archive_error.is_some() && !report.is_complete());
         let zip = memory.import(Import::from_reader(&b"PK\x03\x04"[..]), |_| {}).await;
         assert!(matches!(zip, Err(TransferError::SourceFormat { .. })), "{zip:?}");
     }

@@ -156,7 +156,7 @@ impl Memory {
     /// 2. What is not a plain file, has an invalid name or is too large is left out, and in the report. Of two files with one name, the
     ///    first is imported.
     /// 3. The format of an archive is detected from its first bytes. If an archive is damaged or truncated, the files before that
-    ///    place are imported: [`ImportReport::broken_off`].
+    ///    place are imported: [`ImportReport::archive_error`].
     /// 4. If the future is dropped, each file is in its old or its new state.
     ///
     /// # Errors

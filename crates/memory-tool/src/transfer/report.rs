@@ -32,7 +32,7 @@ pub struct WriteReport {
     /// The bytes in those two.
     pub bytes: u64,
     /// The number of files that were there before with the same contents.
-    pub already_there: u64,
+    pub unchanged: u64,
     /// The files that a screen redacted.
     pub redacted: Vec<MemoryPath>,
     /// The files that were not written because something else is there.
@@ -42,7 +42,7 @@ pub struct WriteReport {
     /// The files that were written and could not be read back as they were written.
     pub unverified: Vec<FileProblem>,
     /// The number of files that only the destination has.
-    pub besides: u64,
+    pub only_in_destination: u64,
 }
 
 impl WriteReport {
@@ -65,7 +65,7 @@ pub struct CopyReport {
     /// The files that were removed from the source after they were copied. They stay in the destination.
     pub gone: Vec<MemoryPath>,
     /// Whether others still changed files of the source in the last round.
-    pub goes_on_changing: bool,
+    pub source_still_changing: bool,
     /// Whether the source holds no file, as under a mistyped name.
     #[serde(skip)]
     pub is_source_empty: bool,
@@ -74,7 +74,7 @@ pub struct CopyReport {
 impl CopyReport {
     /// Whether the destination holds each file of the source, and the source holds any.
     pub fn is_complete(&self) -> bool {
-        let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.goes_on_changing;
+        let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.source_still_changing;
         self.written.is_complete() && is_whole && !self.is_source_empty
     }
 }
@@ -114,16 +114,16 @@ pub struct ImportReport {
     #[serde(flatten)]
     pub written: WriteReport,
     /// What is not a plain file, has an invalid name or is too large: the first thousand.
-    pub left_out: Vec<FileProblem>,
+    pub skipped: Vec<FileProblem>,
     /// How many more there are.
-    pub also_left_out: u64,
+    pub more_skipped: u64,
     /// Why the archive could not be read to its end.
-    pub broken_off: Option<String>,
+    pub archive_error: Option<String>,
 }
 
 impl ImportReport {
     /// Whether each file of the source is in the memory.
     pub fn is_complete(&self) -> bool {
-        self.written.is_complete() && self.left_out.is_empty() && self.broken_off.is_none()
+        self.written.is_complete() && self.skipped.is_empty() && self.archive_error.is_none()
     }
 }
