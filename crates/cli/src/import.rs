@@ -65,7 +65,7 @@ fn failure(error: TransferError, arguments: &ImportArguments) -> Failure {
 
 fn to_text(imported: &ImportReport) -> String {
     let skipped = imported.skipped.iter().map(|problem| line_of(problem, "was skipped"));
-    let more = (imported.more_skipped > 0).then(|| format!("skipped {} more", count(imported.more_skipped, "file")));
+    let more = (imported.more_skipped > 0).then(|| format!("skipped {}", count(imported.more_skipped, "more file")));
     let archive_error = imported.archive_error.iter().map(|reason| on_one_line(reason));
     let lines = problems(&imported.written).chain(skipped).chain(more).chain(archive_error);
     lines.chain([summary(&imported.written, "imported", "import")]).collect::<Vec<_>>().join("\n")
