@@ -1,7 +1,7 @@
 //! [`Arguments`]: the command line and the help of its options.
 //!
-//! clap puts every argument under the last heading that was set before it. So a subcommand's own arguments come first, and
-//! flattened groups with a heading come last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
+//! clap puts every argument under the last heading that was set before it. So a subcommand's own arguments come first,
+//! and flattened groups with a heading come last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
 //!
 //! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 
@@ -165,7 +165,7 @@ pub(crate) struct ChatArguments {
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) max_retries: u32,
 
-    /// Limit the answer to a message to N responses
+    /// Stop after N responses to a message
     ///
     /// Each response but the last contains memory commands.
     #[arg(long, value_name = "N", default_value = "100")]
@@ -182,23 +182,24 @@ pub(crate) struct ChatArguments {
 pub(crate) struct ConformanceArguments {
     /// Test the program that this command line starts
     ///
-    /// LINE may contain two placeholders. {dir} is the directory of the memory: it is empty at the start, and each case has
-    /// its own. {options} are the options of the case, each as a separate word: --create-overwrites, --max-view-chars N or
-    /// --max-view-chars none. Without {options}, cases with options are ignored; most cases have none.
+    /// LINE may contain two placeholders. {dir} is the directory of the memory: it is empty at the start, and each case
+    /// has its own. {options} are the options of the case, each as a separate word: --create-overwrites,
+    /// --max-view-chars N or --max-view-chars none. Without {options}, cases with options are ignored.
     #[arg(long = "command", value_name = "LINE", value_parser = CommandLine::parse, conflicts_with = "store")]
     pub(crate) command_line: Option<CommandLine>,
 
     /// The directory of the program's plain files, such as {dir}/memories
     ///
-    /// It must hold each file of /memories as a plain file of the same name. Then links, special files and binary files are
-    /// tested as well.
-    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case, requires = "command_line", conflicts_with = "store")]
+    /// It must hold each file of /memories as a plain file of the same name. Then links, special files and binary files
+    /// are tested as well.
+    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case)]
+    #[arg(requires = "command_line", conflicts_with = "store")]
     pub(crate) plain_files: Option<String>,
 
     /// Test temporary stores of this kind
     ///
-    /// The stores are created in a new or empty directory, next to a database file that does not exist, or under a random
-    /// prefix in a bucket, and removed at the end. MEMORY_TOOL_STORE is ignored.
+    /// The stores are created in a new or empty directory, next to a database file that does not exist, or under a
+    /// random prefix in a bucket, and removed at the end. MEMORY_TOOL_STORE is ignored.
     #[arg(long, value_name = "URL", value_parser = store_url_parser(), value_hint = ValueHint::AnyPath)]
     pub(crate) store: Option<StoreUrl>,
 
@@ -254,8 +255,8 @@ pub(crate) struct VerifyArguments {
 pub(crate) struct GcArguments {
     /// Keep objects younger than AGE
     ///
-    /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 7d. A young object may belong to a change in progress: if
-    /// it is removed, that change starts again.
+    /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 7d. A young object may belong to a change in
+    /// progress: if it is removed, that change starts again.
     #[arg(long, value_name = "AGE", default_value_t)]
     pub(crate) older_than: Age,
 
@@ -272,7 +273,7 @@ pub(crate) struct GcArguments {
 /// The arguments of `expire`.
 #[derive(Args, Debug)]
 pub(crate) struct ExpireArguments {
-    /// Remove files that nobody has read or written for AGE
+    /// Remove files that have not been read or written for AGE
     ///
     /// Use the same AGE as the users of the memory, such as 24h or 90d.
     #[arg(long, value_name = "AGE")]
@@ -353,8 +354,8 @@ pub(crate) struct CopyArguments {
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
-    /// conflicts, refused, unverified, unreadable and gone, and the flags dry_run and source_still_changing. Bytes are those
-    /// of copied and overwritten files.
+    /// conflicts, refused, unverified, unreadable and gone, and the flags dry_run and source_still_changing. The bytes
+    /// are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -373,9 +374,9 @@ pub(crate) struct CopyArguments {
 pub(crate) struct ExportArguments {
     /// A directory, a .tar, .tar.gz or .tgz file, or - for standard output
     ///
-    /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, - is a tar archive on standard
-    /// output, with the report on standard error, and every other name is a directory, which must be new or empty. Links in it
-    /// are never followed. An archive gets its name only when it is complete.
+    /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, - is a tar archive on
+    /// standard output, with the report on standard error, and every other name is a directory, which must be new or
+    /// empty. Links in it are never followed. An archive gets its name only when it is complete.
     pub(crate) target: PathBuf,
 
     /// Export only the part of the store that belongs to tenant NAME
@@ -384,15 +385,15 @@ pub(crate) struct ExportArguments {
 
     /// Overwrite existing files
     ///
-    /// TARGET may be an existing archive, or a directory that is not empty. An archive is only replaced if there are files to
-    /// export and all of them can be read.
+    /// TARGET may be an existing archive, or a directory that is not empty. An archive is only replaced if there are
+    /// files to export and all of them can be read.
     #[arg(long)]
     pub(crate) overwrite: bool,
 
     /// Print the report as JSON
     ///
-    /// Its fields are exported, bytes, the lists refused, unreadable and gone, and kept: the reason why an existing archive
-    /// was not replaced, or null.
+    /// Its fields are exported, bytes, the lists refused, unreadable and gone, and kept: the reason why an existing
+    /// archive was not replaced, or null.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -424,8 +425,8 @@ pub(crate) struct ImportArguments {
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
-    /// conflicts, refused, unverified and skipped, the number more_skipped of files after the first 1,000 skipped ones, the
-    /// flag dry_run, and archive_error. Bytes are those of copied and overwritten files.
+    /// conflicts, refused, unverified and skipped, the number more_skipped of files after the first 1,000 skipped ones,
+    /// the flag dry_run, and archive_error. The bytes are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -612,8 +613,8 @@ pub(crate) struct MemoryArgument {
 pub(crate) struct StoreArgument {
     /// A directory, or a URL such as sqlite:memory.db
     ///
-    /// The URLs are file:PATH, sqlite:FILE?memory=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX and
-    /// in-process:. `memory-tool --help` describes them.
+    /// The URLs are file:PATH, sqlite:FILE?memory=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX
+    /// and in-process:. `memory-tool --help` describes them.
     #[arg(id = "store", long, value_name = "URL", value_parser = StoreParser, value_hint = ValueHint::AnyPath)]
     #[arg(env = STORE_VARIABLE, hide_env_values = true)] // a URL may hold a secret
     pub(crate) url: StoreUrl,
@@ -699,7 +700,7 @@ mod tests {
             // Some options of `expire` have the names of policies.
             let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
             for argument in command.get_arguments() {
-                // `conformance` and `copy` have a `store` of their own.
+                // `conformance` and `copy` have a different `store`.
                 let is_own = argument.get_id() == "store" && ["conformance", "copy"].contains(&command.get_name());
                 let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
                 let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());

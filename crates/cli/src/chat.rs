@@ -36,11 +36,11 @@ const DEFAULT_MODEL: &str = "claude-opus-5-5";
 /// How a conversation ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ChatEnd {
-    /// The user ended it, or the reader of the output is gone.
+    /// The user ended it, or the output was closed.
     Done,
-    /// Claude declined to answer the last message without an answer.
+    /// Claude declined the last message without a complete answer.
     Declined,
-    /// The last message without a complete answer has one that is cut off.
+    /// The answer to the last such message is cut off.
     CutOff,
     /// A signal ended it.
     Interrupted {
@@ -142,7 +142,7 @@ async fn converse(
                 TurnEnd::Interrupted { .. } | TurnEnd::Declined | TurnEnd::CutOff | TurnEnd::Done => {}
             },
             InputEvent::Input(input) => {
-                // All other commands are instant, so an interruption is meant for the program.
+                // All other commands are instant, so Ctrl-C ends the program.
                 let takes_long = matches!(input, Input::Memory(_));
                 tokio::select! {
                     biased;

@@ -39,13 +39,13 @@ pub(crate) enum ChatError {
 }
 
 impl ChatError {
-    /// Whether every response ended early, so the answer is incomplete.
+    /// Whether every attempt ended early, after an incomplete response.
     pub(crate) fn is_truncated(&self) -> bool {
         matches!(self, Self::Request(RequestError::Broken { .. } | RequestError::Truncated { .. }))
     }
 }
 
-/// The error of a request without a complete response. None of its commands was executed.
+/// The error of a request without a complete response. Its commands were not executed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The server could not be reached.

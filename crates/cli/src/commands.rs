@@ -158,7 +158,7 @@ fn json_for(to_terminal: bool, json: Vec<u8>) -> Vec<u8> {
 }
 
 fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
-    // A reader that is gone is no error: the command was executed.
+    // A closed output is not an error: the command was executed.
     write_line(&mut io::stdout().lock(), reply).map(|_| ())
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Encryption {
 
     /// Also decrypt with the key in FILE; may be repeated
     ///
-    /// Nothing is encrypted with it.
+    /// It is never used for encryption.
     #[arg(long, value_name = "FILE", requires = "key")]
     old_key_file: Vec<PathBuf>,
 
@@ -63,8 +63,8 @@ pub(crate) struct Encryption {
 struct KeyArgument {
     /// Encrypt with the key in FILE
     ///
-    /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if other users can read or write it, or if it
-    /// holds 32 printable characters, which look like a passphrase or a part of a key.
+    /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if other users can read or write it, or if
+    /// it holds 32 printable characters, which look like a passphrase or a part of a key.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
@@ -77,8 +77,8 @@ struct KeyArgument {
 
     /// Encrypt with the passphrase in FILE
     ///
-    /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC); a
-    /// line break at its end is ignored. It is refused if other users can read or write it.
+    /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC);
+    /// a line break at its end is ignored. It is refused if other users can read or write it.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct SourceEncryption {
 }
 
 impl SourceEncryption {
-    /// Converts the options to those of a store.
+    /// Converts the options to the form of other stores.
     pub(crate) fn to_encryption(&self) -> Encryption {
         let Self { source_key_file, source_key_env, source_passphrase_file, source_memory_name } = self.clone();
         let key =

@@ -46,7 +46,7 @@ async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Removed { removed: report.removed.iter().map(ToString::to_string).collect(), kept: report.kept })
 }
 
-/// Converts the error. Damaged access times, which keep files from expiring, have an error of their own.
+/// Converts the error. Damaged access times, which keep files from expiring, have a separate variant.
 fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {

@@ -71,7 +71,8 @@ pub(crate) enum Failure {
         /// The directory.
         path: PathBuf,
     },
-    /// The database for the cases exists, or a file next to it that SQLite would read as a part of it: it may be a memory.
+    /// The database for the cases exists, or a file next to it that SQLite would read as a part of it: it may be a
+    /// memory.
     #[error("cannot test a store in {}: {} exists; name a new file", path.display(), taken.display())]
     DatabaseTaken {
         /// The database.
@@ -89,7 +90,10 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Transfer(TransferError),
     /// The target of an export exists.
-    #[error("cannot export to {}: it exists; name a new file or a new or empty directory, or add --overwrite", path.display())]
+    #[error(
+        "cannot export to {}: it exists; name a new file or a new or empty directory, or add --overwrite",
+        path.display()
+    )]
     TargetTaken {
         /// The directory or archive.
         path: PathBuf,
@@ -98,7 +102,10 @@ pub(crate) enum Failure {
     #[error("cannot write an archive to a terminal; redirect standard output, or name a file that ends in .tar")]
     ArchiveOnTerminal,
     /// The source of an import is an archive of an unsupported format.
-    #[error("cannot import {}: {format} is not supported; name a directory, or a tar archive, plain or compressed with gzip", path.display())]
+    #[error(
+        "cannot import {}: {format} is not supported; name a directory, or a tar archive, plain or compressed with gzip",
+        path.display()
+    )]
     SourceFormat {
         /// The source.
         path: PathBuf,
@@ -106,7 +113,11 @@ pub(crate) enum Failure {
         format: &'static str,
     },
     /// The source of an import is the directory of a store, which also holds internal files of the store.
-    #[error("cannot import {}: it is the directory of a store; use: memory-tool copy {} {destination}", path.display(), path.display())]
+    #[error(
+        "cannot import {}: it is the directory of a store; use: memory-tool copy {} {destination}",
+        path.display(),
+        path.display()
+    )]
     SourceIsStore {
         /// The source.
         path: PathBuf,
@@ -133,7 +144,7 @@ pub(crate) enum Failure {
     /// The store is encrypted, and no key was given.
     #[error("the store is encrypted; add --key-file, --key-env or --passphrase-file")]
     Encrypted,
-    /// A command that needs a key was given none.
+    /// A command needs a key.
     #[error("no key; add --key-file, --key-env or --passphrase-file")]
     NoKey,
     /// A key cannot be used.
@@ -183,7 +194,7 @@ pub(crate) fn eprint_error(error: &dyn Error) {
     eprint_line(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
 }
 
-/// The error with its causes, for the operator only. A cause that the text ends with already is not repeated.
+/// The error with its causes, for the operator only. Repeated causes are removed.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -226,8 +237,8 @@ pub(crate) fn without_controls(text: &str) -> String {
     escape(text, |character| controls_terminal(character) && !matches!(character, '\n' | '\t'))
 }
 
-/// Whether a terminal interprets the character instead of printing it: a control character, or one with the Unicode
-/// property Bidi_Control, which reorders the text around it.
+/// Whether a terminal interprets the character instead of printing it. These are control characters, and characters
+/// with the Unicode property Bidi_Control, which reorder the text around them.
 pub(crate) fn controls_terminal(character: char) -> bool {
     let is_bidi_control = matches!(
         character,

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(windows)]
 use tokio::signal::windows::{CtrlC as Signal, ctrl_c};
 
-/// Listens for SIGINT and SIGTERM. Once a value exists, they no longer end the program by themselves.
+/// Listens for SIGINT and SIGTERM. Once a value exists, they no longer end the program immediately.
 pub(crate) struct Interruption {
     /// Each signal with the exit status of a program that it ends.
     signals: Vec<(u8, Signal)>,

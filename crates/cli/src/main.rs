@@ -41,11 +41,12 @@ use crate::rekey::Rotation;
 use crate::transfer::Completeness;
 use crate::verify::Integrity;
 
-/// The status of a command that ran and reports a problem: an error reply, a failed case, damage, or an incomplete transfer.
+/// The status of a command that ran and reports a problem: an error reply, a failed case, damage, or an incomplete
+/// transfer.
 const PROBLEM: u8 = 1;
 /// The status of a [`Failure`]. clap uses it for wrong usage.
 const FAILED: u8 = 2;
-/// The status of `chat` if an answer is cut off.
+/// The status of `chat` after a response that is cut off.
 #[cfg(feature = "chat")]
 const CUT_OFF: u8 = 3;
 

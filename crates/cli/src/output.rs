@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Whether the reader of the output is still there.
+/// Whether the output is open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ReaderState {
     /// The text was written.
@@ -21,7 +21,7 @@ pub(crate) fn write_line(output: &mut impl Write, mut line: Vec<u8>) -> Result<R
     write_text(output, &line)
 }
 
-/// Writes a text without changes and flushes it.
+/// Writes and flushes the bytes.
 pub(crate) fn write_text(output: &mut impl Write, text: &[u8]) -> Result<ReaderState, Failure> {
     match output.write_all(text).and_then(|()| output.flush()) {
         Ok(()) => Ok(ReaderState::Present),

@@ -42,7 +42,7 @@ pub(crate) struct Policies {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Hide files that nobody reads or writes for AGE, such as 90d
+    /// Hide files that are not read or written for AGE, such as 90d
     ///
     /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 90d. `memory-tool expire` removes the files.
     #[arg(long, value_name = "AGE")]
@@ -54,8 +54,9 @@ pub(crate) struct Policies {
 
     /// Block secrets: refuse the text, or redact them
     ///
-    /// Secrets are passwords, tokens, keys and payment card numbers. `redact` replaces each with a mark. Published sample
-    /// values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers.
+    /// Secrets are passwords, tokens, keys and payment card numbers. `redact` replaces each with a mark. Published
+    /// sample values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card
+    /// numbers.
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
     screen: Option<Screening>,
 
@@ -67,8 +68,8 @@ pub(crate) struct Policies {
 
     /// Record each change in FILE, before and after it is made
     ///
-    /// Each line is one JSON value with the actor, the time, the command and digests. A change that cannot be recorded is not
-    /// made. Files that --expire-after removes are not recorded.
+    /// Each line is one JSON value with the actor, the time, the command and digests. A change that cannot be recorded
+    /// is not made. Files that --expire-after removes are not recorded.
     #[arg(long, value_name = "FILE", requires = "actor")]
     audit_log: Option<PathBuf>,
 

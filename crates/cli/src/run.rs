@@ -12,7 +12,7 @@ use crate::memory::Access;
 use crate::output::{ReaderState, to_json, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
-/// Answers lines until the input ends or the reader of the output is gone.
+/// Serves lines until the input ends or the output is closed.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
     let tool = runtime.block_on(open_or_create(arguments))?;
@@ -52,8 +52,8 @@ pub(crate) async fn open_tool(
     Ok(policies.open(&store.url, &store.encryption, Access::Mode(mode), configure).await?.tool())
 }
 
-/// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be closed
-/// while this one waits for input.
+/// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be
+/// closed while this one waits for input.
 pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Start)
 }

@@ -1,8 +1,8 @@
 //! The pages in `crates/cli/pages`. Each is the documentation of a command, its `--help` and its man page in one.
 //!
-//! A page consists of a title, the purpose in one line, examples, paragraphs and sections, separated by empty lines. Lines
-//! of code have up to 78 columns, because clap breaks longer ones. A page without the section `Exit status` gets that of the
-//! program.
+//! A page consists of a title, the purpose in one line, examples, paragraphs and sections, separated by empty lines.
+//! Lines of code have up to 78 columns, because clap breaks longer ones. A page without the section `Exit status` gets
+//! that of the program.
 
 use clap::Command;
 
@@ -15,7 +15,7 @@ macro_rules! pages {
     ($($name:literal),+) => { [$(($name, include_str!(concat!("../../pages/", $name, ".md")))),+] };
 }
 
-/// The texts of the pages by the names of the commands.
+/// The pages by the names of the commands.
 const PAGES: [(&str, &str); 20] = pages![
     "memory-tool",
     "run",
@@ -51,7 +51,7 @@ struct Page {
 }
 
 impl Page {
-    /// The page of a command, which is empty if there is none.
+    /// The page of a command, or an empty one.
     fn of(command: &str) -> Self {
         PAGES.iter().find(|(name, _)| *name == command).map(|(_, text)| Self::parse(text)).unwrap_or_default()
     }
@@ -93,9 +93,9 @@ pub(crate) fn chat_sections() -> String {
     Page::of("chat").details
 }
 
-/// The texts with empty lines between them.
-fn joined(texts: impl IntoIterator<Item = String>) -> String {
-    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+/// Joins paragraphs with empty lines.
+fn joined(paragraphs: impl IntoIterator<Item = String>) -> String {
+    paragraphs.into_iter().filter(|paragraph| !paragraph.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 fn plain_section(section: &str) -> String {

@@ -26,12 +26,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const STREAM_TIMEOUT: Duration = Duration::from_mins(2);
 /// The read timeout without a stream, when the server is silent until the response is complete.
 const MESSAGE_TIMEOUT: Duration = Duration::from_mins(15);
-/// The maximum size of a response, streamed or not.
+/// The maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 const TOO_LONG: &str = "the response is longer than 64 MiB";
 /// The maximum size of an error, after which reading stops.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-/// The maximum length of the server's texts in messages, in characters.
+/// The maximum length of quotations from the server, in characters.
 const MAX_SHOWN_CHARACTERS: usize = 1000;
 
 /// A client of the Messages API. The key is sent only to its server and never printed.
@@ -131,7 +131,7 @@ impl Api {
         RequestError::Malformed { host: self.host(), reason }
     }
 
-    /// Shortens a text of the server, which may contain the key. The key is replaced first, so that no part of it remains.
+    /// Shortens a quotation from the server. A key in it is replaced first, so that no part of it remains.
     fn printable(&self, text: &str) -> String {
         shortened(&text.replace(&self.key, "[API key]"))
     }
@@ -186,7 +186,7 @@ fn retry_after_in(value: &str, now: SystemTime) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// The start of a text, up to the maximum length.
+/// Shortens the string to the maximum length.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn retry_after_is_a_number_of_seconds_or_a_time() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // the time in the examples of the HTTP standard
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // as in the examples of RFC 9110
         for (value, millis) in [
             ("0", Some(0)),
             ("2", Some(2000)),

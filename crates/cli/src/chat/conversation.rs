@@ -4,9 +4,9 @@ use memory_tool::{CacheControl, ClearToolUses, Compact, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The number of user messages, from the last one back, with a cache breakpoint. Everything up to the last one is written
-/// to the cache; everything up to the one before was written by the last request. With those of the tool and the system
-/// prompt these are the four breakpoints that the API allows.
+/// The number of user messages, from the last one back, with a cache breakpoint. Everything up to the last one is
+/// written to the cache; everything up to the one before was written by the last request. With those of the tool and
+/// the system prompt these are the four breakpoints that the API allows.
 const CACHED_MESSAGES: usize = 2;
 
 /// The settings of all requests of a conversation.
@@ -24,9 +24,9 @@ pub(crate) struct Settings {
 /// The messages of a conversation.
 ///
 /// # Behavior
-/// 1. Messages of the user and of Claude alternate, and the user begins: content of the same role is appended to the last
-///    message.
-/// 2. Messages and their texts are never empty.
+/// 1. Messages of the user and of Claude alternate, and the user begins: content of the same role is appended to the
+///    last message.
+/// 2. Messages and text blocks are never empty.
 /// 3. A conversation can be reset to an earlier state.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
@@ -65,12 +65,12 @@ impl Conversation {
         self.add(Role::User, results);
     }
 
-    /// Adds an answer of Claude.
+    /// Adds a response of Claude.
     pub(crate) fn answer(&mut self, content: Vec<Value>) {
         self.add(Role::Assistant, content);
     }
 
-    /// Adds the last answer of a turn, without thinking at its end: the API rejects messages that end with it.
+    /// Adds the last response of a turn, without thinking at its end: the API rejects messages that end with it.
     pub(crate) fn answer_last(&mut self, mut content: Vec<Value>) {
         let is_thinking = |block: &Value| block["type"] == "thinking" || block["type"] == "redacted_thinking";
         content.truncate(content.iter().rposition(|block| !is_thinking(block)).map_or(0, |last| last + 1));
@@ -103,7 +103,8 @@ impl Conversation {
         }
     }
 
-    /// Replaces each successful result that Claude has not answered with an error. Returns the number of replaced results.
+    /// Replaces each successful result that Claude has not answered with an error. Returns the number of replaced
+    /// results.
     pub(crate) fn withdraw_results(&mut self, message: &str) -> usize {
         let unanswered = self.messages.last_mut().filter(|last| last.role == Role::User);
         let blocks = unanswered.into_iter().flat_map(|message| &mut message.content);

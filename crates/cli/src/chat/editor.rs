@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const PROMPT: &str = "> ";
 const CONTINUATION: &str = "… ";
 
-/// A line editor with a history, on its own thread. It uses the terminal only while a line is awaited.
+/// A line editor with a history, on a separate thread. It uses the terminal only while a line is awaited.
 pub(crate) struct Editor {
     /// Each value requests a line.
     requests: mpsc::Sender<()>,
@@ -38,7 +38,7 @@ pub(crate) enum EditorEvent {
 impl Editor {
     /// Starts the thread, which ends with the process.
     ///
-    /// Must be called before other threads are started, because only those that are started later leave signals to the editor.
+    /// Must be called before other threads are started: only later threads leave signals to the editor.
     pub(crate) fn start() -> Self {
         let (requests, receiver) = mpsc::channel();
         let (sender, lines) = channel(1);
@@ -132,8 +132,8 @@ impl ConditionalEventHandler for ClearOrEnd {
     }
 }
 
-/// Blocks signals on this thread. A signal wakes the editor only if its own thread receives it: SIGINT ends a line, SIGWINCH
-/// redraws it. The handlers of the runtime work on any thread.
+/// Blocks signals on this thread. A signal wakes the editor only if its own thread receives it: SIGINT ends a line,
+/// SIGWINCH redraws it. The handlers of the runtime work on any thread.
 #[cfg(unix)]
 fn leave_signals_to_the_editor() {
     use nix::sys::signal::{SigSet, Signal};
@@ -160,7 +160,7 @@ impl TerminalMode {
         use crate::failure;
 
         if let Some(mode) = &self.0 {
-            // The terminal may be gone.
+            // The terminal may be closed.
             let _ = nix::sys::termios::tcsetattr(io::stdin(), nix::sys::termios::SetArg::TCSANOW, mode);
             failure::eprint_part("\u{1b}[?2004l"); // ends bracketed paste
         }

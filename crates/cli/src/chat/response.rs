@@ -76,8 +76,8 @@ pub(crate) enum EventResult {
 ///
 /// # Behavior
 /// 1. Blocks of unknown types are kept unchanged. Events and deltas of unknown types are ignored.
-/// 2. The input of a tool is the concatenation of its deltas. If that is not a JSON object, it is an empty object, which every
-///    tool rejects.
+/// 2. The input of a tool is the concatenation of its deltas. If that is not a JSON object, it is an empty object,
+///    which every tool rejects.
 /// 3. A response is complete only with its last event and a stop reason.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
@@ -177,7 +177,7 @@ impl Assembly {
     }
 }
 
-/// Appends to a text field, which may be missing.
+/// Appends to a string field, which may be missing.
 fn append(block: &mut Map<String, Value>, field: &str, more: &str) {
     match block.entry(field).or_insert(Value::Null) {
         Value::String(text) => text.push_str(more),
@@ -222,7 +222,7 @@ mod tests {
     fn blocks_of_all_types_are_put_together() {
         let unknown = json!({"type": "telepathy", "data": [1, {"a": null}]});
         let events = [
-            json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 3, "output_tokens": 1}}}),
+            json!({"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}}),
             start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
             delta(0, json!({"type": "thinking_delta", "thinking": "a"})),
             json!({"type": "ping"}),

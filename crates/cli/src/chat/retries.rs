@@ -23,12 +23,12 @@ impl Retries {
         Self { left: number, total: Duration::ZERO, next: FIRST_DELAY }
     }
 
-    /// The delay before the next attempt, or `None` if there is none.
+    /// The delay before the next attempt, or `None` after the last one.
     ///
     /// # Behavior
     /// 1. A delay that the API requests is used without changes.
-    /// 2. Otherwise half of the delay is fixed, and `jitter`, from 0 to 1, scales the other half, so that clients that failed
-    ///    at the same time do not retry at the same time.
+    /// 2. Otherwise half of the delay is fixed, and `jitter`, from 0 to 1, scales the other half, so that clients that
+    ///    failed at the same time do not retry at the same time.
     /// 3. Returns `None` once the delays together exceed the maximum.
     pub(crate) fn next_delay(&mut self, requested: Option<Duration>, jitter: f64) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;

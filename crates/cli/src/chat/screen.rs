@@ -19,7 +19,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const DIM: &str = "\u{1b}[2m";
 const NOT_DIM: &str = "\u{1b}[22m";
 
-/// Standard output, for Claude's texts, and standard error, for messages of the program.
+/// Standard output, for Claude, and standard error, for messages of the program.
 #[derive(Debug)]
 pub(crate) struct Screen<W = Stdout> {
     output: W,
@@ -80,7 +80,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         self.input_mode != InputMode::Piped
     }
 
-    /// Whether the output is a terminal, which shows texts as they arrive.
+    /// Whether the output is a terminal, which shows responses as they arrive.
     pub(crate) fn is_live(&self) -> bool {
         self.is_live
     }
@@ -131,7 +131,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         }
     }
 
-    /// Prints a part of a text and flushes it. Characters that control the terminal are escaped.
+    /// Prints a part of a response and flushes it. Characters that control the terminal are escaped.
     pub(crate) async fn text(&mut self, part: &str) -> Result<(), Failure> {
         if part.is_empty() {
             return Ok(());
@@ -155,7 +155,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         Ok(())
     }
 
-    /// Prints a text on separate lines.
+    /// Prints separate lines.
     pub(crate) async fn lines(&mut self, text: &str) -> Result<(), Failure> {
         self.end_line().await?;
         self.text(text).await?;

@@ -46,7 +46,7 @@ pub(crate) enum TurnEnd {
     Done,
     /// Claude declined to answer.
     Declined,
-    /// The answer is cut off.
+    /// The response is cut off.
     CutOff,
     /// A signal interrupted it.
     Interrupted {
@@ -66,13 +66,14 @@ impl Session {
     /// Sends a message to Claude, and executes the commands of the responses.
     ///
     /// # Behavior
-    /// 1. The calls of a response are executed one after another, once the response is complete, if it stopped for them.
+    /// 1. The calls of a response are executed one after another, once the response is complete, if it stopped for
+    ///    them.
     /// 2. A signal does not interrupt the running command. Later ones are not executed, and their results say so.
-    /// 3. At the end of a turn, each call in the conversation is followed by its result. Messages after the last results that
-    ///    Claude did not answer are dropped from the conversation.
+    /// 3. At the end of a turn, each call in the conversation is followed by its result. Later messages without a
+    ///    response are dropped from the conversation.
     /// 4. If Claude declines to answer, all messages of the turn are dropped.
-    /// 5. If the API rejects the content of a request, unanswered results are replaced with errors, because the API would
-    ///    also reject all later requests.
+    /// 5. If the API rejects the content of a request, unanswered results are replaced with errors, because the API
+    ///    would also reject all later requests.
     /// 6. A turn ends after [`max_responses`](Self::max_responses) and keeps its messages.
     pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
@@ -126,8 +127,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the conversation, with retries, until there is a complete response. Without a terminal, only the last attempt is
-    /// printed.
+    /// Sends the conversation, with retries, until there is a complete response. Without a terminal, only the last
+    /// attempt is printed.
     async fn respond(&mut self) -> Result<Response, Failure> {
         let body = self.conversation.request(&self.settings).to_string();
         let mut retries = Retries::new(self.max_retries);
@@ -214,7 +215,8 @@ impl Session {
         Ok(Next::End(TurnEnd::CutOff))
     }
 
-    /// Executes the calls, and adds their results to the conversation. Returns the status of a signal that arrived during them.
+    /// Executes the calls, and adds their results to the conversation. Returns the status of a signal that arrived
+    /// during them.
     async fn run(&mut self, calls: &[Value], interruption: &mut Interruption) -> Result<Option<u8>, Failure> {
         let mut interrupted = None;
         let mut results = Vec::with_capacity(calls.len());

@@ -21,7 +21,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Replaces the counts with those of `usage`, as the API writes it. In a stream they are sums so far.
+    /// Replaces the counts with the fields of `usage`. In a stream these are sums so far.
     ///
     /// If the API made several steps, as it does to summarize a conversation, their counts are added up.
     pub(crate) fn update(&mut self, usage: &Value) {

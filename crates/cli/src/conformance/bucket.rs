@@ -26,7 +26,7 @@ pub(crate) struct BucketSandbox {
 }
 
 impl BucketSandbox {
-    /// Chooses a prefix under that of a URL, and opens a store there once to detect errors before the first case.
+    /// Chooses a prefix under a URL, and opens a store there once to detect errors before the first case.
     pub(crate) fn make(url: &str, runtime: &Runtime) -> Result<Self, Failure> {
         let name = format!("{PREFIX}{:016x}", getrandom::u64().map_err(Failure::Randomness)?);
         let url = url_under(url, &name);
@@ -45,7 +45,7 @@ impl BucketSandbox {
     }
 
     fn remove(&self) -> Result<(), Failure> {
-        // A new client, because the runtime of the cases may be gone with its connections.
+        // A new client, because the runtime of the cases may be closed, and its connections with it.
         let builder = memory::bucket(&self.url)?;
         start_runtime()?.block_on(async {
             let removal = timeout(REMOVAL_TIMEOUT, remove_all_under(&*builder.bucket(), builder.prefix())).await;
@@ -66,7 +66,7 @@ impl Drop for BucketSandbox {
     }
 }
 
-/// Removes all objects under a prefix, and repeats that until there are none: requests of stopped cases may arrive late.
+/// Removes all objects under a prefix until the listing is empty: requests of stopped cases may arrive late.
 async fn remove_all_under(bucket: &dyn ObjectStore, prefix: &Path) -> object_store::Result<()> {
     loop {
         let listed: Vec<_> = bucket.list(Some(prefix)).map_ok(|object| object.location).try_collect().await?;

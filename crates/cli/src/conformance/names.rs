@@ -1,6 +1,7 @@
 //! Names of the directories and prefixes of a run.
 
-/// The start of each name, before a random part. It is short, because the path of a socket is limited to about 100 bytes.
+/// The start of each name, before a random part. It is short, because the path of a socket is limited to about 100
+/// bytes.
 pub(crate) const PREFIX: &str = "memory-tool-test-";
 
 /// The URL of a name under a prefix.

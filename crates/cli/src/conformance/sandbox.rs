@@ -28,7 +28,7 @@ const DATABASE: &str = "memory.sqlite";
 /// The name of a case's second memory.
 const ANOTHER: &str = "another";
 
-/// Holds the stores of the cases. Dropping it removes everything that the run created, and nothing else.
+/// Holds the stores of the cases. Dropping it removes the files and objects of the run.
 pub(crate) struct Sandbox {
     kind: SandboxKind,
     encryption: Encryption,
@@ -42,8 +42,8 @@ enum SandboxKind {
 }
 
 impl Sandbox {
-    /// Creates the sandbox at the URL without touching existing data: a directory must be empty, a database must not exist,
-    /// and a bucket gets a random prefix.
+    /// Creates the sandbox at the URL without touching existing data: a directory must be empty, a database must not
+    /// exist, and a bucket gets a random prefix.
     pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
         runtime.block_on(encryption.key_ring())?; // detects errors before the first case
         let kind = match url {

@@ -108,7 +108,7 @@ impl Chat {
         self.end()
     }
 
-    /// The same without closing the input, for a program that ends by itself.
+    /// The same without closing the input, for a program that ends on a signal or an error.
     fn end(mut self) -> (Option<i32>, String, String) {
         let status = wait_for_end(&mut self.process);
         let (output, errors) = (self.output.whole(), self.errors.whole());
@@ -832,7 +832,8 @@ fn input_during_an_answer_is_kept() {
 fn a_terminal_shows_changes_and_thinking() {
     let place = Place::in_memory();
     let replace = json!({
-        "command": "str_replace", "path": "/memories/a", "old_str": "tea\nwith milk", "new_str": "tea\nno\u{1b}[2J milk",
+        "command": "str_replace", "path": "/memories/a",
+        "old_str": "tea\nwith milk", "new_str": "tea\nno\u{1b}[2J milk",
     });
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 2, "insert_text": "no sugar\n"});
     let missing = json!({"command": "str_replace", "path": "/memories/a", "old_str": "coffee", "new_str": "cocoa"});
@@ -943,7 +944,8 @@ fn the_memory_command_prints_files_and_directories() {
              node_modules:\n15B\t/memories/a b\n15B\t/memories/a b/one.txt\n"
         )
     );
-    let expected = "[memory] view /memories/none: error: The path /memories/none does not exist. Please provide a valid path.\n\
+    let expected = "[memory] view /memories/none: error: The path /memories/none does not exist. \
+                    Please provide a valid path.\n\
                 [memory] view one: error: Path must start with /memories, got: one\n";
     assert!(errors.ends_with(expected), "{errors}");
     api.finish();

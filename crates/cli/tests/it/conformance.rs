@@ -55,7 +55,8 @@ fn listed(arguments: &[&str]) -> Vec<Value> {
     list.as_array().unwrap().clone()
 }
 
-/// The arguments for the whole suite, or a part of it in the default tier: each backend runs all of it in its own tests.
+/// The arguments for the whole suite, or a part of it in the default tier: each backend runs all of it in its own
+/// tests.
 fn suite<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let part = ["--filter", "view.", "--filter", "create.", "--filter", "rename.", "--filter", "scopes."];
     [arguments, by_tier(&part[..], &[], &[])].concat()

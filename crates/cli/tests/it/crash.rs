@@ -1,5 +1,5 @@
-//! `kill -9` at any instant: every acknowledged command has its full effect, and no command has a partial effect (`[X1]`,
-//! `[X2]`).
+//! `kill -9` at any instant: every acknowledged command has its full effect, and no command has a partial effect
+//! (`[X1]`, `[X2]`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};

@@ -287,7 +287,8 @@ fn lost_contents_are_reported_once_and_can_be_written_again() {
              INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0, 0);
              DELETE FROM content WHERE id IN ({}, {}, 98);
              UPDATE content SET revision = 2, bytes = substr(bytes, 1, 120) WHERE id = {};
-             DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
+             DELETE FROM content
+             WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
             content(lost),
             content("/memories/index-1"),
             content(short),
@@ -360,7 +361,7 @@ fn a_store_is_rekeyed() {
     assert_fails(&run(&store, &["rekey"], &[]), "no key; add --key-file");
 }
 
-/// An attacker who can write to the disk replaces a memory with another one of the same key.
+/// An attacker with write access replaces a memory with another one of the same key.
 #[test]
 fn another_memory_of_the_same_key_is_refused_by_its_name() {
     let place = Place::in_memory();

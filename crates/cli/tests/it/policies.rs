@@ -199,10 +199,10 @@ fn changes_are_recorded_with_their_actor() {
     assert!(!recorded.contains("t7Kq"));
     let records: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let fields = |record: &Value| ["actor", "command", "event"].map(|field| record[field].as_str().unwrap().to_owned());
-    let expected: Vec<_> = records.iter().map(expected).collect();
-    assert_eq!(expected[..2], [["alice", "create", "intent"], ["alice", "create", "outcome"]]);
-    assert!(expected[2..].iter().any(|record| *record == ["bob", "create", "command"]), "{expected:?}");
-    assert_eq!(expected.last().unwrap(), &["carol", "view", "command"]);
+    let recorded: Vec<_> = records.iter().map(fields).collect();
+    assert_eq!(recorded[..2], [["alice", "create", "intent"], ["alice", "create", "outcome"]]);
+    assert!(recorded[2..].iter().any(|record| *record == ["bob", "create", "command"]), "{recorded:?}");
+    assert_eq!(recorded.last().unwrap(), &["carol", "view", "command"]);
     // The record describes the stored text, not the secret.
     let kept = secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").len();
     assert_eq!(records[0]["changes"][0]["after"]["size"], kept, "{}", records[0]);
@@ -249,17 +249,17 @@ fn the_audit_log_records_paths_as_given() {
 fn commands_and_operations_are_logged_without_contents() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
-    let expected = |options: &[&str]| -> Vec<Value> {
+    let events = |options: &[&str]| -> Vec<Value> {
         let (status, _, errors) =
             run(&store, &["create", "/memories/a", "--text", "secret", "--create-overwrites"], options);
         assert_eq!(status, Some(0));
         assert!(!errors.contains("secret"), "{errors}");
         errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let [command] = &expected(&["--log", "commands"])[..] else { panic!("one command is one event") };
+    let [command] = &events(&["--log", "commands"])[..] else { panic!("one command is one event") };
     assert_eq!((&command["span"]["command"], &command["fields"]["outcome"]), (&json!("create"), &json!("done")));
     assert_eq!(command["span"].get("path"), None);
-    let operations = expected(&["--log", "operations", "--log-paths"]);
+    let operations = events(&["--log", "operations", "--log-paths"]);
     assert!(operations.iter().any(|event| event["span"]["operation"] == "apply"), "{operations:?}");
     let last = operations.last().unwrap();
     assert_eq!((&last["span"]["command"], &last["span"]["path"]), (&json!("create"), &json!("/memories/a")));
@@ -271,7 +271,8 @@ fn policies_apply_to_sessions() {
     let mut session = Session::start(place.store(), &["--scope", "alice", "--screen", "refuse"]);
     session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "postgres://app:\n"}));
     let joined = json!({
-        "command": "str_replace", "path": "/memories/a", "old_str": "app:\n", "new_str": "app:t7Kq-9vLz2@db.internal/app\n"
+        "command": "str_replace", "path": "/memories/a",
+        "old_str": "app:\n", "new_str": "app:t7Kq-9vLz2@db.internal/app\n"
     });
     assert!(session.fail(&joined).contains("password in a URL"));
     session.close();

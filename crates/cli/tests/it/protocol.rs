@@ -8,7 +8,8 @@ use memory_tool_test_fixtures::session::{Place, Session, program, text, wait_for
 use serde_json::{Value, json};
 
 /// The listing of a store without files (`[V7]`).
-const EMPTY_STORE: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n0B\t/memories";
+const EMPTY_STORE: &str = "Here're the files and directories up to 2 levels deep in /memories, \
+                           excluding hidden items and node_modules:\n0B\t/memories";
 
 const VIEW: &str = r#"{"command":"view","path":"/memories"}"#;
 
@@ -370,7 +371,7 @@ fn a_closed_output_ends_the_program_without_an_error() {
         .spawn()
         .unwrap();
     drop(process.stdout.take());
-    // The input stays open: the program must end by itself.
+    // The input stays open: the program must end because of the output.
     let mut input = process.stdin.take().unwrap();
     input.write_all(format!("{VIEW}\n").as_bytes()).unwrap();
     let status = wait_for_end(&mut process);

@@ -401,7 +401,8 @@ fn without_privileges(place: &Place) -> Command {
         return program();
     }
     // The unprivileged user may not reach the build directory. A separate process copies the program: a file that this
-    // process has open for writing may be inherited by processes of other tests, and cannot be executed until they close it.
+    // process has open for writing may be inherited by processes of other tests, and cannot be executed until they
+    // close it.
     let reachable = place.outside("memory-tool");
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_memory-tool")).arg(&reachable).status().unwrap();
     assert!(copied.success());

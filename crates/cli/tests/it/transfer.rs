@@ -824,7 +824,8 @@ fn special_files_of_a_directory_are_skipped() {
     let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
     let expected = json!({
         "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "unchanged": 0, "redacted": [],
-        "conflicts": [], "refused": [], "unverified": [], "only_in_destination": 0, "archive_error": null, "more_skipped": 0,
+        "conflicts": [], "refused": [], "unverified": [], "only_in_destination": 0, "archive_error": null,
+        "more_skipped": 0,
         "skipped": [
             {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
             {"path": "large", "reason": "it has more than 10 bytes, see --skip-above"},
