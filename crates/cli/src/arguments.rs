@@ -143,7 +143,7 @@ pub(crate) struct ChatArguments {
     #[arg(long)]
     pub(crate) no_stream: bool,
 
-    /// Print Claude's thinking on the standard error
+    /// Print Claude's thinking to standard error
     ///
     /// This requests summaries of adaptive thinking, which models before Claude Opus 4.6 refuse.
     #[arg(long)]
@@ -188,7 +188,7 @@ pub(crate) struct ConformanceArguments {
     #[arg(long = "command", value_name = "LINE", value_parser = CommandLine::parse, conflicts_with = "store")]
     pub(crate) command_line: Option<CommandLine>,
 
-    /// The directory of the program's plain files, such as {dir}/memories
+    /// Test plain files in DIRECTORY, such as {dir}/memories
     ///
     /// It must hold each file of /memories as a plain file of the same name. Then links, special files and binary files
     /// are tested as well.
@@ -411,7 +411,7 @@ pub(crate) struct ImportArguments {
 
     /// Import only files under DIRECTORY of SOURCE
     ///
-    /// For example store/memories in an archive of a whole local store.
+    /// For example store/memories in an archive of a whole local store. It is an error if there are none.
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_source)]
     pub(crate) under: Option<String>,
 

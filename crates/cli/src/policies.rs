@@ -85,7 +85,7 @@ pub(crate) struct Policies {
     #[arg(long, requires = "audit_log")]
     audit_sync: bool,
 
-    /// Log commands, or store operations as well, on standard error
+    /// Log commands, or store operations as well, to standard error
     ///
     /// Each line is one JSON value, without contents of files.
     #[arg(long, value_name = "commands|operations", value_enum, hide_possible_values = true)]

@@ -172,7 +172,7 @@ pub(crate) struct WritingArgument {
 
     /// Report the changes without making them
     ///
-    /// Errors that only the storage detects, such as a full disk, are not reported.
+    /// Policies apply. Errors that only the storage detects, such as a full disk, are not reported.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

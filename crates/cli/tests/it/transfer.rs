@@ -769,7 +769,7 @@ fn archives_are_not_written_to_a_terminal() {
     python.args(["-c", on_terminal]).arg(program().get_program()).args(["export", "-", "--store"]).arg(place.store());
     let (status, output, errors) = outcome(python.stdin(Stdio::null()));
     assert_eq!((status, errors.as_str()), (Some(2), ""));
-    assert!(output.contains("cannot export an archive to a terminal") && !output.contains("remembered"), "{output}");
+    assert!(output.contains("cannot write an archive to a terminal") && !output.contains("a memory"), "{output}");
 }
 
 /// Runs a command with this on its standard input.
