@@ -411,7 +411,7 @@ pub(crate) struct ImportArguments {
 
     /// Import only files under DIRECTORY of SOURCE
     ///
-    /// For example store/memories in an archive of a whole local store. It is an error if there are none.
+    /// For example store/memories in an archive of a whole local store. An empty selection is an error.
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_source)]
     pub(crate) under: Option<String>,
 

@@ -40,7 +40,7 @@ pub(crate) enum ChatEnd {
     Done,
     /// Claude declined the last message without a complete answer.
     Declined,
-    /// The answer to the last such message is cut off.
+    /// The response to the last such message is cut off.
     CutOff,
     /// A signal ended it.
     Interrupted {

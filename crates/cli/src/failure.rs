@@ -103,7 +103,7 @@ pub(crate) enum Failure {
     ArchiveOnTerminal,
     /// The source of an import is an archive of an unsupported format.
     #[error(
-        "cannot import {}: {format} is not supported; name a directory, or a tar archive, plain or compressed with gzip",
+        "cannot import {}: {format} is not supported; name a directory or a tar archive, plain or with gzip",
         path.display()
     )]
     SourceFormat {

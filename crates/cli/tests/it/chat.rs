@@ -329,11 +329,11 @@ fn retries_are_limited() {
 fn a_pipe_gets_an_incomplete_answer_once() {
     let place = Place::in_memory();
     for end in [End::Cut, End::Regular] {
-        let cut = || done("Half of an answer").until("message_delta", end);
+        let cut = || done("Half a reply").until("message_delta", end);
         let api = MessagesApi::start([done("Whole"), cut(), cut(), cut()]);
         let (status, output, errors) =
             converse(&place, &api, &["--max-retries", "2"], &["First", "Second", "Never sent"]);
-        assert_eq!((status, output.as_str()), (Some(3), "Whole\nHalf of an answer\n"), "{errors}");
+        assert_eq!((status, output.as_str()), (Some(3), "Whole\nHalf a reply\n"), "{errors}");
         assert_eq!(errors.matches("; retrying in ").count(), 2, "{errors}");
         assert!(errors.lines().last().unwrap().starts_with("memory-tool: "), "{errors}");
         api.finish();

@@ -21,16 +21,16 @@ const COMMANDS: usize = 30;
 
 #[test]
 fn acknowledged_commands_survive_and_others_are_atomic() {
-    kill_again_and_again(&Storage::Directory(Place::new()), by_tier(20, 100, 300));
+    kill_repeatedly(&Storage::Directory(Place::new()), by_tier(20, 100, 300));
 }
 
 #[test]
 fn acknowledged_commands_survive_in_a_database() {
     // This tests the use of SQLite, not its own recovery.
-    kill_again_and_again(&Storage::Database(Place::new()), by_tier(10, 40, 100));
+    kill_repeatedly(&Storage::Database(Place::new()), by_tier(10, 40, 100));
 }
 
-fn kill_again_and_again(storage: &Storage, kills: u32) {
+fn kill_repeatedly(storage: &Storage, kills: u32) {
     let seed = printed_seed(); // for the commands; the times of the kills vary
     let mut random = Random(seed);
     let mut files = Files::new();
@@ -72,7 +72,7 @@ impl Storage {
     /// All files and other entries, as another program sees them.
     fn files(&self) -> Files {
         match self {
-            Self::Directory(place) => look(place, |file| Some(fs::read_to_string(file).unwrap())),
+            Self::Directory(place) => examine_files(place, |file| Some(fs::read_to_string(file).unwrap())),
             Self::Database(place) => files_in_database(&Connection::open(place.database()).unwrap()),
         }
     }
@@ -159,7 +159,7 @@ fn watch(place: &Place, states: &[Files], is_over: &AtomicBool) {
         // A directory may have replaced a file since the listing.
         let length =
             |file: &Path| fs::symlink_metadata(file).ok().filter(Metadata::is_file).map(|file| file.len() as usize);
-        for (path, length) in look(place, length) {
+        for (path, length) in examine_files(place, length) {
             let is_whole = lengths.get(path.as_str()).is_some_and(|lengths| lengths.contains(&length));
             assert!(is_whole, "{path} matches no state of the store: {length} bytes");
         }
@@ -200,7 +200,7 @@ fn assert_views_show(session: &mut Session, files: &Files) {
 }
 
 /// Calls `examine` for each file under `{base}/memories`, and skips those for which it returns `None`.
-fn look<T>(place: &Place, examine: impl Fn(&Path) -> Option<T>) -> BTreeMap<String, T> {
+fn examine_files<T>(place: &Place, examine: impl Fn(&Path) -> Option<T>) -> BTreeMap<String, T> {
     let mut found = BTreeMap::new();
     let mut directories = vec![("/memories".to_owned(), place.file(""))];
     while let Some((path, directory)) = directories.pop() {

@@ -96,7 +96,7 @@ fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 const A: &str = "/memories/a";
 
 /// A place with a store, a database, a file to import and a key. Commands run in its directory.
-fn furnished() -> Place {
+fn place_with_stores() -> Place {
     let place = Place::new();
     let key = place.outside("key");
     assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
@@ -113,7 +113,7 @@ fn in_place(place: &Place, arguments: &[&str]) -> Output {
 
 #[test]
 fn a_store_that_does_not_exist_is_reported_and_not_created() {
-    let place = furnished();
+    let place = place_with_stores();
     let before = everything(&place.outside(""));
     let commands: &[&[&str]] = &[
         &["view", "/memories"],
@@ -161,7 +161,7 @@ fn a_store_that_does_not_exist_is_reported_and_not_created() {
 
 #[test]
 fn a_scope_without_files_is_reported() {
-    let place = furnished();
+    let place = place_with_stores();
     for (store, url) in [("store", "file:store"), ("sqlite:memory.db", "sqlite:memory.db?memory=default")] {
         let reason = format!("memory-tool: there is no memory store for the scope typo at {url}\n");
         for command in [
@@ -180,7 +180,7 @@ fn a_scope_without_files_is_reported() {
 
 #[test]
 fn only_run_reports_a_new_store() {
-    let place = furnished();
+    let place = place_with_stores();
     let mount = "--mount=/memories/m=mounted";
     for (arguments, expected) in [
         (&["--store", "new"][..], "memory-tool: created the memory store at file:new\n"),
@@ -213,7 +213,7 @@ fn only_run_reports_a_new_store() {
 /// The exception is a view with `--expire-after`, which is recorded.
 #[test]
 fn commands_that_read_do_not_change_a_store() {
-    let place = furnished();
+    let place = place_with_stores();
     fs::create_dir_all(place.outside("by-hand/memories")).unwrap();
     fs::write(place.outside("by-hand/memories/a"), "kept").unwrap();
     let before = everything(&place.outside(""));
@@ -327,7 +327,7 @@ fn a_directory_without_permissions_is_refused() {
 fn a_read_only_store_can_be_viewed_verified_and_exported() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let place = furnished();
+    let place = place_with_stores();
     for path in everything(&place.outside("")).into_keys().chain([place.outside("")]) {
         let mode = if path.is_dir() { 0o555 } else { 0o444 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -694,7 +694,7 @@ fn unsupported_formats_are_refused() {
         let expected = |source: &str| {
             format!(
                 "memory-tool: cannot import {source}: {format} is not supported; \
-                 name a directory, or a tar archive, plain or compressed with gzip\n"
+                 name a directory or a tar archive, plain or with gzip\n"
             )
         };
         let of_file = run(&[&"import", &source, &"--store", &store]);
