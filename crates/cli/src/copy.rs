@@ -39,7 +39,7 @@ async fn copy(arguments: &CopyArguments) -> Result<CopyReport, Failure> {
     copied.map_err(Failure::Transfer)
 }
 
-/// Returns an error if the source and the destination overlap. Nothing has been created then.
+/// Returns an error if the source and the destination overlap. Nothing is created in this case.
 async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
     let CopyArguments { source, source_scope, destination, policies, .. } = arguments;
     let source = memory::scoped(source, source_scope.as_ref());

@@ -48,10 +48,10 @@ pub(crate) enum Failure {
     #[cfg(feature = "chat")]
     #[error(transparent)]
     Chat(ChatError),
-    /// The standard input could not be read.
+    /// Standard input could not be read.
     #[error("cannot read standard input")]
     Input(#[source] io::Error),
-    /// The standard output could not be written.
+    /// Standard output could not be written.
     #[error("cannot write standard output")]
     Output(#[source] io::Error),
     /// The objects of a run of the conformance suite could not be removed.

@@ -9,7 +9,7 @@ use crate::chat::editor::{Editor, EditorEvent};
 use crate::failure::Failure;
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
-/// The lines of the standard input.
+/// The lines of standard input.
 pub(crate) enum Lines {
     /// Read from any source, one line ahead.
     FromStream(Receiver<io::Result<Line>>),

@@ -85,7 +85,7 @@ fn a_file_without_a_memory_is_refused_and_not_changed() {
     }
 }
 
-/// Changes the database as another program would.
+/// Changes the database like another program.
 fn change(place: &Place, sql: &str) {
     Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
 }

@@ -772,10 +772,10 @@ fn archives_are_not_written_to_a_terminal() {
     assert!(output.contains("cannot write an archive to a terminal") && !output.contains("a memory"), "{output}");
 }
 
-/// Runs a command with this on its standard input.
+/// Runs a command with this input.
 fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It may well not read all.
+    // The command may end before it has read all input.
     let _ = process.stdin.take().unwrap().write_all(input);
     let output = process.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
