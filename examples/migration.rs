@@ -17,7 +17,7 @@ pub(crate) struct Migrated {
     /// Files that were written.
     pub(crate) copied: usize,
     /// Files that were there already, with the same bytes.
-    pub(crate) already_there: usize,
+    pub(crate) unchanged: usize,
     /// Files that were there with other bytes, and stay so.
     pub(crate) conflicts: Vec<MemoryPath>,
 }
@@ -38,7 +38,7 @@ pub(crate) async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated
         let is_same = matches!(to.read(&path).await?, Node::File(there) if there.content == file.content);
         match (is_new, is_same) {
             (true, true) => migrated.copied += 1,
-            (false, true) => migrated.already_there += 1,
+            (false, true) => migrated.unchanged += 1,
             (true, false) => return Err(format!("{path} is not what was written").into()),
             (false, false) => migrated.conflicts.push(path),
         }

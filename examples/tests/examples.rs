@@ -261,8 +261,8 @@ fn custom_tool() {
 fn migration() {
     let place = Place::new();
     place.run("local");
-    assert_eq!(place.run("migration"), "Migrated { copied: 1, already_there: 0, conflicts: [] }\n");
-    assert_eq!(place.run("migration"), "Migrated { copied: 0, already_there: 1, conflicts: [] }\n");
+    assert_eq!(place.run("migration"), "Migrated { copied: 1, unchanged: 0, conflicts: [] }\n");
+    assert_eq!(place.run("migration"), "Migrated { copied: 0, unchanged: 1, conflicts: [] }\n");
 }
 
 fn production() {

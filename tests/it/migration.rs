@@ -29,8 +29,8 @@ async fn a_migration_goes_on_where_it_was_and_overwrites_nothing() {
     write(&to, "c", b"theirs").await;
     let conflicts = vec![path("c")];
     let first = migrate(&from, &to).await.unwrap();
-    assert_eq!(first, Migrated { copied: 1, already_there: 1, conflicts: conflicts.clone() });
-    assert_eq!(migrate(&from, &to).await.unwrap(), Migrated { copied: 0, already_there: 2, conflicts });
+    assert_eq!(first, Migrated { copied: 1, unchanged: 1, conflicts: conflicts.clone() });
+    assert_eq!(migrate(&from, &to).await.unwrap(), Migrated { copied: 0, unchanged: 2, conflicts });
     for (name, content) in [("a", b"one".as_slice()), ("b", b"\xff"), ("c", b"theirs")] {
         let Node::File(there) = to.read(path(name)).await.unwrap() else { panic!("{name} is no file") };
         assert_eq!(there.content, content);

@@ -1,11 +1,11 @@
-//! [`Arguments`]: what the command line takes, and what `--help` says of it.
+//! [`Arguments`]: the command line and the help of its options.
 //!
-//! clap puts every argument under the last heading that was set before it. So a subcommand's own arguments come first, and what it
-//! flattens with a heading of its own comes last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
+//! clap puts every argument under the last heading that was set before it. So a subcommand's own arguments come first,
+//! and flattened groups with a heading come last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
 //!
-//! The first paragraph of a doc comment is what `-h` prints, in one line. `--help` prints all of them.
+//! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 
-mod help;
+pub(crate) mod pages;
 pub(crate) mod values;
 
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::builder::{OsStringValueParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgGroup, Args, Command, Parser, Subcommand, ValueHint};
+use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use memory_tool::MemoryPath;
 use memory_tool::StoreUrl;
@@ -27,8 +27,8 @@ use memory_tool::conformance::CommandLine;
 use memory_tool::policies::Scope;
 
 use crate::arguments::values::{
-    Age, AnswerTimeout, DeclaredLack, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
-    directory_of_an_origin,
+    Age, AnswerTimeout, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
+    directory_of_a_source,
 };
 use crate::encryption::{Encryption, SourceEncryption};
 use crate::memory;
@@ -44,23 +44,22 @@ const STORE_VARIABLE: &str = "MEMORY_TOOL_STORE";
 /// The option as clap prints it.
 const STORE_OPTION: &str = "--store <URL>";
 
-/// Claude's memory tool on your own storage
-///
-/// `run` serves the memory tool (`memory_20250818`) to an agent. `view`, `create`, `str_replace`, `insert`, `delete` and `rename` are
-/// the tool's commands for people. The other commands manage stores.
+/// The command line.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, max_term_width = 100)]
-#[command(after_help = help::PROGRAM.short(), after_long_help = help::PROGRAM.long())]
 pub(crate) struct Arguments {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) action: Action,
 }
 
 impl Arguments {
-    /// The arguments of this process. If they are wrong or ask for help, prints that and ends the process.
+    /// Parses the arguments of this process. If they are wrong or ask for help, prints that and ends the process.
     pub(crate) fn of_this_process() -> Self {
-        Self::try_parse().unwrap_or_else(|mut error| {
+        let mut command = command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let parsed = matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
+        parsed.unwrap_or_else(|error| {
+            let mut error = error.format(&mut command);
             if is_store_missing(&error) {
                 let tip = StyledStr::from(format!("the environment variable {STORE_VARIABLE} sets a default"));
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
@@ -70,6 +69,11 @@ impl Arguments {
     }
 }
 
+/// The definition of the command line, with its pages.
+pub(crate) fn command() -> Command {
+    pages::with_pages(Arguments::command())
+}
+
 fn is_store_missing(error: &clap::Error) -> bool {
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument == STORE_OPTION),
@@ -77,109 +81,24 @@ fn is_store_missing(error: &clap::Error) -> bool {
     }
 }
 
-/// The subcommands.
+/// The subcommands. Their help is in `pages`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Serve the memory tool to an agent over standard input and output
-    ///
-    /// Each line of the input is one JSON value: a `tool_use` block, or a bare command object such as
-    /// {"command": "view", "path": "/memories"}.
-    ///
-    /// Every line, even an empty or malformed one, gets one line of output, in order and flushed at once: a `tool_result` block
-    /// with the id of the `tool_use` block, or without an id for a bare command. Causes of storage failures go to the standard
-    /// error, never into a result.
-    ///
-    /// A line may have up to 16 MiB. A longer one is skipped and gets an error.
-    #[command(after_help = help::RUN.short(), after_long_help = help::RUN.long())]
     Run(RunArguments),
-    /// Talk with Claude, which keeps its memory in the store
-    ///
-    /// Claude's answers go to the standard output. Everything else, such as a line for each memory command, goes to the standard
-    /// error. On a terminal an answer is printed as it arrives. In a pipe or a file it is printed once it is complete, or given
-    /// up, so no retry repeats a part of it. Without a terminal each line of the input is a message, and Ctrl-C between two
-    /// messages ends the program.
-    ///
-    /// ANTHROPIC_API_KEY holds the API key. ANTHROPIC_BASE_URL is the address of another server that speaks the Messages API.
-    /// What Claude reads of the memory goes to that server.
     #[cfg(feature = "chat")]
-    #[command(after_help = help::CHAT.short(), after_long_help = help::CHAT.long())]
     Chat(ChatArguments),
-    /// Test a program in any language, or a store, with the conformance suite
-    ///
-    /// A program speaks the protocol of `memory-tool run` over its standard input and output. Each case starts the program in the
-    /// current directory and without a shell: spaces separate words, quotes and backslashes have their usual meaning. LINE, and
-    /// the DIRECTORY of --plain-files, may contain the placeholders below.
-    #[command(after_help = help::CONFORMANCE.short(), after_long_help = help::CONFORMANCE.long())]
     Conformance(ConformanceArguments),
-    /// Check a store for missing or damaged files
-    ///
-    /// Every file is read and compared with the listing. A difference counts only if nobody changed the file at the same time, so
-    /// other programs may use the store. For a sqlite: URL the whole database is checked, with all memories in it. Nothing is
-    /// written, so a database or directory without write permission can be verified.
-    ///
-    /// The output has one line for each problem, and a summary as its last line.
-    #[command(after_help = help::VERIFY.short(), after_long_help = help::VERIFY.long())]
     Verify(VerifyArguments),
-    /// Remove unused objects from a bucket
-    ///
-    /// A memory in a bucket keeps contents in separate objects. When a file is deleted or changed, its old objects stay until
-    /// they are collected. No object in use is removed, and others may use the memory at the same time. A young object may belong
-    /// to a change in progress: if it is removed, that change has to start again.
-    #[command(after_help = help::GC.short(), after_long_help = help::GC.long())]
     Gc(GcArguments),
-    /// Remove expired files
-    ///
-    /// The memory itself records when each file was last read or written, as long as its users give --expire-after. A file
-    /// without a record counts as used when this command first sees it. The command can be interrupted at any time.
-    #[command(after_help = help::EXPIRE.short(), after_long_help = help::EXPIRE.long())]
     Expire(ExpireArguments),
-    /// Generate a key for an encrypted store
-    ///
-    /// A key is 32 random bytes, written as 64 hexadecimal digits. Anyone with the key can read and change everything that is
-    /// encrypted with it. Without the key, nobody can: keep a copy in a safe place away from the store.
-    #[command(after_help = help::KEYGEN.short(), after_long_help = help::KEYGEN.long())]
     Keygen(KeygenArguments),
-    /// Re-encrypt a store with a new key
-    ///
-    /// --key-file, --key-env or --passphrase-file gives the new key, and --old-key-file, --old-key-env or --old-passphrase-file
-    /// the old one. The memory also gets the name of --memory-name. Others may use the store at the same time if they have both
-    /// keys. The command can be interrupted at any time, and continues when it is run again. Damaged files are left untouched, so keep
-    /// their old key.
-    #[command(after_help = help::REKEY.short(), after_long_help = help::REKEY.long())]
     Rekey(RekeyArguments),
-    /// Copy all files of one store to another
-    ///
-    /// Each file of SRC is written to DST, and read back to check it. A file that DST holds with the same bytes is left as it is.
-    /// One with other bytes is reported and left as it is, unless --overwrite is given. Other files of DST stay. An interrupted
-    /// copy continues when it is run again. At the end SRC is read again until others stop changing it.
-    ///
-    /// Policies and encryption options apply to DST; text that --screen redacts is compared as DST would store it. SRC is never
-    /// written. DST, and everything mounted in it for writing, must not overlap SRC. Access times for --expire-after are not
-    /// copied: in DST every file counts as used now.
-    #[command(after_help = help::COPY.short(), after_long_help = help::COPY.long())]
     Copy(Box<CopyArguments>),
-    /// Export all files of a store to a directory or a tar archive
-    ///
-    /// Each file of /memories becomes a plain file of the same name, byte for byte, that only its owner can read. Exported files
-    /// are not encrypted, even if the store is. Links in TARGET are never followed. The same files give an archive of the same
-    /// bytes. An archive gets its name only when it is complete.
-    #[command(after_help = help::EXPORT.short(), after_long_help = help::EXPORT.long())]
     Export(ExportArguments),
-    /// Import files into a store from a directory or a tar archive
-    ///
-    /// Each plain file becomes the file of the same name under /memories, byte for byte, by the same rules as in `copy`. These are
-    /// reported and skipped: files with an invalid name such as ../x or /x, links, sparse files of an archive, special files, the
-    /// second of two files of one name, and files larger than --skip-above.
-    #[command(after_help = help::IMPORT.short(), after_long_help = help::IMPORT.long())]
     Import(Box<ImportArguments>),
-    /// The commands for people.
     #[command(flatten)]
     Command(CommandArguments),
-    /// Print a completion script for a shell
-    #[command(after_help = help::COMPLETIONS.short(), after_long_help = help::COMPLETIONS.long())]
     Completions(CompletionsArguments),
-    /// Print the man page, or write one page for each command
-    #[command(after_help = help::MAN.short(), after_long_help = help::MAN.long())]
     Man(ManArguments),
 }
 
@@ -219,12 +138,14 @@ pub(crate) struct ChatArguments {
     pub(crate) max_tokens: NonZeroU32,
 
     /// Print each response once it is complete
+    ///
+    /// Without this option, a terminal shows a response as it arrives. A pipe or a file always gets complete responses.
     #[arg(long)]
     pub(crate) no_stream: bool,
 
-    /// Print Claude's thinking on the standard error
+    /// Print Claude's thinking to standard error
     ///
-    /// It is dimmed on a terminal. The API is asked for summaries of adaptive thinking, which models before Claude Opus 4.6 refuse.
+    /// This requests summaries of adaptive thinking, which models before Claude Opus 4.6 refuse.
     #[arg(long)]
     pub(crate) show_thinking: bool,
 
@@ -240,11 +161,11 @@ pub(crate) struct ChatArguments {
 
     /// Retry a request up to N times
     ///
-    /// A request is retried when the API is busy or cannot be reached.
+    /// A request is retried when the API is busy or cannot be reached, for up to 5 minutes.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) max_retries: u32,
 
-    /// Limit the answer to a message to N responses
+    /// Stop after N responses to a message
     ///
     /// Each response but the last contains memory commands.
     #[arg(long, value_name = "N", default_value = "100")]
@@ -260,26 +181,31 @@ pub(crate) struct ChatArguments {
 #[command(group = ArgGroup::new("tested").args(["command_line", "store", "list"]).required(true).multiple(true))]
 pub(crate) struct ConformanceArguments {
     /// Test the program that this command line starts
+    ///
+    /// LINE may contain two placeholders. {dir} is the directory of the memory: it is empty at the start, and each case
+    /// has its own. {options} are the options of the case, each as a separate word: --create-overwrites,
+    /// --max-view-chars N or --max-view-chars none. Without {options}, cases with options are ignored.
     #[arg(long = "command", value_name = "LINE", value_parser = CommandLine::parse, conflicts_with = "store")]
     pub(crate) command_line: Option<CommandLine>,
 
-    /// Where the program keeps plain files, such as {dir}/memories
+    /// Test plain files in DIRECTORY, such as {dir}/memories
     ///
-    /// DIRECTORY must hold each file of /memories as a plain file of the same name. Then links, special files and binary files
+    /// It must hold each file of /memories as a plain file of the same name. Then links, special files and binary files
     /// are tested as well.
-    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case, requires = "command_line", conflicts_with = "store")]
+    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case)]
+    #[arg(requires = "command_line", conflicts_with = "store")]
     pub(crate) plain_files: Option<String>,
 
     /// Test temporary stores of this kind
     ///
-    /// The stores are created in a directory that is new or empty, next to a database file that does not exist, or under a random
-    /// prefix in a bucket, and removed at the end. MEMORY_TOOL_STORE is ignored.
+    /// The stores are created in a new or empty directory, next to a database file that does not exist, or under a
+    /// random prefix in a bucket, and removed at the end. MEMORY_TOOL_STORE is ignored.
     #[arg(long, value_name = "URL", value_parser = store_url_parser(), value_hint = ValueHint::AnyPath)]
     pub(crate) store: Option<StoreUrl>,
 
     /// List the cases instead of running them
     ///
-    /// Each has an id, the clauses of the contract that it tests, an origin, needs, and a reason.
+    /// Columns are the id, the clauses of the contract, the origin, the needs and the reason.
     #[arg(long)]
     pub(crate) list: bool,
 
@@ -297,7 +223,7 @@ pub(crate) struct ConformanceArguments {
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
-    /// Limit the time for a reply to SECONDS
+    /// Wait up to SECONDS for a reply
     #[arg(long, value_name = "SECONDS", default_value_t)]
     pub(crate) timeout: AnswerTimeout,
 
@@ -305,7 +231,7 @@ pub(crate) struct ConformanceArguments {
     ///
     /// For example sessions='it locks its directory'. --list prints the needs.
     #[arg(long, value_name = "NEED=REASON")]
-    pub(crate) lacks: Vec<DeclaredLack>,
+    pub(crate) lacks: Vec<LackArgument>,
 
     #[command(flatten)]
     pub(crate) encryption: Encryption,
@@ -316,7 +242,7 @@ pub(crate) struct ConformanceArguments {
 pub(crate) struct VerifyArguments {
     /// Print the report as JSON
     ///
-    /// Its fields are files, bytes and problems.
+    /// Its fields are files, bytes and problems. The first two count undamaged files only.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -329,7 +255,8 @@ pub(crate) struct VerifyArguments {
 pub(crate) struct GcArguments {
     /// Keep objects younger than AGE
     ///
-    /// An AGE is a whole number with a unit, such as 90s, 15m, 24h or 7d.
+    /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 7d. A young object may belong to a change in
+    /// progress: if it is removed, that change starts again.
     #[arg(long, value_name = "AGE", default_value_t)]
     pub(crate) older_than: Age,
 
@@ -346,9 +273,9 @@ pub(crate) struct GcArguments {
 /// The arguments of `expire`.
 #[derive(Args, Debug)]
 pub(crate) struct ExpireArguments {
-    /// Remove files that nobody has read or written for AGE
+    /// Remove files that have not been read or written for AGE
     ///
-    /// Give the AGE that the users of the memory give, such as 24h or 90d.
+    /// Use the same AGE as the users of the memory, such as 24h or 90d.
     #[arg(long, value_name = "AGE")]
     pub(crate) expire_after: Age,
 
@@ -372,8 +299,8 @@ pub(crate) struct ExpireArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are removed, the paths, and kept, a number. With --dry-run the field is expired: path, size and last_access of
-    /// each file.
+    /// Its fields are removed, the paths, and kept, a number. With --dry-run its field is expired: the path, size and
+    /// last_access of each file.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -426,8 +353,9 @@ pub(crate) struct CopyArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are dry_run, copied, overwritten, bytes, already_there, redacted, conflicts, refused, unverified, besides,
-    /// unreadable, gone and goes_on_changing.
+    /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
+    /// conflicts, refused, unverified, unreadable and gone, and the flags dry_run and source_still_changing. The bytes
+    /// are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -446,9 +374,9 @@ pub(crate) struct CopyArguments {
 pub(crate) struct ExportArguments {
     /// A directory, a .tar, .tar.gz or .tgz file, or - for standard output
     ///
-    /// A directory must be new or empty unless --overwrite is given. A name that ends in .tar becomes a tar archive, and one that
-    /// ends in .tar.gz or .tgz a tar archive compressed with gzip. With - a tar archive goes to the standard output, which must
-    /// not be a terminal, and the report to the standard error.
+    /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, - is a tar archive on
+    /// standard output, with the report on standard error, and every other name is a directory, which must be new or
+    /// empty. Links in it are never followed. An archive gets its name only when it is complete.
     pub(crate) target: PathBuf,
 
     /// Export only the part of the store that belongs to tenant NAME
@@ -457,13 +385,15 @@ pub(crate) struct ExportArguments {
 
     /// Overwrite existing files
     ///
-    /// TARGET may be an existing archive, or a directory that is not empty.
+    /// TARGET may be an existing archive, or a directory that is not empty. An archive is only replaced if there are
+    /// files to export and all of them can be read.
     #[arg(long)]
     pub(crate) overwrite: bool,
 
     /// Print the report as JSON
     ///
-    /// Its fields are exported, bytes, refused, unreadable, gone and kept.
+    /// Its fields are exported, bytes, the lists refused, unreadable and gone, and kept: the reason why an existing
+    /// archive was not replaced, or null.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -480,8 +410,10 @@ pub(crate) struct ImportArguments {
     pub(crate) source: PathBuf,
 
     /// Import only files under DIRECTORY of SOURCE
-    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_an_origin)]
-    pub(crate) beneath: Option<String>,
+    ///
+    /// For example store/memories in an archive of a whole local store. An empty selection is an error.
+    #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_source)]
+    pub(crate) under: Option<String>,
 
     /// Skip files larger than N bytes without reading them
     #[arg(long, value_name = "N", default_value_t = MAX_LINE_BYTES as u64)]
@@ -492,8 +424,9 @@ pub(crate) struct ImportArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are dry_run, copied, overwritten, bytes, already_there, redacted, conflicts, refused, unverified, besides,
-    /// left_out, also_left_out and broken_off.
+    /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
+    /// conflicts, refused, unverified and skipped, the number more_skipped of files after the first 1,000 skipped ones,
+    /// the flag dry_run, and archive_error. The bytes are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -501,27 +434,15 @@ pub(crate) struct ImportArguments {
     pub(crate) memory: MemoryArgument,
 }
 
-/// One of the tool's six commands, given by a person.
+/// The tool's six commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CommandArguments {
-    /// Print a directory two levels deep, or a file with line numbers
-    #[command(after_help = help::VIEW.short(), after_long_help = help::VIEW.long())]
     View(ViewArguments),
-    /// Create a file
-    #[command(after_help = help::CREATE.short(), after_long_help = help::CREATE.long())]
     Create(CreateArguments),
-    /// Replace a text that occurs exactly once in a file
     #[command(name = "str_replace", visible_alias = "str-replace")]
-    #[command(after_help = help::STR_REPLACE.short(), after_long_help = help::STR_REPLACE.long())]
     StrReplace(StrReplaceArguments),
-    /// Insert lines into a file
-    #[command(after_help = help::INSERT.short(), after_long_help = help::INSERT.long())]
     Insert(InsertArguments),
-    /// Delete a file, or a directory with everything in it
-    #[command(after_help = help::DELETE.short(), after_long_help = help::DELETE.long())]
     Delete(DeleteArguments),
-    /// Rename or move a file or directory
-    #[command(after_help = help::RENAME.short(), after_long_help = help::RENAME.long())]
     Rename(RenameArguments),
 }
 
@@ -629,7 +550,7 @@ pub(crate) struct RenameArguments {
     pub(crate) shared: SharedArguments,
 }
 
-/// What every command for people takes.
+/// The arguments of all six commands.
 #[derive(Args, Debug)]
 pub(crate) struct SharedArguments {
     /// Print the reply or the error as JSON
@@ -650,7 +571,7 @@ pub(crate) struct OverwritesArgument {
     pub(crate) create_overwrites: bool,
 }
 
-/// How much one `view` shows (`[V8]`).
+/// The maximum output of one `view` (`[V8]`).
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ViewCapArgument {
     /// Limit the output of one `view` to N characters
@@ -692,8 +613,8 @@ pub(crate) struct MemoryArgument {
 pub(crate) struct StoreArgument {
     /// A directory, or a URL such as sqlite:memory.db
     ///
-    /// The URLs are file:PATH, sqlite:FILE?memory=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX and
-    /// in-process:. `memory-tool --help` describes them.
+    /// The URLs are file:PATH, sqlite:FILE?memory=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX
+    /// and in-process:. `memory-tool --help` describes them.
     #[arg(id = "store", long, value_name = "URL", value_parser = StoreParser, value_hint = ValueHint::AnyPath)]
     #[arg(env = STORE_VARIABLE, hide_env_values = true)] // a URL may hold a secret
     pub(crate) url: StoreUrl,
@@ -737,7 +658,7 @@ impl TypedValueParser for StoreParser {
     }
 }
 
-/// What clap reports if a required `--store` is missing.
+/// The error of clap for a missing `--store`.
 fn store_not_provided(command: &Command) -> clap::Error {
     let mut error = clap::Error::new(ErrorKind::MissingRequiredArgument).with_cmd(command);
     error.insert(ContextKind::InvalidArg, ContextValue::Strings(vec![STORE_OPTION.to_owned()]));
@@ -747,13 +668,11 @@ fn store_not_provided(command: &Command) -> clap::Error {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
-    /// The subcommands as they are after their help is complete.
+    /// The subcommands after `build`.
     fn subcommands() -> Vec<Command> {
-        let mut command = Arguments::command();
+        let mut command = command();
         command.build();
         command.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect()
     }
@@ -763,11 +682,11 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds_together() {
-        Arguments::command().debug_assert();
+    fn the_definition_is_valid() {
+        command().debug_assert();
     }
 
-    /// clap lists an argument under whatever heading was set before it.
+    /// clap lists an argument under the last heading before it.
     #[test]
     fn every_argument_is_listed_under_the_heading_of_its_own_group() {
         let groups = [
@@ -778,10 +697,10 @@ mod tests {
         ];
         for command in subcommands() {
             let own = ids(&command);
-            // `expire` has options of its own that are named as policies are.
+            // Some options of `expire` have the names of policies.
             let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
             for argument in command.get_arguments() {
-                // The kind of stores that `conformance` tests, and the destination of `copy`, are no default store.
+                // `conformance` and `copy` have a different `store`.
                 let is_own = argument.get_id() == "store" && ["conformance", "copy"].contains(&command.get_name());
                 let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
                 let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());
@@ -791,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_the_store_of_each_command_that_has_a_default_store() {
+    fn the_environment_variable_applies_to_each_command_with_one_store() {
         for command in subcommands() {
             let store = command.get_arguments().find(|argument| argument.get_id() == "store");
             let variable = store.and_then(Arg::get_env);
@@ -806,7 +725,7 @@ mod tests {
 
     #[test]
     fn the_old_path_comes_before_the_new_one() {
-        let mut command = Arguments::command();
+        let mut command = command();
         let rename = command.find_subcommand_mut("rename").unwrap();
         let help = rename.render_long_help().to_string();
         let (usage, arguments) = help.split_once("Arguments:").unwrap();
@@ -817,7 +736,7 @@ mod tests {
 
     #[test]
     fn each_example_is_a_valid_command_line() {
-        let mut command = Arguments::command();
+        let mut command = command();
         command.build();
         let root = command.clone();
         for command in command.get_subcommands().chain([&root]).filter(|command| command.get_name() != "help") {

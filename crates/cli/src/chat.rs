@@ -1,11 +1,10 @@
-//! `memory-tool chat`: a conversation with Claude, which keeps what it remembers in the store.
+//! `memory-tool chat`: a conversation with Claude, which keeps its memory in the store.
 
 mod api;
 mod body;
 mod change;
 mod conversation;
 mod editor;
-pub(crate) mod help;
 mod input;
 mod response;
 mod retries;
@@ -18,63 +17,62 @@ use std::io::ErrorKind;
 use memory_tool::{MemoryTool as _, OpenMode, ToolRunner};
 use serde_json::json;
 
-use crate::arguments::ChatArguments;
+use crate::arguments::{ChatArguments, pages};
 use crate::chat::api::{Api, shortened, variable};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::editor::Editor;
-use crate::chat::help::COMMANDS_AND_KEYS;
-use crate::chat::input::{Input, Lines, Typed};
-use crate::chat::screen::{Screen, Typing};
-use crate::chat::session::{Session, TurnEnd, error_in_words};
+use crate::chat::input::{Input, InputEvent, Lines};
+use crate::chat::screen::{InputMode, Screen};
+use crate::chat::session::{Session, TurnEnd, format_error};
 use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
 use crate::run::{open_tool, start_runtime};
 
-/// The model, unless another is named.
+/// The default model.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
 
 /// How a conversation ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ended {
-    /// The user ended it, or nobody reads the output any more.
+pub(crate) enum ChatEnd {
+    /// The user ended it, or the output was closed.
     Done,
-    /// Claude declined to answer the last message that has no answer.
+    /// Claude declined the last message without a complete answer.
     Declined,
-    /// The answer of the last message that has no whole one is cut off.
-    Cut,
-    /// A signal came.
+    /// The response to the last such message is cut off.
+    CutOff,
+    /// A signal ended it.
     Interrupted {
-        /// What the program ends with, as a shell does.
+        /// The exit status.
         status: u8,
     },
 }
 
-/// Converses until the input ends, the user quits, or a signal comes between two turns.
-pub(crate) fn run(arguments: &ChatArguments) -> Result<Ended, Failure> {
+/// Runs the conversation until the input ends, the user quits, or a signal arrives between two turns.
+pub(crate) fn run(arguments: &ChatArguments) -> Result<ChatEnd, Failure> {
     let screen = Screen::of_this_process();
-    let mut lines = match screen.typing() {
-        Typing::Editor => Lines::Edited(Editor::start()),
-        Typing::Plain | Typing::Nobody => Lines::read(),
+    let mut lines = match screen.input_mode() {
+        InputMode::Editor => Lines::FromEditor(Editor::start()),
+        InputMode::Plain | InputMode::Piped => Lines::read(),
     };
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
         let mut interruption = Interruption::listen().map_err(Failure::Start)?;
         let mut session = tokio::select! {
             biased;
-            status = interruption.status() => return Ok(Ended::Interrupted { status }),
+            status = interruption.status() => return Ok(ChatEnd::Interrupted { status }),
             session = begin(arguments, screen) => session?,
         };
         converse(&mut session, &mut lines, &mut interruption).await
     });
-    // An output that nobody takes any more must not keep us from ending.
+    // A write to a blocked output must not delay the end.
     runtime.shutdown_background();
     match ended {
-        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Ended::Done),
-        Err(Failure::Chat(error)) if error.is_cut() => {
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ChatEnd::Done),
+        Err(Failure::Chat(error)) if error.is_truncated() => {
             failure::eprint_error(&error);
-            Ok(Ended::Cut)
+            Ok(ChatEnd::CutOff)
         }
         ended => ended,
     }
@@ -110,44 +108,48 @@ fn settings(arguments: &ChatArguments) -> Settings {
     }
 }
 
-async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut Interruption) -> Result<Ended, Failure> {
-    // A person sees what became of each message.
+async fn converse(
+    session: &mut Session,
+    lines: &mut Lines,
+    interruption: &mut Interruption,
+) -> Result<ChatEnd, Failure> {
+    // Interactive users see the result of each message, so it does not determine the status.
     let is_counted = !session.screen.has_prompt();
-    let mut ended = Ended::Done;
+    let mut ended = ChatEnd::Done;
     loop {
         session.screen.prompt().await?;
         let typed = tokio::select! {
             biased;
             status = interruption.status() => {
                 session.screen.leave_prompt();
-                return Ok(Ended::Interrupted { status });
+                return Ok(ChatEnd::Interrupted { status });
             }
             typed = lines.next() => typed?,
         };
         match typed {
-            Typed::Input(Input::Quit) => return Ok(ended),
-            Typed::Interrupted => return Ok(Ended::Interrupted { status: CTRL_C }),
-            Typed::End => {
-                if session.screen.typing() == Typing::Plain {
+            InputEvent::Input(Input::Quit) => return Ok(ended),
+            InputEvent::Interrupted => return Ok(ChatEnd::Interrupted { status: CTRL_C }),
+            InputEvent::End => {
+                if session.screen.input_mode() == InputMode::Plain {
                     session.screen.leave_prompt();
                 }
                 return Ok(ended);
             }
-            Typed::Input(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
-                TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(Ended::Interrupted { status }),
-                TurnEnd::Declined if is_counted => ended = Ended::Declined,
-                TurnEnd::Cut if is_counted => ended = Ended::Cut,
-                TurnEnd::Interrupted { .. } | TurnEnd::Declined | TurnEnd::Cut | TurnEnd::Done => {}
+            InputEvent::Input(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
+                TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(ChatEnd::Interrupted { status }),
+                TurnEnd::Declined if is_counted => ended = ChatEnd::Declined,
+                TurnEnd::CutOff if is_counted => ended = ChatEnd::CutOff,
+                TurnEnd::Interrupted { .. } | TurnEnd::Declined | TurnEnd::CutOff | TurnEnd::Done => {}
             },
-            Typed::Input(input) => {
-                // All else is over at once: who interrupts it means the program.
+            InputEvent::Input(input) => {
+                // All other commands are instant, so Ctrl-C ends the program.
                 let takes_long = matches!(input, Input::Memory(_));
                 tokio::select! {
                     biased;
                     status = interruption.status() => {
                         session.screen.eprint_interruption("[chat] interrupted").await?;
                         if status != CTRL_C || !takes_long {
-                            return Ok(Ended::Interrupted { status });
+                            return Ok(ChatEnd::Interrupted { status });
                         }
                     }
                     done = run_slash_command(session, input) => done?,
@@ -157,48 +159,48 @@ async fn converse(session: &mut Session, lines: &mut Lines, interruption: &mut I
     }
 }
 
-/// A turn. Where a person types, one that fails is told, and they may try again.
+/// Takes a turn. In an interactive session, an error is reported and the conversation continues.
 async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
     match session.take_turn(text, interruption).await {
         Err(error @ Failure::Chat(_)) if session.screen.has_prompt() => {
             failure::eprint_error(&error);
-            let told = "[chat] what Claude had not answered is not part of the conversation; /clear empties it where the rest is refused, too";
-            session.screen.eprint_line(told).await?;
+            let note = "[chat] unanswered messages were dropped; if the API still rejects the conversation, use /clear";
+            session.screen.eprint_line(note).await?;
             Ok(TurnEnd::Done)
         }
         ended => ended,
     }
 }
 
-/// Does what the user asks the program for. It changes no memory: dropped, it leaves nothing half done.
+/// Runs a command of the user. It changes no memory, so it may be dropped at any time.
 async fn run_slash_command(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
-        Input::Memory(path) => show_memory(session, &path).await,
+        Input::Memory(path) => view_memory(session, &path).await,
         Input::Clear => {
             session.conversation.clear();
-            session.screen.eprint_line("[chat] the conversation is empty; the memory stays as it is").await
+            session.screen.eprint_line("[chat] conversation cleared; the memory is unchanged").await
         }
         Input::Usage => {
             let requests = count(session.requests, "request");
-            session.screen.lines(&format!("{requests}: {}", session.usage.in_words())).await
+            session.screen.lines(&format!("{requests}: {}", session.usage)).await
         }
-        Input::Help => session.screen.lines(COMMANDS_AND_KEYS).await,
+        Input::Help => session.screen.lines(&pages::chat_sections()).await,
         Input::Unknown(command) => {
-            let told = format!("[chat] unknown command {}; /help lists the commands", shortened(&command));
-            session.screen.eprint_line(&told).await
+            let note = format!("[chat] unknown command {}; /help lists the commands", shortened(&command));
+            session.screen.eprint_line(&note).await
         }
-        Input::Unusable(why) => session.screen.eprint_line(&format!("[chat] not sent: {why}")).await,
+        Input::Invalid(reason) => session.screen.eprint_line(&format!("[chat] not sent: {reason}")).await,
         Input::Nothing | Input::Message(_) | Input::Quit => Ok(()),
     }
 }
 
-async fn show_memory(session: &mut Session, path: &str) -> Result<(), Failure> {
+async fn view_memory(session: &mut Session, path: &str) -> Result<(), Failure> {
     let outcome = session.runner.tool().call(json!({"command": "view", "path": path})).await;
     match outcome {
         Ok(reply) => session.screen.lines(&reply.to_string()).await,
         Err(error) => {
             failure::eprint_causes(&error);
-            session.screen.eprint_line(&format!("[memory] view {path}: {}", error_in_words(&error.to_string()))).await
+            session.screen.eprint_line(&format!("[memory] view {path}: {}", format_error(&error.to_string()))).await
         }
     }
 }

@@ -1,51 +1,51 @@
-//! [`ChatError`] and [`RequestError`]: why a conversation cannot begin, and why there is no response.
+//! [`ChatError`] and [`RequestError`]: errors of a conversation and of its requests.
 
 use std::time::Duration;
 
 use memory_tool::BoxError;
 
-/// Why the conversation cannot begin or go on.
+/// An error that ends a conversation or keeps it from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatError {
     /// There is no key.
-    #[error("there is no key for the API: set ANTHROPIC_API_KEY")]
+    #[error("no API key; set ANTHROPIC_API_KEY")]
     NoKey,
-    /// What was given as the key cannot be one.
-    #[error("ANTHROPIC_API_KEY holds characters that no key has")]
+    /// The key is not a valid header value.
+    #[error("ANTHROPIC_API_KEY contains invalid characters")]
     BadKey,
-    /// No request can go to the address. It is not shown, as it may hold a password.
-    #[error("ANTHROPIC_BASE_URL is not the address of a server, such as https://api.anthropic.com")]
+    /// The address is invalid. The message omits it, because it may contain a password.
+    #[error("ANTHROPIC_BASE_URL is not an http: or https: URL, such as https://api.anthropic.com")]
     BadAddress,
-    /// There is no client of HTTP.
-    #[error("cannot make requests")]
+    /// The HTTP client could not be created.
+    #[error("cannot create an HTTP client")]
     Client(#[source] reqwest::Error),
-    /// A request has no response.
+    /// A request failed.
     #[error(transparent)]
     Request(RequestError),
-    /// The API asks for a wait before the next attempt that is too long to wait for.
+    /// The API asked for a longer delay than all retries may take.
     #[error(
-        "the API asks to wait for {:.1} s, and no more than {} s are waited in all",
-        asked.as_secs_f64(),
+        "the API asked for a {:.1} s delay, longer than the {} s retry budget",
+        requested.as_secs_f64(),
         limit.as_secs()
     )]
     LongWait {
-        /// How long it asks to wait.
-        asked: Duration,
-        /// The longest that all waits may last together.
+        /// The requested delay.
+        requested: Duration,
+        /// The maximum of all delays together.
         limit: Duration,
-        /// What it refused the request with.
+        /// The error of the request.
         source: RequestError,
     },
 }
 
 impl ChatError {
-    /// Whether there is a beginning of an answer at best: each response ended early.
-    pub(crate) fn is_cut(&self) -> bool {
-        matches!(self, Self::Request(RequestError::Broken { .. } | RequestError::Cut { .. }))
+    /// Whether every attempt ended early, after an incomplete response.
+    pub(crate) fn is_truncated(&self) -> bool {
+        matches!(self, Self::Request(RequestError::Broken { .. } | RequestError::Truncated { .. }))
     }
 }
 
-/// Why a request has no whole response. Nothing of it was run.
+/// The error of a request without a complete response. Its commands were not executed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The server could not be reached.
@@ -56,74 +56,74 @@ pub(crate) enum RequestError {
         /// The cause.
         source: reqwest::Error,
     },
-    /// The connection broke before the response was whole.
-    #[error("the connection to {host} broke before the response was whole")]
+    /// The connection broke before the response was complete.
+    #[error("the connection to {host} broke before the response was complete")]
     Broken {
         /// The server.
         host: String,
         /// The cause.
         source: BoxError,
     },
-    /// The stream of events ended before the response was whole.
-    #[error("{host} ended the response before it was whole")]
-    Cut {
+    /// The stream of events ended before the response was complete.
+    #[error("{host} ended the response before it was complete")]
+    Truncated {
         /// The server.
         host: String,
     },
-    /// The API answered with an error.
-    #[error("the API answered with {status}: {told}")]
-    Refused {
-        /// The status of HTTP.
+    /// The API returned an error.
+    #[error("the API returned {status}: {message}")]
+    Status {
+        /// The HTTP status.
         status: u16,
-        /// What the API says of it.
-        told: String,
-        /// How long it asks to wait.
+        /// The message of the API.
+        message: String,
+        /// The requested delay.
         retry_after: Option<Duration>,
     },
-    /// The API broke a response off with an error.
-    #[error("the API broke the response off: {told}")]
-    BrokenOff {
-        /// Which kind of error it is, such as `overloaded_error`.
+    /// The API aborted a response with an error.
+    #[error("the API aborted the response: {message}")]
+    Aborted {
+        /// The type of the error, such as `overloaded_error`.
         kind: String,
-        /// What the API says of it.
-        told: String,
+        /// The message of the API.
+        message: String,
     },
-    /// What the server answered is no response of the Messages API.
-    #[error("{host} does not answer as the Messages API does: {why}")]
+    /// The response does not conform to the Messages API.
+    #[error("invalid response from {host}: {reason}")]
     Malformed {
         /// The server.
         host: String,
-        /// What is wrong with it.
-        why: &'static str,
+        /// The reason.
+        reason: &'static str,
     },
 }
 
 impl RequestError {
-    /// Whether the same request may well have a response later.
+    /// Whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Broken { .. } | Self::Cut { .. } => true,
-            Self::Refused { status, .. } => matches!(status, 408 | 409 | 429 | 500..),
-            Self::BrokenOff { kind, .. } => {
+            Self::Unreachable { .. } | Self::Broken { .. } | Self::Truncated { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 409 | 429 | 500..),
+            Self::Aborted { kind, .. } => {
                 matches!(kind.as_str(), "api_error" | "overloaded_error" | "rate_limit_error" | "timeout_error")
             }
             Self::Malformed { .. } => false,
         }
     }
 
-    /// Whether the API takes what was said to be wrong or too much: said again, it is refused again.
-    pub(crate) fn is_of_the_content(&self) -> bool {
+    /// Whether the API rejected the content of the request, so that the same content would be rejected again.
+    pub(crate) fn rejects_content(&self) -> bool {
         match self {
-            Self::Refused { status, .. } => matches!(status, 400 | 413 | 422),
-            Self::BrokenOff { kind, .. } => matches!(kind.as_str(), "invalid_request_error" | "request_too_large"),
+            Self::Status { status, .. } => matches!(status, 400 | 413 | 422),
+            Self::Aborted { kind, .. } => matches!(kind.as_str(), "invalid_request_error" | "request_too_large"),
             _ => false,
         }
     }
 
-    /// How long the API asks to wait before the next attempt.
+    /// The delay that the API requests before the next attempt.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Refused { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! The six commands for people. Each is put into the words of the wire, so that it means the same there.
+//! The six commands for people. Each is converted to the JSON that a model would send, so both behave the same.
 
 use std::error::Error as _;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::failure::{self, Failure};
 use crate::output::{to_json, write_line};
 use crate::run::{open_tool, start_runtime};
 
-/// Whether the tool did what it was told.
+/// Whether the tool executed the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {
-    Done,
-    Refused,
+    Success,
+    Error,
 }
 
 /// Runs the command and writes its reply.
@@ -33,10 +33,10 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
     let tool = runtime.block_on(open_tool(mode(&command), &shared.memory, overwrites, cap))?;
     let outcome = runtime.block_on(tool.call(input(command)?));
     write_outcome(&outcome, json)?;
-    Ok(if outcome.is_ok() { Outcome::Done } else { Outcome::Refused })
+    Ok(if outcome.is_ok() { Outcome::Success } else { Outcome::Error })
 }
 
-/// In a store that does not exist, there is nothing to view, edit, delete or rename.
+/// Only `create` creates a store that does not exist.
 fn mode(command: &CommandArguments) -> OpenMode {
     match command {
         CommandArguments::View(_) => OpenMode::ReadOnly,
@@ -90,7 +90,7 @@ fn input(command: CommandArguments) -> Result<Value, Failure> {
     })
 }
 
-/// The text that was given, else what the file holds, else what the standard input holds.
+/// The given text, or the content of the file, or standard input.
 fn text(given: Option<String>, file: Option<PathBuf>) -> Result<String, Failure> {
     match (given, file) {
         (Some(text), _) => Ok(text),
@@ -113,17 +113,17 @@ fn read_standard_input() -> io::Result<String> {
 fn utf8(content: Vec<u8>) -> io::Result<String> {
     String::from_utf8(content).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
-        io::Error::new(io::ErrorKind::InvalidData, format!("not UTF-8 text, from byte {offset} on"))
+        io::Error::new(io::ErrorKind::InvalidData, format!("invalid UTF-8 at byte {offset}"))
     })
 }
 
-/// Writes a reply for who asked, and for the operator what the reply does not tell.
+/// Writes the reply, and the causes of an error to standard error.
 fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failure> {
     let to_terminal = io::stdout().is_terminal();
     match outcome {
         _ if json => write_reply(json_for(to_terminal, to_json(&ToolResult::new(None, outcome))?))?,
         Ok(reply) => write_reply(text_for(to_terminal, reply.to_string()).into_bytes())?,
-        // The operator and the reader are one: where there are causes, the line below tells them with the error.
+        // With causes, the error is printed below.
         Err(error) if error.source().is_none() => {
             failure::eprint_line(&text_for(io::stderr().is_terminal(), error.to_string()));
         }
@@ -135,20 +135,20 @@ fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failu
     Ok(())
 }
 
-/// A text as it is, or so that it cannot command the terminal that it goes to: whoever wrote the memory may have meant it to.
+/// Escapes characters that control a terminal, if the text goes to one: the memory may be hostile.
 fn text_for(to_terminal: bool, text: String) -> String {
-    if to_terminal { failure::without_commands(&text) } else { text }
+    if to_terminal { failure::without_controls(&text) } else { text }
 }
 
-/// The same for JSON, which means the same in either form. It escapes most control characters already. Each of those left
-/// has four hexadecimal digits.
+/// The same for JSON, by escapes of JSON. Most control characters are escaped already; the others have four hexadecimal
+/// digits.
 fn json_for(to_terminal: bool, json: Vec<u8>) -> Vec<u8> {
     if !to_terminal {
         return json;
     }
     let mut escaped = String::with_capacity(json.len());
     for character in String::from_utf8_lossy(&json).chars() {
-        if failure::commands_terminal(character) {
+        if failure::controls_terminal(character) {
             escaped += &format!("\\u{:04x}", u32::from(character));
         } else {
             escaped.push(character);
@@ -158,7 +158,7 @@ fn json_for(to_terminal: bool, json: Vec<u8>) -> Vec<u8> {
 }
 
 fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
-    // Whether anybody still read it changes nothing: the command is done.
+    // A closed output is not an error: the command was executed.
     write_line(&mut io::stdout().lock(), reply).map(|_| ())
 }
 
@@ -169,17 +169,17 @@ mod tests {
     const TITLE: &str = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}\u{202e}";
 
     #[test]
-    fn a_terminal_is_not_commanded_by_a_text() {
+    fn text_for_a_terminal_is_escaped() {
         assert_eq!(text_for(true, TITLE.to_owned()), "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}");
         assert_eq!(text_for(false, TITLE.to_owned()), TITLE);
     }
 
     #[test]
-    fn a_terminal_is_not_commanded_by_json_which_means_the_same() {
+    fn json_for_a_terminal_is_escaped_and_keeps_its_value() {
         let json = to_json(&json!({"content": TITLE})).unwrap();
         assert_eq!(json_for(false, json.clone()), json);
         let escaped = String::from_utf8(json_for(true, json)).unwrap();
-        assert!(!escaped.contains(failure::commands_terminal), "{escaped}");
+        assert!(!escaped.contains(failure::controls_terminal), "{escaped}");
         assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap()["content"], TITLE);
     }
 }

@@ -2,15 +2,13 @@
 
 use std::io;
 
-use clap::CommandFactory as _;
-
-use crate::arguments::{Arguments, CompletionsArguments, NAME};
+use crate::arguments::{self, CompletionsArguments, NAME};
 use crate::failure::Failure;
 use crate::output::write_text;
 
 /// Prints the script.
 pub(crate) fn run(arguments: &CompletionsArguments) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), NAME, &mut script);
+    clap_complete::generate(arguments.shell, &mut arguments::command(), NAME, &mut script);
     write_text(&mut io::stdout().lock(), &script).map(|_| ())
 }

@@ -14,14 +14,13 @@ use crate::transfer::{
     Completeness, line_of, open_destination, open_source, problems, show_progress, summary, warn_of_no_file,
 };
 
-/// Copies, and prints what became of the files.
+/// Copies, and prints the report.
 pub(crate) fn run(arguments: &CopyArguments) -> Result<Completeness, Failure> {
     let copied = start_runtime()?.block_on(copy(arguments))?;
     if copied.is_source_empty {
         warn_of_no_file(&arguments.source, arguments.source_scope.as_ref());
     }
     let text = if arguments.json { to_json(&copied)? } else { to_text(&copied).into_bytes() };
-    // Whether anybody still read it changes nothing: what was copied is copied.
     write_line(&mut io::stdout().lock(), text)?;
     Ok(Completeness::of(copied.is_complete()))
 }
@@ -30,7 +29,7 @@ async fn copy(arguments: &CopyArguments) -> Result<CopyReport, Failure> {
     let CopyArguments { source, source_scope, source_encryption, destination, encryption, policies, writing, .. } =
         arguments;
     refuse_overlap(arguments).await?;
-    // All keys first, so that nothing is created if one is missing.
+    // All keys are read first: if one is missing, nothing is created.
     encryption.key_ring().await?;
     let source = open_source(source, &source_encryption.to_encryption(), source_scope.as_ref()).await?;
     let destination = open_destination(destination, encryption, policies, writing.dry_run).await?;
@@ -40,7 +39,7 @@ async fn copy(arguments: &CopyArguments) -> Result<CopyReport, Failure> {
     copied.map_err(Failure::Transfer)
 }
 
-/// Fails, before anything is created, where the copies could be among the files that are copied.
+/// Returns an error if the source and the destination overlap. Nothing is created in this case.
 async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
     let CopyArguments { source, source_scope, destination, policies, .. } = arguments;
     let source = memory::scoped(source, source_scope.as_ref());
@@ -53,10 +52,10 @@ async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
 }
 
 fn to_text(copied: &CopyReport) -> String {
-    let unreadable = copied.unreadable.iter().map(|problem| line_of(problem, "cannot be read"));
+    let unreadable = copied.unreadable.iter().map(|problem| line_of(problem, "could not be read"));
     let gone =
         copied.gone.iter().map(|path| on_one_line(&format!("{path} was removed from the source during the copy")));
-    let changing = copied.goes_on_changing.then(|| "the source goes on changing: run the copy again".to_owned());
+    let changing = copied.source_still_changing.then(|| "the source kept changing; run the copy again".to_owned());
     let lines = problems(&copied.written).chain(unreadable).chain(gone).chain(changing);
-    lines.chain([summary(&copied.written, "copied")]).collect::<Vec<_>>().join("\n")
+    lines.chain([summary(&copied.written, "copied", "copy")]).collect::<Vec<_>>().join("\n")
 }

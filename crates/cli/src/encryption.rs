@@ -1,4 +1,4 @@
-//! [`Encryption`]: whether a store is encrypted, and with which keys.
+//! [`Encryption`]: the options of encryption and their keys.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use memory_tool::encrypted::{KeyRing, KeySourceError, Padding, Passphrase, RawKe
 use crate::arguments::values::PaddingArgument;
 use crate::failure::Failure;
 
-/// What the command line says of the encryption of a store. Without a key, the store is not encrypted.
+/// The options of a store's encryption. Without a key, the store is not encrypted.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Encryption")]
 pub(crate) struct Encryption {
@@ -20,7 +20,7 @@ pub(crate) struct Encryption {
 
     /// Also decrypt with the key in FILE; may be repeated
     ///
-    /// Nothing is encrypted with it.
+    /// It is never used for encryption.
     #[arg(long, value_name = "FILE", requires = "key")]
     old_key_file: Vec<PathBuf>,
 
@@ -63,26 +63,27 @@ pub(crate) struct Encryption {
 struct KeyArgument {
     /// Encrypt with the key in FILE
     ///
-    /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if others can read or write it, or if it holds 32
-    /// printable characters, which are a passphrase or a part of a key.
+    /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if other users can read or write it, or if
+    /// it holds 32 printable characters, which look like a passphrase or a part of a key.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
     /// Encrypt with the key in the environment variable NAME
     ///
-    /// The variable holds 64 hexadecimal digits, or base64. Prefer a file: other programs of the same user can read variables.
+    /// The variable holds 64 hexadecimal digits or base64. Prefer a file: other programs of the same user can read
+    /// variables.
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
 
     /// Encrypt with the passphrase in FILE
     ///
-    /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC); a line break
-    /// at its end is ignored. It is refused if others can read or write it.
+    /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC);
+    /// a line break at its end is ignored. It is refused if other users can read or write it.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
 }
 
-/// What the command line says of the encryption of the store that a copy is made of.
+/// The options of the encryption of a copy's source.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Encryption of SRC")]
 pub(crate) struct SourceEncryption {
@@ -106,7 +107,7 @@ pub(crate) struct SourceEncryption {
 }
 
 impl SourceEncryption {
-    /// The same, as that of any store.
+    /// Converts the options to the form of other stores.
     pub(crate) fn to_encryption(&self) -> Encryption {
         let Self { source_key_file, source_key_env, source_passphrase_file, source_memory_name } = self.clone();
         let key =
@@ -116,16 +117,16 @@ impl SourceEncryption {
 }
 
 impl Encryption {
-    /// The same memory with its keys and the options of its encryption, if there is a key.
-    pub(crate) async fn put_over(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, Failure> {
+    /// Adds the encryption to a memory, if there is a key.
+    pub(crate) async fn encrypt(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, Failure> {
         Ok(match self.key_ring().await? {
-            Some(keys) => self.put_over_with(keys, builder),
+            Some(keys) => self.encrypt_with(keys, builder),
             None => builder,
         })
     }
 
-    /// The same with other keys.
-    pub(crate) fn put_over_with(&self, keys: KeyRing, builder: MemoryBuilder) -> MemoryBuilder {
+    /// Adds the encryption with other keys.
+    pub(crate) fn encrypt_with(&self, keys: KeyRing, builder: MemoryBuilder) -> MemoryBuilder {
         let Self { padding, memory_name, old_memory_name, memory_was_unnamed, .. } = self.clone();
         builder.encrypt(keys).encryption_options(move |mut encrypted| {
             encrypted = encrypted.padding(padding.map_or(Padding::None, |padding| padding.0));
@@ -145,7 +146,7 @@ impl Encryption {
         key_file.is_some() || key_env.is_some() || passphrase_file.is_some()
     }
 
-    /// The keys; `None` where there is no encryption.
+    /// Reads the keys. Returns `None` without encryption.
     pub(crate) async fn key_ring(&self) -> Result<Option<KeyRing>, Failure> {
         let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
         let mut keys = match (key_file, key_env, passphrase_file) {
@@ -171,7 +172,7 @@ impl Encryption {
         Ok(keys)
     }
 
-    /// What to give on the command line, so that another process has the same.
+    /// The arguments that give another process the same encryption.
     pub(crate) fn to_arguments(&self) -> Vec<OsString> {
         let Self {
             key,
@@ -195,7 +196,7 @@ impl Encryption {
             ("--memory-name", memory_name.as_slice()),
             ("--old-memory-name", old_memory_name),
         ];
-        // In one word: a value may begin as an option does.
+        // As one word, because a value may start like an option.
         let word = |name: &str, value: &OsStr| {
             let mut word = OsString::from(format!("{name}="));
             word.push(value);

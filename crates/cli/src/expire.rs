@@ -1,4 +1,4 @@
-//! `memory-tool expire`: removes the files that nobody has used for a time.
+//! `memory-tool expire`: removes expired files.
 
 use std::io;
 
@@ -12,15 +12,14 @@ use crate::memory::{self, Access};
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
 
-/// What an [`ExpiringStore`] was doing where it fails because of its record.
+/// The operation of an [`ExpiringStore`] in errors about the access times.
 const READING_ACCESS_TIMES: &str = "reading the access times";
 
-/// Removes what is expired, or looks for it, and prints what it is.
+/// Removes or lists expired files, and prints the report.
 pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
     let outcome = start_runtime()?.block_on(expire(arguments))?;
     let text = if arguments.json { to_json(&outcome)? } else { outcome.to_text().into_bytes() };
-    // Whether anybody still read it changes nothing: what was removed is removed.
     write_line(&mut io::stdout().lock(), text).map(|_| ())
 }
 
@@ -31,7 +30,7 @@ async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
     if let Some(scope) = scope {
         builder = builder.scope(scope.clone());
     }
-    // By hand, as a search must not record anything.
+    // Not by `MemoryBuilder`, because a dry run must not record accesses.
     let rules = ExpiringStore::builder(memory::open(builder).await?.store(), arguments.expire_after.0);
     let expiring = arguments.pin.iter().cloned().fold(rules, ExpiringStoreBuilder::pin).build();
     let expiring = expiring.map_err(Failure::Expiry)?;
@@ -41,13 +40,13 @@ async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
     }
     if arguments.dry_run {
         let expired = expiring.expired().await.map_err(failure)?;
-        return Ok(Outcome::Found { expired: expired.into_iter().map(Expired::from).collect() });
+        return Ok(Outcome::Found { expired: expired.into_iter().map(ExpiredEntry::from).collect() });
     }
-    let swept = expiring.sweep().await.map_err(failure)?;
-    Ok(Outcome::Swept { removed: swept.removed.iter().map(ToString::to_string).collect(), kept: swept.kept })
+    let report = expiring.sweep().await.map_err(failure)?;
+    Ok(Outcome::Removed { removed: report.removed.iter().map(ToString::to_string).collect(), kept: report.kept })
 }
 
-/// What failed, with what to do where the access times are damaged: as long as they are there, nothing expires.
+/// Converts the error. Damaged access times, which keep files from expiring, have a separate variant.
 fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
@@ -57,24 +56,24 @@ fn failure(error: StoreError) -> Failure {
     }
 }
 
-/// What is printed.
+/// The report.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Outcome {
-    Found { expired: Vec<Expired> },
-    Swept { removed: Vec<String>, kept: usize },
+    Found { expired: Vec<ExpiredEntry> },
+    Removed { removed: Vec<String>, kept: usize },
     Reset {},
 }
 
 #[derive(Debug, Serialize)]
-struct Expired {
+struct ExpiredEntry {
     path: String,
     size: u64,
-    /// In UTC, as RFC 3339 writes it.
+    /// In UTC, in the format of RFC 3339.
     last_access: String,
 }
 
-impl From<ExpiredFile> for Expired {
+impl From<ExpiredFile> for ExpiredEntry {
     fn from(file: ExpiredFile) -> Self {
         let last_access = humantime::format_rfc3339_seconds(file.last_access).to_string();
         Self { path: file.path.to_string(), size: file.size, last_access }
@@ -85,14 +84,14 @@ impl Outcome {
     fn to_text(&self) -> String {
         let (mut lines, summary) = match self {
             Self::Found { expired } => {
-                let line = |file: &Expired| {
+                let line = |file: &ExpiredEntry| {
                     let size = count(file.size, "byte");
                     format!("{}: {size}, last used at {}", on_one_line(&file.path), file.last_access)
                 };
                 let found = count(expired.len() as u64, "expired file");
                 (expired.iter().map(line).collect(), format!("found {found}"))
             }
-            Self::Swept { removed, kept } => {
+            Self::Removed { removed, kept } => {
                 let lines: Vec<_> = removed.iter().map(|path| on_one_line(path).to_string()).collect();
                 let removed = count(removed.len() as u64, "expired file");
                 (lines, format!("removed {removed}; kept {}", count(*kept as u64, "file")))

@@ -15,31 +15,31 @@ use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
 use crate::transfer::{Completeness, STANDARD_STREAM, line_of, open_source, show_progress};
 
-/// How long an interrupted export may take to remove what it began. A read that never ends would keep the program from ending.
+/// The maximum time for an interrupted export to remove incomplete files.
 const CLEANUP_TIME: Duration = Duration::from_secs(5);
 
-/// How an export came to its end.
-pub(crate) enum Ended<T> {
+/// The end of an export.
+pub(crate) enum ExportEnd<T> {
     Done(T),
-    /// A signal asked the program to end with this status. What was not complete is removed.
+    /// A signal ended the program with this status. Incomplete files are removed.
     Interrupted {
         status: u8,
     },
 }
 
-/// Exports, and prints what became of the files: on the standard error, where the archive goes to the standard output.
-pub(crate) fn run(arguments: &ExportArguments) -> Result<Ended<Completeness>, Failure> {
+/// Exports, and prints the report: to standard error if the archive goes to standard output.
+pub(crate) fn run(arguments: &ExportArguments) -> Result<ExportEnd<Completeness>, Failure> {
     let is_stream = arguments.target == Path::new(STANDARD_STREAM);
     if is_stream && io::stdout().is_terminal() {
         return Err(Failure::ArchiveOnTerminal);
     }
     let runtime = start_runtime()?;
     let exported = match runtime.block_on(export(arguments, is_stream))? {
-        Ended::Done(exported) => exported,
-        Ended::Interrupted { status } => {
+        ExportEnd::Done(exported) => exported,
+        ExportEnd::Interrupted { status } => {
             runtime.shutdown_timeout(CLEANUP_TIME);
             eprint_line("memory-tool: interrupted");
-            return Ok(Ended::Interrupted { status });
+            return Ok(ExportEnd::Interrupted { status });
         }
     };
     let text = if arguments.json { to_json(&exported)? } else { to_text(&exported).into_bytes() };
@@ -48,22 +48,22 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Ended<Completeness>, Fa
     } else {
         write_line(&mut io::stdout().lock(), text)?;
     }
-    Ok(Ended::Done(Completeness::of(exported.is_complete())))
+    Ok(ExportEnd::Done(Completeness::of(exported.is_complete())))
 }
 
-async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<Ended<ExportReport>, Failure> {
+async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<ExportEnd<ExportReport>, Failure> {
     let ExportArguments { store, scope, target, overwrite, .. } = arguments;
     let memory = open_source(&store.url, &store.encryption, scope.as_ref()).await?;
     let export = if is_stream { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };
-    // An archive on the standard output leaves nothing to be removed, and its reader could keep a write from ending.
+    // An archive on standard output leaves nothing to remove, and a write could block until it is read.
     let mut interruption = (!is_stream).then(Interruption::listen).transpose().map_err(Failure::Start)?;
     let mut line = ProgressLine::of_standard_error();
     tokio::select! {
-        biased; // a signal that came while a file was written keeps the next one from being read
-        status = status_of(&mut interruption) => Ok(Ended::Interrupted { status }),
+        biased; // after a signal, no other file is read
+        status = status_of(&mut interruption) => Ok(ExportEnd::Interrupted { status }),
         exported = memory.export(export, |progress| show_progress(&mut line, progress)) => match exported {
-            Ok(exported) => Ok(Ended::Done(exported)),
+            Ok(exported) => Ok(ExportEnd::Done(exported)),
             Err(TransferError::TargetTaken { path }) => Err(Failure::TargetTaken { path }),
             Err(TransferError::Writer(error)) => Err(Failure::Output(error)),
             Err(error) => Err(Failure::Transfer(error)),
@@ -71,7 +71,7 @@ async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<Ended<Ex
     }
 }
 
-/// Waits for a signal, if any is listened for, and gives the status to end with.
+/// Waits for a signal, and returns the exit status. Never returns without an interruption to wait for.
 async fn status_of(interruption: &mut Option<Interruption>) -> u8 {
     match interruption {
         Some(interruption) => interruption.status().await,
@@ -80,9 +80,9 @@ async fn status_of(interruption: &mut Option<Interruption>) -> u8 {
 }
 
 fn to_text(exported: &ExportReport) -> String {
-    let refused = exported.refused.iter().map(|problem| line_of(problem, "is refused"));
-    let unreadable = exported.unreadable.iter().map(|problem| line_of(problem, "cannot be read"));
+    let refused = exported.refused.iter().map(|problem| line_of(problem, "was refused"));
+    let unreadable = exported.unreadable.iter().map(|problem| line_of(problem, "could not be read"));
     let gone = exported.gone.iter().map(|path| on_one_line(&format!("{path} was removed during the export")));
-    let summary = format!("{} exported, {}", count(exported.exported, "file"), count(exported.bytes, "byte"));
+    let summary = format!("exported {} ({})", count(exported.exported, "file"), count(exported.bytes, "byte"));
     refused.chain(unreadable).chain(gone).chain(exported.kept.clone()).chain([summary]).collect::<Vec<_>>().join("\n")
 }

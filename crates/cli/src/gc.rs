@@ -1,4 +1,4 @@
-//! `memory-tool gc`: removes from a bucket what no file refers to any more.
+//! `memory-tool gc`: removes unused objects from a bucket.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::memory;
 use crate::output::{count, to_json, write_line};
 use crate::run::start_runtime;
 
-/// Collects, and prints what was removed.
+/// Removes unused objects, and prints the report.
 pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let url = &arguments.store.url;
     memory::refuse_temporary(url)?;
@@ -26,28 +26,27 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         })?;
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
     })?;
-    let collected = Collected::from(report);
-    let text = if arguments.json { to_json(&collected)? } else { collected.to_text().into_bytes() };
-    // Whether anybody still read it changes nothing: what was removed is removed.
+    let printed = PrintedReport::from(report);
+    let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
     write_line(&mut io::stdout().lock(), text).map(|_| ())
 }
 
-/// What is printed of a collection.
+/// The report.
 #[derive(Debug, Serialize)]
-struct Collected {
+struct PrintedReport {
     removed_objects: u64,
     removed_bytes: u64,
     kept_objects: u64,
 }
 
-impl From<GcReport> for Collected {
+impl From<GcReport> for PrintedReport {
     fn from(report: GcReport) -> Self {
         let GcReport { removed_objects, removed_bytes, kept_objects, .. } = report;
         Self { removed_objects, removed_bytes, kept_objects }
     }
 }
 
-impl Collected {
+impl PrintedReport {
     fn to_text(&self) -> String {
         let removed = count(self.removed_objects, "object");
         format!("removed {removed}, {}; kept {}", count(self.removed_bytes, "byte"), count(self.kept_objects, "object"))

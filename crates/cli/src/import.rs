@@ -12,11 +12,10 @@ use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
 use crate::transfer::{Completeness, STANDARD_STREAM, line_of, open_destination, problems, show_progress, summary};
 
-/// Imports, and prints what became of the files.
+/// Imports, and prints the report.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> {
     let imported = start_runtime()?.block_on(import(arguments))?;
     let text = if arguments.json { to_json(&imported)? } else { to_text(&imported).into_bytes() };
-    // Whether anybody still read it changes nothing: what was imported is imported.
     write_line(&mut io::stdout().lock(), text)?;
     Ok(Completeness::of(imported.is_complete()))
 }
@@ -25,7 +24,7 @@ async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {
     let ImportArguments { memory, writing, skip_above, .. } = arguments;
     let mut import = to_import(arguments);
     let failed = |error| failure(error, arguments);
-    // For a source without files, no memory is created.
+    // A source without files creates no memory.
     let is_dry_run = writing.dry_run || !import.has_files().await.map_err(failed)?;
     let destination =
         open_destination(&memory.store.url, &memory.store.encryption, &memory.policies, is_dry_run).await?;
@@ -34,25 +33,25 @@ async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {
     let mut imported = imported.map_err(failed)?;
     imported.written.dry_run = writing.dry_run;
     let too_large = format!("it has more than {}", count(*skip_above, "byte"));
-    for problem in imported.left_out.iter_mut().filter(|problem| problem.reason == too_large) {
+    for problem in imported.skipped.iter_mut().filter(|problem| problem.reason == too_large) {
         problem.reason.push_str(", see --skip-above");
     }
     Ok(imported)
 }
 
 fn to_import(arguments: &ImportArguments) -> Import {
-    let ImportArguments { source, beneath, skip_above, writing, .. } = arguments;
+    let ImportArguments { source, under, skip_above, writing, .. } = arguments;
     let is_stream = source == Path::new(STANDARD_STREAM);
     let import = if is_stream { Import::from_reader(io::stdin()) } else { Import::from_path(source) };
     let import = import.skip_above(*skip_above);
     let import = if writing.overwrite { import.overwrite() } else { import };
-    match beneath {
+    match under {
         Some(directory) => import.under(directory),
         None => import,
     }
 }
 
-/// The failure, with the names that the command line gave.
+/// The error with the names of the command line.
 fn failure(error: TransferError, arguments: &ImportArguments) -> Failure {
     let ImportArguments { source, memory, .. } = arguments;
     match error {
@@ -65,9 +64,9 @@ fn failure(error: TransferError, arguments: &ImportArguments) -> Failure {
 }
 
 fn to_text(imported: &ImportReport) -> String {
-    let left_out = imported.left_out.iter().map(|problem| line_of(problem, "is left out"));
-    let also = (imported.also_left_out > 0).then(|| format!("{} more left out", imported.also_left_out));
-    let broken_off = imported.broken_off.iter().map(|reason| on_one_line(reason));
-    let lines = problems(&imported.written).chain(left_out).chain(also).chain(broken_off);
-    lines.chain([summary(&imported.written, "imported")]).collect::<Vec<_>>().join("\n")
+    let skipped = imported.skipped.iter().map(|problem| line_of(problem, "was skipped"));
+    let more = (imported.more_skipped > 0).then(|| format!("skipped {}", count(imported.more_skipped, "more file")));
+    let archive_error = imported.archive_error.iter().map(|reason| on_one_line(reason));
+    let lines = problems(&imported.written).chain(skipped).chain(more).chain(archive_error);
+    lines.chain([summary(&imported.written, "imported", "import")]).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! [`Interruption`]: the signals that ask the program to end.
+//! [`Interruption`]: the signals that end the program.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,13 +9,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(windows)]
 use tokio::signal::windows::{CtrlC as Signal, ctrl_c};
 
-/// The signals that ask the program to end. From the first value on, none of them ends it at once.
+/// Listens for SIGINT and SIGTERM. Once a value exists, they no longer end the program immediately.
 pub(crate) struct Interruption {
-    /// Each with the status to end with, which is that of a program that it ended.
+    /// Each signal with the exit status of a program that it ends.
     signals: Vec<(u8, Signal)>,
 }
 
-/// The status of a program that Ctrl-C ended.
+/// The exit status after Ctrl-C.
 pub(crate) const CTRL_C: u8 = 130;
 
 impl Interruption {
@@ -33,7 +33,7 @@ impl Interruption {
         Ok(Self { signals: vec![(CTRL_C, ctrl_c()?)] })
     }
 
-    /// Waits for a signal, and gives the status to end with.
+    /// Waits for a signal, and returns the exit status.
     pub(crate) async fn status(&mut self) -> u8 {
         poll_fn(|context| {
             let mut signals = self.signals.iter_mut();

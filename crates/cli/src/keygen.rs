@@ -1,4 +1,4 @@
-//! `memory-tool keygen`: makes a key for an encrypted store.
+//! `memory-tool keygen`: generates a key for an encrypted store.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use memory_tool::encrypted::{KeyProvider as _, RawKey};
 use crate::arguments::KeygenArguments;
 use crate::failure::{Failure, eprint_line};
 
-/// Makes a key and writes it, and tells the operator what it is called.
+/// Generates a key, writes it, and prints its id to standard error.
 pub(crate) fn run(arguments: &KeygenArguments) -> Result<(), Failure> {
     let key = RawKey::generate().map_err(Failure::NewKey)?;
     let text = key.to_hex();
@@ -20,11 +20,11 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Result<(), Failure> {
         }
         None => writeln!(io::stdout().lock(), "{}", *text).map_err(Failure::Output)?,
     }
-    eprint_line(&format!("memory-tool: made the key {}", key.key_id()));
+    eprint_line(&format!("memory-tool: generated key {}", key.key_id()));
     Ok(())
 }
 
-/// Makes a file that nobody else can read. One that exists may be the only copy of a key.
+/// Writes a file that only its owner can read. An existing file may be the only copy of a key, so it is an error.
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -33,7 +33,7 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let mut file = options.open(path)?;
     let written = writeln!(file, "{text}").and_then(|()| file.sync_all());
     if written.is_err() {
-        let _ = fs::remove_file(path); // what is no whole key would only be in the way of the next one
+        let _ = fs::remove_file(path); // an incomplete key would only block the next attempt
     }
     written
 }

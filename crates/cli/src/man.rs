@@ -1,23 +1,23 @@
-//! `memory-tool man`: man pages, made of what `--help` prints.
+//! `memory-tool man`: man pages, from the same text as `--help`.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use crate::arguments::{Arguments, ManArguments};
+use crate::arguments::{self, ManArguments};
 use crate::failure::Failure;
 use crate::output::write_text;
 
-/// How each line of a table in the help begins. Its lines are not filled.
-const TABLE_INDENTATION: &str = "  ";
+/// The start of each preformatted line of the help.
+const INDENTATION: &str = "  ";
 
 /// Prints the page of the program, or writes the pages of all commands.
 pub(crate) fn run(arguments: &ManArguments) -> Result<(), Failure> {
-    let mut command = Arguments::command().disable_help_subcommand(true);
+    let mut command = arguments::command().disable_help_subcommand(true);
     command.build();
     match &arguments.directory {
         Some(directory) => write_pages(&command, directory),
@@ -38,7 +38,7 @@ fn write_pages(command: &Command, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page of a command.
+/// The man page of a command.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let man =
         Man::new(command.clone()).source(concat!("memory-tool ", env!("CARGO_PKG_VERSION"))).manual("User Commands");
@@ -57,7 +57,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The end of `--help`, with a section for each line that ends with a colon.
+/// The end of `--help`, with a section for each block that starts with a line like `Heading:`.
 fn sections(ending: &str) -> Roff {
     let mut roff = Roff::new();
     for block in ending.split("\n\n") {
@@ -71,14 +71,14 @@ fn sections(ending: &str) -> Roff {
                 block
             }
         };
-        let is_table = body.starts_with(TABLE_INDENTATION);
-        if is_table {
+        let is_preformatted = body.starts_with(INDENTATION);
+        if is_preformatted {
             roff.control("nf", []);
         }
         for line in body.lines() {
-            roff.text([roman(line.strip_prefix(TABLE_INDENTATION).unwrap_or(line))]);
+            roff.text([roman(line.strip_prefix(INDENTATION).unwrap_or(line))]);
         }
-        if is_table {
+        if is_preformatted {
             roff.control("fi", []);
         }
     }

@@ -1,4 +1,4 @@
-//! Opens the memory that the command line names.
+//! Opening the memory that the command line names.
 
 use std::ffi::OsStr;
 
@@ -10,16 +10,16 @@ use memory_tool_object_store::BucketStoreBuilder;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 
-/// Whether a subcommand changes a memory, and whether it creates it.
+/// The access of a subcommand to a memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
-    /// In this mode.
+    /// Open it in this mode.
     Mode(OpenMode),
-    /// For a dry run: changes are only simulated, and a memory that does not exist counts as empty.
+    /// Simulate changes; a memory that does not exist counts as empty.
     DryRun,
 }
 
-/// Parses what was given for `--store`. A name that no memory in a database can have is reported at once, too.
+/// Parses the URL of a store, including the name of a memory in a database.
 pub(crate) fn parse_url(given: &OsStr) -> Result<StoreUrl, BoxError> {
     let url = StoreUrl::parse(given)?;
     if let StoreUrl::Sqlite { memory, .. } = &url {
@@ -28,14 +28,14 @@ pub(crate) fn parse_url(given: &OsStr) -> Result<StoreUrl, BoxError> {
     Ok(url)
 }
 
-/// Fails for the store that ends with this process.
+/// Returns an error for the in-process store.
 pub(crate) fn refuse_temporary(url: &StoreUrl) -> Result<(), Failure> {
     if *url == StoreUrl::InProcess { Err(Failure::TemporaryStore) } else { Ok(()) }
 }
 
-/// The memory at a URL, decrypted if there are keys. These are read first, so that nothing is created if one is missing.
+/// The memory at a URL, decrypted if there are keys. Keys are read first: if one is missing, nothing is created.
 pub(crate) async fn builder(url: &StoreUrl, encryption: &Encryption, access: Access) -> Result<MemoryBuilder, Failure> {
-    let builder = encryption.put_over(MemoryBuilder::from(url.clone())).await?;
+    let builder = encryption.encrypt(MemoryBuilder::from(url.clone())).await?;
     Ok(match access {
         Access::Mode(mode) => builder.options(OpenOptions::new().mode(mode)),
         Access::DryRun => builder.dry_run(),
@@ -56,7 +56,7 @@ pub(crate) async fn open(builder: MemoryBuilder) -> Result<Memory, Failure> {
     builder.build().await.map_err(failure)
 }
 
-/// Why a memory was not opened, for the operator.
+/// Converts the error of opening a memory.
 pub(crate) fn failure(error: OpenError) -> Failure {
     let cause = std::error::Error::source(&error);
     match cause.and_then(|cause| cause.downcast_ref::<KeysRequired>()) {
@@ -66,7 +66,7 @@ pub(crate) fn failure(error: OpenError) -> Failure {
     }
 }
 
-/// A client of a bucket, made of the settings in the environment. It has sent nothing yet.
+/// A client of a bucket with the settings of the environment. It has sent no request yet.
 pub(crate) fn bucket(url: &str) -> Result<BucketStoreBuilder, Failure> {
     BucketStoreBuilder::from_url(url).map_err(|source| Failure::Bucket { url: url.to_owned(), source })
 }

@@ -1,4 +1,4 @@
-//! [`Policies`]: what a memory may hold, and who may reach it, as the command line says.
+//! [`Policies`]: the options of the policies.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory::{self, Access};
 
-/// What stands for the memory in the log.
+/// The name of the memory in the log.
 const MEMORY_IN_LOG: &str = "memory";
 
-/// What the command line says of the policies. Without any, a memory holds whatever its store can.
+/// The options of the policies.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Policies")]
 pub(crate) struct Policies {
@@ -42,9 +42,9 @@ pub(crate) struct Policies {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Hide files that nobody reads or writes for AGE, such as 90d
+    /// Hide files that are not read or written for AGE, such as 90d
     ///
-    /// An AGE is a whole number with a unit, such as 90s, 15m, 24h or 90d. `memory-tool expire` removes the files.
+    /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 90d. `memory-tool expire` removes the files.
     #[arg(long, value_name = "AGE")]
     expire_after: Option<Age>,
 
@@ -54,21 +54,22 @@ pub(crate) struct Policies {
 
     /// Block secrets: refuse the text, or redact them
     ///
-    /// Secrets are passwords, tokens, keys and payment card numbers. `redact` replaces each with a mark. Published sample values and placeholders are allowed, such as
-    /// AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card numbers.
+    /// Secrets are passwords, tokens, keys and payment card numbers. `redact` replaces each with a mark. Published
+    /// sample values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card
+    /// numbers.
     #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
     screen: Option<Screening>,
 
     /// Block data of this KIND as well; may be repeated
     ///
-    /// Such as e-mail-address, phone-number or iban, or `personal` for all personal data.
+    /// KIND is a name such as e-mail-address, phone-number or iban, or `personal` for all personal data.
     #[arg(long, value_name = "KIND", requires = "screen")]
     screen_also: Vec<Kind>,
 
     /// Record each change in FILE, before and after it is made
     ///
-    /// Each line is one JSON value: who, when, by which command, and digests. A change that cannot be recorded is not made.
-    /// What --expire-after removes is not recorded.
+    /// Each line is one JSON value with the actor, the time, the command and digests. A change that cannot be recorded
+    /// is not made. Files that --expire-after removes are not recorded.
     #[arg(long, value_name = "FILE", requires = "actor")]
     audit_log: Option<PathBuf>,
 
@@ -84,24 +85,24 @@ pub(crate) struct Policies {
     #[arg(long, requires = "audit_log")]
     audit_sync: bool,
 
-    /// Log commands, or store operations as well, on standard error
+    /// Log commands, or store operations as well, to standard error
     ///
     /// Each line is one JSON value, without contents of files.
     #[arg(long, value_name = "commands|operations", value_enum, hide_possible_values = true)]
-    log: Option<Logged>,
+    log: Option<LogDetail>,
 
     /// Log paths as well
     #[arg(long, requires = "log")]
     log_paths: bool,
 }
 
-/// How much the memory may hold.
+/// The options of the limits.
 #[derive(Args, Clone, Copy, Debug, Default)]
 struct LimitArguments {
     /// Limit the memory to sizes that suit an agent
     ///
     /// The limits are 102,400 bytes a file, 2,000 files, 16 MiB in all files together, and 8 levels of directories.
-    /// --max-file-bytes, --max-files, --max-bytes and --max-depth replace one of them each, or set one alone.
+    /// --max-file-bytes, --max-files, --max-bytes and --max-depth each replace one of them, or set it without --limits.
     #[arg(long)]
     limits: bool,
 
@@ -123,7 +124,7 @@ struct LimitArguments {
 }
 
 impl LimitArguments {
-    /// The quota; `None` without limits.
+    /// The quota, if there are limits.
     fn quota(self) -> Option<Quota> {
         let Self { limits, max_file_bytes, max_files, max_bytes, max_depth } = self;
         let mut quota = if limits { default_quota() } else { Quota::new() };
@@ -135,7 +136,7 @@ impl LimitArguments {
     }
 }
 
-/// Another store, and where it is shown.
+/// Another store and its mount point.
 #[derive(Clone, Debug)]
 struct Mount {
     point: MemoryPath,
@@ -146,19 +147,19 @@ impl FromStr for Mount {
     type Err = BoxError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        let (point, url) = given.split_once('=').ok_or("it is not of the form PATH=URL")?;
+        let (point, url) = given.split_once('=').ok_or("expected PATH=URL")?;
         Ok(Self { point: point.parse()?, url: memory::parse_url(url.as_ref())? })
     }
 }
 
-/// What becomes of a text that holds what is to be kept out.
+/// The treatment of sensitive data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Screening {
     Refuse,
     Redact,
 }
 
-/// One kind of sensitive data, or several that have one name.
+/// A kind of sensitive data, or a group of them.
 #[derive(Clone, Copy, Debug)]
 struct Kind(&'static [Detector]);
 
@@ -173,20 +174,20 @@ impl FromStr for Kind {
         let found = Detector::ALL.iter().find(|detector| kind(detector) == given);
         found.map(|detector| Self(std::slice::from_ref(detector))).ok_or_else(|| {
             let kinds: Vec<_> = Detector::ALL.iter().map(kind).collect();
-            format!("it is none of personal, {}", kinds.join(", "))
+            format!("expected one of personal, {}", kinds.join(", "))
         })
     }
 }
 
-/// What is told.
+/// The detail of the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Logged {
+enum LogDetail {
     Commands,
     Operations,
 }
 
 impl Policies {
-    /// Opens the memory at a URL with the policies over it. `configure` sets what is not a policy.
+    /// Opens the memory at a URL with the policies. `configure` sets all other options.
     pub(crate) async fn open(
         &self,
         url: &StoreUrl,
@@ -194,11 +195,11 @@ impl Policies {
         access: Access,
         configure: impl FnOnce(MemoryBuilder) -> MemoryBuilder,
     ) -> Result<Memory, Failure> {
-        if let Some(logged) = self.log {
-            start_log(logged);
+        if let Some(detail) = self.log {
+            start_log(detail);
         }
         let mut builder = memory::builder(url, encryption, access).await?;
-        builder = self.audit(builder, access).await?; // before anything is opened: nothing is done that nobody records
+        builder = self.audit(builder, access).await?; // first, so that nothing happens without a record
         builder = self.mount(builder, encryption, access).await?;
         if let Some(scope) = &self.scope {
             builder = builder.scope(scope.clone());
@@ -224,7 +225,7 @@ impl Policies {
         memory::open(configure(builder)).await
     }
 
-    /// A dry run is not recorded.
+    /// Adds the audit log, unless this is a dry run.
     async fn audit(&self, builder: MemoryBuilder, access: Access) -> Result<MemoryBuilder, Failure> {
         let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(builder) };
         if access == Access::DryRun {
@@ -235,7 +236,7 @@ impl Policies {
         Ok(if self.audit_views { builder.audit_views() } else { builder })
     }
 
-    /// What is mounted has policies of its own, or none.
+    /// Adds the mounts. The policies do not apply to mounted stores.
     async fn mount(
         &self,
         mut builder: MemoryBuilder,
@@ -246,7 +247,7 @@ impl Policies {
             Access::Mode(_) if self.read_only => Access::Mode(OpenMode::ReadOnly),
             access => access,
         };
-        // First those that must exist, so that no other is created for nothing.
+        // Stores that must exist are opened first: if one is missing, nothing is created.
         for Mount { point, url } in &self.mount_read_only {
             let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly)).await?;
             builder = builder.mount_read_only(point.clone(), memory::open(mounted).await?.store());
@@ -258,18 +259,18 @@ impl Policies {
         Ok(builder)
     }
 
-    /// Fails where files would be put into what ends with this process.
+    /// Returns an error if files would be written to an in-process store.
     pub(crate) fn refuse_temporary(&self, url: &StoreUrl) -> Result<(), Failure> {
         self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(memory::refuse_temporary)
     }
 
-    /// The memories whose files change when this one is written: itself, and those that are mounted.
+    /// The memories that change when this one is written: itself and its mounts.
     pub(crate) fn changed_memories(&self, url: &StoreUrl) -> impl Iterator<Item = MemoryBuilder> {
         let mounted = self.mount.iter().map(|mount| memory::scoped(&mount.url, None));
         [memory::scoped(url, self.scope.as_ref())].into_iter().chain(mounted)
     }
 
-    /// What keeps sensitive data out, if anything does.
+    /// The screen for sensitive data, if there is one.
     fn screening(&self) -> Option<SensitiveData> {
         let also = self.screen_also.iter().flat_map(|kind| kind.0).copied();
         let builder = SensitiveData::builder();
@@ -283,13 +284,13 @@ impl Policies {
     }
 }
 
-/// Writes what is told to the standard error from now on.
-fn start_log(logged: Logged) {
-    let level = match logged {
-        Logged::Commands => LevelFilter::INFO,
-        Logged::Operations => LevelFilter::DEBUG,
+/// Starts logging to standard error.
+fn start_log(detail: LogDetail) {
+    let level = match detail {
+        LogDetail::Commands => LevelFilter::INFO,
+        LogDetail::Operations => LevelFilter::DEBUG,
     };
     let log = tracing_subscriber::fmt().json().with_writer(io::stderr).with_max_level(level).with_target(false);
-    // There is one, and one of these: it was not set before.
+    // It fails only if a log was started before, which is not the case.
     drop(log.try_init());
 }

@@ -1,36 +1,36 @@
-//! [`ProgressLine`]: how far a run is, on a terminal.
+//! [`ProgressLine`]: progress on a terminal.
 
 use std::io::{self, IsTerminal as _, Stderr, Write};
 
-/// The most characters of the line. A line that the terminal breaks could not be rewritten in place.
+/// The maximum length of the line. A line that the terminal wraps cannot be rewritten in place.
 const WIDTH: usize = 79;
 
-/// How many characters a bar has.
+/// The length of a bar.
 const BAR: usize = 40;
 
-/// One line of a terminal, rewritten in place. Dropped, it is cleared.
+/// A line of a terminal that is rewritten in place, and cleared on drop.
 pub(crate) struct ProgressLine<W: Write> {
     terminal: W,
-    /// How many characters it shows.
-    shown: usize,
+    /// The length of the current text.
+    length: usize,
 }
 
 impl ProgressLine<Stderr> {
-    /// A line of the standard error, where that is a terminal.
+    /// A line of standard error, if that is a terminal.
     pub(crate) fn of_standard_error() -> Option<Self> {
         let terminal = io::stderr();
-        terminal.is_terminal().then(|| Self { terminal, shown: 0 })
+        terminal.is_terminal().then(|| Self { terminal, length: 0 })
     }
 }
 
 impl<W: Write> ProgressLine<W> {
-    /// Shows the text in place of the one before.
+    /// Replaces the text.
     pub(crate) fn show(&mut self, text: &str) {
-        // Blanks over what the text before may have left: not every terminal knows the sequence that clears. No more, as
-        // a narrow terminal would break the line.
-        let width = self.shown;
-        self.shown = text.chars().count().min(WIDTH);
-        // Where nothing can be shown, the work goes on.
+        // Spaces cover the previous text, because not every terminal supports the sequence that clears a line. Further
+        // spaces could make a narrow terminal wrap the line.
+        let width = self.length;
+        self.length = text.chars().count().min(WIDTH);
+        // An error of the terminal does not stop the work.
         let _ = write!(self.terminal, "\r{text:<width$.WIDTH$}\r").and_then(|()| self.terminal.flush());
     }
 }
@@ -41,7 +41,7 @@ impl<W: Write> Drop for ProgressLine<W> {
     }
 }
 
-/// How far it is, as a bar and in numbers.
+/// The progress as a bar and in numbers.
 pub(crate) fn bar(done: usize, total: usize) -> String {
     let filled = (done * BAR).checked_div(total).unwrap_or(BAR);
     format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled))
@@ -52,9 +52,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_covers_the_one_before_and_is_cleared_in_the_end() {
+    fn a_line_covers_the_previous_one_and_is_cleared_on_drop() {
         let mut terminal = Vec::new();
-        let mut line = ProgressLine { terminal: &mut terminal, shown: 0 };
+        let mut line = ProgressLine { terminal: &mut terminal, length: 0 };
         line.show(&"long".repeat(30));
         line.show("é");
         drop(line);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_fills_from_nothing_to_all() {
+    fn a_bar_shows_the_share_that_is_done() {
         let shown = |filled, done, total| format!("[{:-<BAR$}] {done}/{total} files", "#".repeat(filled));
         for (done, total, filled) in [(0, 50, 0), (25, 50, BAR / 2), (50, 50, BAR), (0, 0, BAR)] {
             assert_eq!(bar(done, total), shown(filled, done, total));

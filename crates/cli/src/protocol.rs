@@ -1,22 +1,22 @@
-//! [`read_line`]: the lines in which the input of `run` and `chat` comes.
+//! [`read_line`]: reads the lines of input of `run` and `chat`.
 
 use std::io::{self, BufRead, Read as _};
 
-/// The longest line in bytes, without its line feed.
+/// The maximum length of a line in bytes, without its line feed.
 pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// One line of the input, without its line feed. The last one may lack it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Line {
     Whole(Vec<u8>),
-    /// Longer than [`MAX_LINE_BYTES`]; what it held is gone.
+    /// A line longer than [`MAX_LINE_BYTES`], which was skipped.
     TooLong,
 }
 
-/// The next line; `None` at the end of the input.
+/// Reads the next line. Returns `None` at the end of the input.
 pub(crate) fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
-    // One byte more than a line may have is room for its line feed.
+    // One byte more, for the line feed.
     input.take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Ok(None);
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_counts_also_an_empty_one_and_a_last_one_without_its_line_feed() {
+    fn empty_lines_and_a_last_line_without_line_feed_are_lines() {
         assert_eq!(lines(b""), []);
         assert_eq!(lines(b"\n"), [whole("")]);
         assert_eq!(lines(b"a\n\nb\r\n"), [whole("a"), whole(""), whole("b\r")]);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_greatest_length_is_whole_and_one_byte_more_is_too_long() {
+    fn a_line_longer_than_the_maximum_is_skipped() {
         let longest = vec![b'x'; MAX_LINE_BYTES];
         let longer = [&longest, b"x".as_slice()].concat();
         for end in ["", "\n"] {

@@ -1,4 +1,4 @@
-//! `memory-tool rekey`: encrypts anew what an encrypted store holds.
+//! `memory-tool rekey`: re-encrypts a store with a new key.
 
 use std::io;
 
@@ -13,20 +13,19 @@ use crate::output::{count, to_json, write_line};
 use crate::progress_line::{ProgressLine, bar};
 use crate::run::start_runtime;
 
-/// Whether all is encrypted with the key.
+/// Whether everything is encrypted with the new key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Rotation {
     Complete,
     Incomplete,
 }
 
-/// Encrypts anew, and prints what was done and which keys are no longer needed.
+/// Re-encrypts, and prints the report.
 pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
-    let rewritten = Rewritten::from(start_runtime()?.block_on(rekey(arguments))?);
-    let text = if arguments.json { to_json(&rewritten)? } else { rewritten.to_text().into_bytes() };
-    // Whether anybody still read it changes nothing: what was encrypted is encrypted.
+    let printed = PrintedReport::from(start_runtime()?.block_on(rekey(arguments))?);
+    let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
     write_line(&mut io::stdout().lock(), text)?;
-    Ok(rewritten.rotation())
+    Ok(printed.rotation())
 }
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
@@ -47,18 +46,18 @@ async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     store.rekey(show).await.map_err(Failure::Rekeying)
 }
 
-/// What is printed.
+/// The report.
 #[derive(Debug, Serialize)]
-struct Rewritten {
+struct PrintedReport {
     rewritten: usize,
     damaged: Vec<String>,
-    /// What policies keep in the store and cannot be read, such as access times.
+    /// The damaged records of policies, such as access times.
     damaged_records: Vec<String>,
     no_longer_needed: Vec<String>,
     still_needed: Vec<String>,
 }
 
-impl From<RekeyReport> for Rewritten {
+impl From<RekeyReport> for PrintedReport {
     fn from(report: RekeyReport) -> Self {
         let RekeyReport { rewritten, damaged, damaged_records, no_longer_needed, still_needed, .. } = report;
         let names = |keys: Vec<KeyId>| keys.iter().map(KeyId::to_string).collect();
@@ -72,17 +71,17 @@ impl From<RekeyReport> for Rewritten {
     }
 }
 
-impl Rewritten {
+impl PrintedReport {
     fn rotation(&self) -> Rotation {
         let is_complete = self.damaged.is_empty() && self.damaged_records.is_empty() && self.still_needed.is_empty();
         if is_complete { Rotation::Complete } else { Rotation::Incomplete }
     }
 
     fn to_text(&self) -> String {
-        let mut lines = vec![format!("{} encrypted anew", count(self.rewritten as u64, "file"))];
-        lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged, and stays as it is")));
+        let mut lines = vec![format!("re-encrypted {}", count(self.rewritten as u64, "file"))];
+        lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged and was left untouched")));
         let records = self.damaged_records.iter();
-        lines.extend(records.map(|name| format!("the record {name} is damaged, and stays as it is")));
+        lines.extend(records.map(|name| format!("the record {name} is damaged and was left untouched")));
         lines.extend(self.still_needed.iter().map(|key| format!("the old key {key} is still needed")));
         lines.extend(self.no_longer_needed.iter().map(|key| format!("the old key {key} is no longer needed")));
         lines.join("\n")

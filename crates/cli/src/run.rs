@@ -1,4 +1,4 @@
-//! `memory-tool run`: the tool over the standard input and output, one JSON value per line.
+//! `memory-tool run`: the tool over standard input and output, one JSON value per line.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tokio::runtime::Runtime;
 use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, ViewCapArgument};
 use crate::failure::{self, Failure, eprint_line, on_one_line};
 use crate::memory::Access;
-use crate::output::{Reader, to_json, write_line};
+use crate::output::{ReaderState, to_json, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
-/// Answers line after line until the input ends, or nobody reads the output any more.
+/// Serves lines until the input ends or the output is closed.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
     let tool = runtime.block_on(open_or_create(arguments))?;
     serve(&runtime, &*tool, io::stdin().lock(), io::stdout().lock())
 }
 
-/// The tool over the memory. The operator reads if that is a new one: its name may be mistyped.
+/// Opens the tool. Reports a new memory to the operator, because its name may be mistyped.
 async fn open_or_create(arguments: &RunArguments) -> Result<Arc<dyn MemoryTool>, Failure> {
     let RunArguments { overwrites, cap, memory } = arguments;
     match open_tool(OpenMode::Existing, memory, *overwrites, *cap).await {
@@ -32,7 +32,7 @@ async fn open_or_create(arguments: &RunArguments) -> Result<Arc<dyn MemoryTool>,
     }
 }
 
-/// The tool over the memory, opened in this mode, with the options that were given.
+/// Opens the tool over a memory in this mode.
 pub(crate) async fn open_tool(
     mode: OpenMode,
     memory: &MemoryArgument,
@@ -52,7 +52,7 @@ pub(crate) async fn open_tool(
     Ok(policies.open(&store.url, &store.encryption, Access::Mode(mode), configure).await?.tool())
 }
 
-/// A runtime for one thing at a time, on this thread. The other thread looks after the connections to a bucket, which may be
+/// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be
 /// closed while this one waits for input.
 pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Start)
@@ -64,10 +64,10 @@ fn serve(
     mut input: impl BufRead,
     mut output: impl Write,
 ) -> Result<(), Failure> {
-    // Reading blocks, which no task may: so the loop stands outside the runtime and enters it for one call at a time.
+    // Reading blocks, so the loop is outside the runtime and enters it for each call.
     while let Some(line) = read_line(&mut input).map_err(Failure::Input)? {
         let result = runtime.block_on(answer(tool, line));
-        if write_line(&mut output, to_json(&result)?)? == Reader::Gone {
+        if write_line(&mut output, to_json(&result)?)? == ReaderState::Gone {
             break;
         }
     }

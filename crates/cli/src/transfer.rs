@@ -1,4 +1,4 @@
-//! What `copy`, `export` and `import` share: how their memories are opened, and how their reports are printed.
+//! The common part of `copy`, `export` and `import`: opening memories and printing reports.
 
 use std::io::Stderr;
 
@@ -12,10 +12,10 @@ use crate::output::count;
 use crate::policies::Policies;
 use crate::progress_line::{ProgressLine, bar};
 
-/// What stands for the standard input and output.
+/// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// Whether all was done.
+/// Whether all files were transferred.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Completeness {
     Complete,
@@ -28,18 +28,18 @@ impl Completeness {
     }
 }
 
-/// Opens a memory that exists, or the part of it that belongs to a scope, to read it.
+/// Opens an existing memory, or the part of it that belongs to a scope, for reading.
 pub(crate) async fn open_source(
     url: &StoreUrl,
     encryption: &Encryption,
     scope: Option<&Scope>,
 ) -> Result<Memory, Failure> {
     memory::refuse_temporary(url)?;
-    let builder = encryption.put_over(memory::scoped(url, scope)).await?;
+    let builder = encryption.encrypt(memory::scoped(url, scope)).await?;
     memory::open(builder.options(OpenOptions::new().read_only())).await
 }
 
-/// Opens the memory that files are written to. A dry run creates nothing.
+/// Opens the destination. A dry run creates nothing.
 pub(crate) async fn open_destination(
     url: &StoreUrl,
     encryption: &Encryption,
@@ -51,15 +51,13 @@ pub(crate) async fn open_destination(
     policies.open(url, encryption, access, |builder| builder).await
 }
 
-/// Reports to the operator that no file was found: otherwise a mistyped name would look like a memory that is copied completely.
+/// Reports an empty source, so that a mistyped name does not look like a complete copy.
 pub(crate) fn warn_of_no_file(url: &StoreUrl, scope: Option<&Scope>) {
     let scope = scope.map(|scope| format!(" in the scope {scope}")).unwrap_or_default();
-    eprint_line(&on_one_line(&format!(
-        "memory-tool: there is no file in {url}{scope}: check that the name is correct"
-    )));
+    eprint_line(&on_one_line(&format!("memory-tool: no files in {url}{scope}; check the name")));
 }
 
-/// Shows how far a transfer has come.
+/// Shows the progress of a transfer.
 pub(crate) fn show_progress(line: &mut Option<ProgressLine<Stderr>>, progress: TransferProgress) {
     let Some(line) = line else { return };
     line.show(&match progress.of {
@@ -68,27 +66,27 @@ pub(crate) fn show_progress(line: &mut Option<ProgressLine<Stderr>>, progress: T
     });
 }
 
-/// The line of a report on a file.
+/// The line about a file.
 pub(crate) fn line_of(problem: &FileProblem, what: &str) -> String {
     on_one_line(&format!("{} {what}: {}", problem.path, problem.reason))
 }
 
-/// The files with a problem, a line each.
+/// A line for each file with a problem.
 pub(crate) fn problems(written: &WriteReport) -> impl Iterator<Item = String> {
-    let redacted = written.redacted.iter().map(|path| on_one_line(&format!("{path} is redacted")));
-    let conflicts = written.conflicts.iter().map(|problem| line_of(problem, "stays as it is"));
-    let refused = written.refused.iter().map(|problem| line_of(problem, "is refused"));
-    let unverified = written.unverified.iter().map(|problem| line_of(problem, "is not as it should be"));
+    let redacted = written.redacted.iter().map(|path| on_one_line(&format!("{path} was redacted")));
+    let conflicts = written.conflicts.iter().map(|problem| line_of(problem, "was not copied"));
+    let refused = written.refused.iter().map(|problem| line_of(problem, "was refused"));
+    let unverified = written.unverified.iter().map(|problem| line_of(problem, "could not be verified"));
     redacted.chain(conflicts).chain(refused).chain(unverified)
 }
 
-/// The last line, with the past form of what was done.
-pub(crate) fn summary(written: &WriteReport, done: &str) -> String {
-    let verb = if written.dry_run { format!("would be {done}") } else { done.to_owned() };
-    let WriteReport { overwritten, already_there, besides, .. } = written;
-    format!(
-        "{} {verb}, {overwritten} overwritten, {}; {already_there} already there, {besides} besides",
-        count(written.copied, "file"),
-        count(written.bytes, "byte")
-    )
+/// The last line, with the past tense and the infinitive of the command's verb.
+pub(crate) fn summary(written: &WriteReport, past: &str, infinitive: &str) -> String {
+    let WriteReport { dry_run, copied, overwritten, bytes, unchanged, only_in_destination, .. } = written;
+    let (copied, bytes) = (count(*copied, "file"), count(*bytes, "byte"));
+    let done = match dry_run {
+        true => format!("would {infinitive} {copied} ({bytes}), would overwrite {overwritten}"),
+        false => format!("{past} {copied} ({bytes}), overwrote {overwritten}"),
+    };
+    format!("{done}; {unchanged} unchanged, {only_in_destination} only in the destination")
 }

@@ -18,13 +18,12 @@ pub(crate) enum Integrity {
     Damaged,
 }
 
-/// Reads everything that is stored, and prints what is wrong with it.
+/// Verifies the store, and prints the report.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
     let report = start_runtime()?.block_on(verify(&arguments.store))?;
-    let findings = Findings::from(&report);
-    let text = if arguments.json { to_json(&findings)? } else { findings.to_text().into_bytes() };
-    // Whether anybody still read it changes nothing: the status says it, too.
+    let printed = PrintedReport::from(&report);
+    let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
     write_line(&mut io::stdout().lock(), text)?;
     Ok(if report.problems.is_empty() { Integrity::Intact } else { Integrity::Damaged })
 }
@@ -34,27 +33,27 @@ async fn verify(store: &StoreArgument) -> Result<VerifyReport, Failure> {
     memory::open(builder).await?.verify(|_| {}).await.map_err(Failure::Verification)
 }
 
-/// What is printed.
+/// The report.
 #[derive(Debug, Serialize)]
-struct Findings<'a> {
-    /// The number of files without a problem.
+struct PrintedReport<'a> {
+    /// The number of undamaged files.
     files: u64,
-    /// The bytes in them.
+    /// Their bytes.
     bytes: u64,
     problems: Vec<&'a str>,
 }
 
-impl<'a> From<&'a VerifyReport> for Findings<'a> {
+impl<'a> From<&'a VerifyReport> for PrintedReport<'a> {
     fn from(report: &'a VerifyReport) -> Self {
         let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
         Self { files: report.files, bytes: report.bytes, problems }
     }
 }
 
-impl Findings<'_> {
+impl PrintedReport<'_> {
     fn to_text(&self) -> String {
         let summary = match self.problems.len() {
-            0 => format!("{}, {}: no problem found", count(self.files, "file"), count(self.bytes, "byte")),
+            0 => format!("{}, {}: no problems found", count(self.files, "file"), count(self.bytes, "byte")),
             problems => format!("{} found", count(problems as u64, "problem")),
         };
         self.problems.iter().map(|problem| on_one_line(problem) + "\n").chain([summary]).collect()

@@ -1,4 +1,4 @@
-//! The types of arguments and their values. They do not depend on the command line as a whole, so every module may use them.
+//! Types of arguments and their values, for all modules.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -12,7 +12,7 @@ use memory_tool::encrypted::Padding;
 use memory_tool_object_store::DEFAULT_GRACE;
 use serde_json::Value;
 
-/// The cap on what one `view` shows, in characters (`[V8]`); `None` is no cap, written `none`.
+/// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewCap(pub(crate) Option<usize>);
 
@@ -39,25 +39,25 @@ impl FromStr for ViewCap {
             "none" => Ok(Self(None)),
             number => match number.parse::<NonZeroUsize>() {
                 Ok(number) => Ok(Self(Some(number.get()))),
-                Err(_) => Err("a number from 1 up, or `none`"),
+                Err(_) => Err("expected a number from 1 up, or `none`"),
             },
         }
     }
 }
 
-/// How a report is printed.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// For people: a line for each clause, then each failure, then what was ignored.
+    /// For people: a line for each clause, then failed cases, then ignored cases.
     #[default]
     Table,
-    /// One JSON value with every case.
+    /// One JSON value with all cases.
     Json,
-    /// XML as continuous integration reads it.
+    /// JUnit XML for continuous integration.
     Junit,
 }
 
-/// How long a program may take for an answer, written in seconds.
+/// The timeout of a reply in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerTimeout(pub(crate) Duration);
 
@@ -78,11 +78,14 @@ impl FromStr for AnswerTimeout {
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let seconds = given.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        seconds.filter(|duration| !duration.is_zero()).map(Self).ok_or("a number of seconds above 0, such as 2.5")
+        seconds
+            .filter(|duration| !duration.is_zero())
+            .map(Self)
+            .ok_or("expected a number of seconds above 0, such as 2.5")
     }
 }
 
-/// How old something is: a whole number with a unit.
+/// An age, written as a whole number with a unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Age(pub(crate) Duration);
 
@@ -100,7 +103,7 @@ impl Default for Age {
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
-        // Several of a unit: a day is better known as 24h.
+        // At least two of a unit, so that a day is 24h.
         let is_whole = |length: u64| seconds > length && seconds.is_multiple_of(length);
         let mut whole = Self::UNITS.into_iter().filter(|(_, length)| is_whole(*length));
         let (unit, length) = whole.next().unwrap_or(('s', 1));
@@ -116,32 +119,32 @@ impl FromStr for Age {
         let (number, length) = units
             .find_map(|(unit, length)| given.strip_suffix(unit).map(|number| (number, length)))
             .filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()))
-            .ok_or("a whole number with a unit, such as 90s, 15m, 24h or 7d")?;
+            .ok_or("expected a whole number with a unit, such as 90s, 15m, 24h or 7d")?;
         let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(length));
-        seconds.map(Duration::from_secs).map(Self).ok_or("a whole number before the unit, and not too great a one")
+        seconds.map(Duration::from_secs).map(Self).ok_or("the number is missing or too large")
     }
 }
 
-/// What a backend is said to lack, and why.
+/// A capability that the backend lacks, with the reason.
 #[derive(Clone, Debug)]
-pub(crate) struct DeclaredLack {
+pub(crate) struct LackArgument {
     pub(crate) need: Need,
     pub(crate) reason: String,
 }
 
-impl FromStr for DeclaredLack {
+impl FromStr for LackArgument {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let (need, reason) =
-            given.split_once('=').filter(|(_, reason)| !reason.is_empty()).ok_or("it has no reason")?;
-        // A need is read as in JSON, whose error lists them all.
+            given.split_once('=').filter(|(_, reason)| !reason.is_empty()).ok_or("expected NEED=REASON")?;
+        // The error of JSON lists all needs.
         let need = serde_json::from_value(Value::from(need)).map_err(|error| error.to_string())?;
         Ok(Self { need, reason: reason.to_owned() })
     }
 }
 
-/// How files are padded before encryption.
+/// The padding of files before encryption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PaddingArgument(pub(crate) Padding);
 
@@ -152,36 +155,41 @@ impl FromStr for PaddingArgument {
         match given {
             "padme" => Ok(Self(Padding::Padme)),
             number => {
-                let size: NonZeroUsize = number.parse().map_err(|_| "`padme`, or a number of bytes from 1 up")?;
+                let size: NonZeroUsize =
+                    number.parse().map_err(|_| "expected `padme`, or a number of bytes from 1 up")?;
                 Ok(Self(Padding::Multiple(size)))
             }
         }
     }
 }
 
-/// How files are put into a store.
+/// The options of writing files to a store.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct WritingArgument {
     /// Overwrite files with other contents
     #[arg(long)]
     pub(crate) overwrite: bool,
 
-    /// Report what would be done without writing
+    /// Report the changes without making them
     ///
-    /// Errors that only the storage detects, such as a full disk, are not reported.
+    /// Policies apply. Errors that only the storage detects, such as a full disk, are not reported.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// A directory that is not the case's own would be shared by all cases.
+/// Checks that the directory contains the placeholder. Otherwise all cases would share it.
 pub(crate) fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
-    if given.contains("{dir}") { Ok(given.to_owned()) } else { Err("it lacks {dir}, the directory of a case") }
+    if given.contains("{dir}") {
+        Ok(given.to_owned())
+    } else {
+        Err("expected the placeholder {dir}, the directory of a case")
+    }
 }
 
-/// The name as those in an archive begin with it.
-pub(crate) fn directory_of_an_origin(given: &str) -> Result<String, &'static str> {
+/// Converts the directory to the start of the names in an archive.
+pub(crate) fn directory_of_a_source(given: &str) -> Result<String, &'static str> {
     let name = given.strip_prefix("./").unwrap_or(given).trim_end_matches('/');
-    if name.is_empty() || name == "." { Err("it names no directory of SOURCE") } else { Ok(name.to_owned()) }
+    if name.is_empty() || name == "." { Err("not a directory of SOURCE") } else { Ok(name.to_owned()) }
 }
 
 #[cfg(test)]
@@ -199,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_shown_as_it_is_read() {
+    fn an_age_is_printed_as_it_was_written() {
         for age in ["0s", "1s", "60s", "90s", "15m", "24h", "25h", "7d"] {
             assert_eq!(age.parse::<Age>().unwrap().to_string(), age);
         }

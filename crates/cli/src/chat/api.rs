@@ -1,4 +1,4 @@
-//! [`Api`]: requests to the Messages API, and what comes back.
+//! [`Api`]: requests to the Messages API and their responses.
 
 use std::collections::VecDeque;
 use std::env;
@@ -12,29 +12,29 @@ use reqwest::{Client, Url};
 use serde_json::Value;
 use sse_stream::{Sse, SseByteStream};
 
-use crate::chat::body::{BodyError, beginning, bounded, whole};
+use crate::chat::body::{BodyError, bounded, read_all, read_start};
 use crate::chat::conversation::Settings;
-use crate::chat::response::{Applied, Assembly, Part, Response};
+use crate::chat::response::{Assembly, EventResult, Part, Response};
 use crate::chat_error::{ChatError, RequestError};
 
 const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
 
-/// How long it may take to reach the server.
+/// The timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a server that streams may be silent: it sends a `ping` now and then.
-const STREAM_SILENCE: Duration = Duration::from_mins(2);
-/// How long a server that answers at once may be silent: it is until the response is whole.
-const WHOLE_SILENCE: Duration = Duration::from_mins(15);
-/// How many bytes a response may have, also one that is streamed.
+/// The read timeout of a stream, in which the server sends a `ping` now and then.
+const STREAM_TIMEOUT: Duration = Duration::from_mins(2);
+/// The read timeout without a stream, when the server is silent until the response is complete.
+const MESSAGE_TIMEOUT: Duration = Duration::from_mins(15);
+/// The maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 const TOO_LONG: &str = "the response is longer than 64 MiB";
-/// How many bytes are read of an error.
-const MAX_REFUSAL_BYTES: usize = 64 * 1024;
-/// How much is shown of a text of the server's.
-const SHOWN_CHARACTERS: usize = 1000;
+/// The maximum size of an error, after which reading stops.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// The maximum length of quotations from the server, in characters.
+const MAX_SHOWN_CHARACTERS: usize = 1000;
 
-/// A client of the Messages API. The key goes to its server alone, and is shown nowhere.
+/// A client of the Messages API. The key is sent only to its server and never printed.
 pub(crate) struct Api {
     client: Client,
     url: Url,
@@ -43,7 +43,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// The API that `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` name.
+    /// The API with the settings of `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
     pub(crate) fn from_environment(settings: &Settings) -> Result<Self, ChatError> {
         let key = variable("ANTHROPIC_API_KEY").ok_or(ChatError::NoKey)?;
         Self::new(key, &variable("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()), settings)
@@ -53,70 +53,70 @@ impl Api {
     pub(crate) fn new(key: String, address: &str, settings: &Settings) -> Result<Self, ChatError> {
         let url = messages_url(address)?;
         let headers = headers(&key, settings)?;
-        choose_cryptography();
+        install_crypto_provider();
         let client = Client::builder()
             .user_agent(concat!("memory-tool/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(if settings.stream { STREAM_SILENCE } else { WHOLE_SILENCE })
-            .redirect(reqwest::redirect::Policy::none()) // which would carry the key elsewhere
+            .read_timeout(if settings.stream { STREAM_TIMEOUT } else { MESSAGE_TIMEOUT })
+            .redirect(reqwest::redirect::Policy::none()) // a redirect would send the key elsewhere
             .build()
             .map_err(ChatError::Client)?;
         Ok(Self { client, url, key, headers })
     }
 
-    /// Sends a request, and gives the response as far as it has begun.
-    pub(crate) async fn send(&self, body: Vec<u8>) -> Result<Answer<'_>, RequestError> {
+    /// Sends a request, and returns the response once it has begun.
+    pub(crate) async fn send(&self, body: Vec<u8>) -> Result<PendingResponse<'_>, RequestError> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let response = request.send().await.map_err(|error| self.unreachable(error))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+            return Err(self.status_error(response).await);
         }
         let is_stream = response
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-        let parts = bounded(response.bytes_stream(), MAX_RESPONSE_BYTES);
+        let chunks = bounded(response.bytes_stream(), MAX_RESPONSE_BYTES);
         let source = if is_stream {
-            Source::Events(Box::pin(SseByteStream::new(parts)), Assembly::default())
+            Source::Events(Box::pin(SseByteStream::new(chunks)), Assembly::default())
         } else {
-            let body = whole(parts).await.map_err(|error| self.unread(error))?;
+            let body = read_all(chunks).await.map_err(|error| self.body_error(error))?;
             let message = serde_json::from_slice(&body).ok().and_then(Response::from_json);
-            let message = message.ok_or_else(|| self.malformed("the body is no message"))?;
+            let message = message.ok_or_else(|| self.malformed("the body is not a message"))?;
             Source::Message(message.parts().into(), message)
         };
-        Ok(Answer { api: self, source })
+        Ok(PendingResponse { api: self, source })
     }
 
-    /// What a response with the status of an error says.
-    async fn refusal(&self, response: reqwest::Response) -> RequestError {
+    /// The error in a response with an error status.
+    async fn status_error(&self, response: reqwest::Response) -> RequestError {
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| retry_after_in(value.to_str().ok()?.trim(), SystemTime::now()));
         let request_id = response.headers().get("request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-        // The status says enough where the rest does not come.
-        let body = beginning(response.bytes_stream(), MAX_REFUSAL_BYTES).await;
-        let mut told = self.shown(&told(&body));
+        // If reading fails, the status is enough.
+        let body = read_start(response.bytes_stream(), MAX_ERROR_BYTES).await;
+        let mut message = self.printable(&error_message(&body));
         if let Some(id) = request_id {
-            told = format!("{told} (request {})", self.shown(&id));
+            message = format!("{message} (request {})", self.printable(&id));
         }
-        RequestError::Refused { status, told, retry_after }
+        RequestError::Status { status, message, retry_after }
     }
 
     fn unreachable(&self, error: reqwest::Error) -> RequestError {
         RequestError::Unreachable { host: self.host(), source: error.without_url() }
     }
 
-    fn unread(&self, error: BodyError<reqwest::Error>) -> RequestError {
+    fn body_error(&self, error: BodyError<reqwest::Error>) -> RequestError {
         match error {
             BodyError::Broken(error) => self.broken(error.without_url()),
             BodyError::TooLong => self.malformed(TOO_LONG),
         }
     }
 
-    fn undone(&self, error: sse_stream::Error) -> RequestError {
+    fn stream_error(&self, error: sse_stream::Error) -> RequestError {
         match error {
             sse_stream::Error::Body(error) => match error.downcast::<BodyError<reqwest::Error>>() {
-                Ok(error) => self.unread(*error),
+                Ok(error) => self.body_error(*error),
                 Err(error) => self.broken(error),
             },
             error => self.broken(error),
@@ -127,13 +127,13 @@ impl Api {
         RequestError::Broken { host: self.host(), source: error.into() }
     }
 
-    fn malformed(&self, why: &'static str) -> RequestError {
-        RequestError::Malformed { host: self.host(), why }
+    fn malformed(&self, reason: &'static str) -> RequestError {
+        RequestError::Malformed { host: self.host(), reason }
     }
 
-    /// What is shown of a text of the server's, which may tell the key back: the key goes first, as a part of it is too much, too.
-    fn shown(&self, text: &str) -> String {
-        shortened(&text.replace(&self.key, "[the key]"))
+    /// Shortens a quotation from the server. A key in it is replaced first, so that no part of it remains.
+    fn printable(&self, text: &str) -> String {
+        shortened(&text.replace(&self.key, "[API key]"))
     }
 
     fn host(&self) -> String {
@@ -142,7 +142,7 @@ impl Api {
     }
 }
 
-/// A variable of the environment, if it says anything.
+/// The value of an environment variable, unless it is empty.
 pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
@@ -172,30 +172,30 @@ fn headers(key: &str, settings: &Settings) -> Result<HeaderMap, ChatError> {
     Ok(headers)
 }
 
-/// TLS by `ring`, unless the process has chosen another.
-fn choose_cryptography() {
-    let _ = rustls::crypto::ring::default_provider().install_default(); // fails where there is one already
+/// Installs `ring` as the provider of TLS, unless there is one.
+fn install_crypto_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default(); // fails if there is one
 }
 
-/// The wait that a `Retry-After` asks for: in seconds, of which the API may give a fraction, or up to a time.
+/// The delay in a `Retry-After` header: a number of seconds, which may have a fraction, or a time.
 fn retry_after_in(value: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(time) = httpdate::parse_http_date(value) {
-        return Some(time.duration_since(now).unwrap_or_default()); // none where the time is over
+        return Some(time.duration_since(now).unwrap_or_default()); // zero if the time has passed
     }
     let seconds = value.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)?;
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// The beginning of a text of the server's, which may be of any length.
+/// Shortens the string to the maximum length.
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARACTERS) {
+    match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// What the body of an error says: its type and message, or all of it where it is not the API's.
-fn told(body: &[u8]) -> String {
+/// The type and message in the body of an error, or the whole body if it is not JSON of the API.
+fn error_message(body: &[u8]) -> String {
     let error = serde_json::from_slice::<Value>(body).unwrap_or_default()["error"].take();
     match (error["type"].as_str(), error["message"].as_str()) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
@@ -204,50 +204,50 @@ fn told(body: &[u8]) -> String {
 }
 
 /// A response that has begun.
-pub(crate) struct Answer<'a> {
+pub(crate) struct PendingResponse<'a> {
     api: &'a Api,
     source: Source,
 }
 
 enum Source {
-    /// The events that are still to come, and what came of those before.
+    /// The remaining events, and the response so far.
     Events(Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>, Assembly),
-    /// The parts that are still to give of a response that came at once, and the response.
+    /// The remaining parts of a complete response, and the response.
     Message(VecDeque<Part>, Response),
 }
 
 /// A step of a response.
 pub(crate) enum Step {
-    /// More to show.
+    /// A part to print.
     Part(Part),
-    /// The end, with all that came.
-    Whole(Response),
+    /// The complete response.
+    Complete(Response),
 }
 
-impl Answer<'_> {
-    /// The next step. There is none after the end or an error.
+impl PendingResponse<'_> {
+    /// Waits for the next step. Must not be called after the end or an error.
     pub(crate) async fn next(&mut self) -> Result<Step, RequestError> {
         let (events, assembly) = match &mut self.source {
             Source::Events(events, assembly) => (events, assembly),
             Source::Message(parts, response) => {
-                return Ok(parts.pop_front().map_or_else(|| Step::Whole(std::mem::take(response)), Step::Part));
+                return Ok(parts.pop_front().map_or_else(|| Step::Complete(std::mem::take(response)), Step::Part));
             }
         };
         while let Some(event) = events.next().await {
-            let event = event.map_err(|error| self.api.undone(error))?;
+            let event = event.map_err(|error| self.api.stream_error(error))?;
             let Some(data) = event.data else { continue };
-            let event: Value = serde_json::from_str(&data).map_err(|_| self.api.malformed("an event is no JSON"))?;
-            match assembly.apply(&event).map_err(|why| self.api.malformed(why))? {
-                Applied::Part(part) => return Ok(Step::Part(part)),
-                Applied::Whole(response) => return Ok(Step::Whole(response)),
-                Applied::Error { kind, told } => {
-                    let told = self.api.shown(&format!("{kind}: {told}"));
-                    return Err(RequestError::BrokenOff { kind, told });
+            let event: Value = serde_json::from_str(&data).map_err(|_| self.api.malformed("an event is not JSON"))?;
+            match assembly.apply(&event).map_err(|reason| self.api.malformed(reason))? {
+                EventResult::Part(part) => return Ok(Step::Part(part)),
+                EventResult::Complete(response) => return Ok(Step::Complete(response)),
+                EventResult::Error { kind, message } => {
+                    let message = self.api.printable(&format!("{kind}: {message}"));
+                    return Err(RequestError::Aborted { kind, message });
                 }
-                Applied::Nothing => {}
+                EventResult::Nothing => {}
             }
         }
-        Err(RequestError::Cut { host: self.api.host() })
+        Err(RequestError::Truncated { host: self.api.host() })
     }
 }
 
@@ -256,8 +256,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_asked_for_in_seconds_or_up_to_a_time() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // the time in the examples of HTTP
+    fn retry_after_is_a_number_of_seconds_or_a_time() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // as in the examples of RFC 9110
         for (value, millis) in [
             ("0", Some(0)),
             ("2", Some(2000)),

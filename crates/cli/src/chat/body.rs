@@ -1,51 +1,51 @@
-//! [`bounded`]: what a server sends, which may have no end.
+//! [`bounded`]: bodies of responses, with a maximum size.
 
 use futures::{Stream, StreamExt as _};
 
-/// Why no more of a body comes.
+/// The error of reading a body.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError<E> {
-    /// It broke off.
+    /// The connection failed.
     #[error(transparent)]
     Broken(E),
-    /// It is longer than it may be.
-    #[error("it is too long")]
+    /// The body exceeds the maximum size.
+    #[error("the body is too long")]
     TooLong,
 }
 
-/// The parts of a body up to so many bytes in all, and an error in the place of the part that goes beyond them.
+/// Limits a body to a number of bytes. The chunk that exceeds it is replaced with an error.
 pub(crate) fn bounded<B: AsRef<[u8]>, E>(
-    parts: impl Stream<Item = Result<B, E>>,
+    chunks: impl Stream<Item = Result<B, E>>,
     limit: usize,
 ) -> impl Stream<Item = Result<B, BodyError<E>>> {
     let mut left = limit;
-    parts.map(move |part| {
-        let part = part.map_err(BodyError::Broken)?;
-        left = left.checked_sub(part.as_ref().len()).ok_or(BodyError::TooLong)?;
-        Ok(part)
+    chunks.map(move |chunk| {
+        let chunk = chunk.map_err(BodyError::Broken)?;
+        left = left.checked_sub(chunk.as_ref().len()).ok_or(BodyError::TooLong)?;
+        Ok(chunk)
     })
 }
 
-/// All of a body that has a bound.
-pub(crate) async fn whole<B: AsRef<[u8]>, E>(
-    parts: impl Stream<Item = Result<B, BodyError<E>>>,
+/// Reads a bounded body.
+pub(crate) async fn read_all<B: AsRef<[u8]>, E>(
+    chunks: impl Stream<Item = Result<B, BodyError<E>>>,
 ) -> Result<Vec<u8>, BodyError<E>> {
-    let mut parts = std::pin::pin!(parts);
+    let mut chunks = std::pin::pin!(chunks);
     let mut body = Vec::new();
-    while let Some(part) = parts.next().await {
-        body.extend_from_slice(part?.as_ref());
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(chunk?.as_ref());
     }
     Ok(body)
 }
 
-/// The first bytes of a body, so many at most, as far as they come.
-pub(crate) async fn beginning<B: AsRef<[u8]>, E>(parts: impl Stream<Item = Result<B, E>>, limit: usize) -> Vec<u8> {
-    let mut parts = std::pin::pin!(parts);
+/// Reads up to `limit` bytes from the start of a body, or fewer if it ends or fails.
+pub(crate) async fn read_start<B: AsRef<[u8]>, E>(chunks: impl Stream<Item = Result<B, E>>, limit: usize) -> Vec<u8> {
+    let mut chunks = std::pin::pin!(chunks);
     let mut body = Vec::new();
     while body.len() < limit
-        && let Some(Ok(part)) = parts.next().await
+        && let Some(Ok(chunk)) = chunks.next().await
     {
-        body.extend_from_slice(part.as_ref());
+        body.extend_from_slice(chunk.as_ref());
     }
     body.truncate(limit);
     body
@@ -57,25 +57,25 @@ mod tests {
 
     use super::*;
 
-    fn parts() -> impl Stream<Item = Result<&'static str, ()>> {
+    fn chunks() -> impl Stream<Item = Result<&'static str, ()>> {
         iter(["ab", "", "cd"].map(Ok))
     }
 
     #[tokio::test]
-    async fn a_body_may_be_as_long_as_its_bound() {
-        assert_eq!(whole(bounded(parts(), 4)).await.unwrap(), b"abcd");
-        assert!(matches!(whole(bounded(parts(), 3)).await, Err(BodyError::TooLong)));
+    async fn a_body_is_read_up_to_its_limit() {
+        assert_eq!(read_all(bounded(chunks(), 4)).await.unwrap(), b"abcd");
+        assert!(matches!(read_all(bounded(chunks(), 3)).await, Err(BodyError::TooLong)));
         let broken = iter([Ok("ab"), Err("cut")]);
-        assert!(matches!(whole(bounded(broken, 2)).await, Err(BodyError::Broken("cut"))));
+        assert!(matches!(read_all(bounded(broken, 2)).await, Err(BodyError::Broken("cut"))));
         let endless = repeat(Ok::<_, ()>("ab"));
-        assert!(matches!(whole(bounded(endless, 3)).await, Err(BodyError::TooLong)));
+        assert!(matches!(read_all(bounded(endless, 3)).await, Err(BodyError::TooLong)));
     }
 
     #[tokio::test]
-    async fn the_beginning_is_what_comes_of_it() {
-        assert_eq!(beginning(parts(), 3).await, b"abc");
-        assert_eq!(beginning(parts(), 9).await, b"abcd");
-        assert_eq!(beginning(repeat(Ok::<_, ()>("ab")), 3).await, b"aba");
-        assert_eq!(beginning(iter([Ok("ab"), Err(()), Ok("cd")]), 9).await, b"ab");
+    async fn the_start_is_read_up_to_the_limit_or_an_error() {
+        assert_eq!(read_start(chunks(), 3).await, b"abc");
+        assert_eq!(read_start(chunks(), 9).await, b"abcd");
+        assert_eq!(read_start(repeat(Ok::<_, ()>("ab")), 3).await, b"aba");
+        assert_eq!(read_start(iter([Ok("ab"), Err(()), Ok("cd")]), 9).await, b"ab");
     }
 }

@@ -1,17 +1,17 @@
-//! [`in_words`] and [`changed_lines`]: what a memory command did, for a person.
+//! [`summary`] and [`changed_lines`]: memory commands as text for people.
 
 use memory_tool::Command;
 use serde_json::Value;
 
 use crate::output::count;
 
-/// How many removed lines are printed of a change, and how many added ones.
-const SHOWN_LINES: usize = 10;
-/// How many characters are printed of a line.
-const SHOWN_CHARACTERS: usize = 160;
+/// The maximum number of removed lines to print, and of added ones.
+const MAX_LINES: usize = 10;
+/// The maximum length of a printed line.
+const MAX_LINE_CHARACTERS: usize = 160;
 
-/// The command with its paths and sizes, without contents: logs may keep it.
-pub(crate) fn in_words(input: &Value) -> String {
+/// The command with its paths and sizes, without contents, because logs may keep it.
+pub(crate) fn summary(input: &Value) -> String {
     let words = ["command", "path", "old_path", "new_path"].into_iter().filter_map(|field| input[field].as_str());
     let words: Vec<_> = words.collect();
     match (words.is_empty(), Command::parse(input.clone())) {
@@ -26,7 +26,7 @@ pub(crate) fn in_words(input: &Value) -> String {
     }
 }
 
-/// The lines that a `str_replace` or an `insert` removed and added, as a diff has them; a part of a line stands for the line.
+/// The lines that a `str_replace` or an `insert` removed and added, as in a diff. A part of a line stands for the line.
 pub(crate) fn changed_lines(input: &Value) -> Vec<String> {
     let (old, new) = match Command::parse(input.clone()) {
         Ok(Command::StrReplace(replace)) => (replace.old_str, replace.new_str),
@@ -38,7 +38,7 @@ pub(crate) fn changed_lines(input: &Value) -> Vec<String> {
     [marked("-", old), marked("+", new)].concat()
 }
 
-/// The lines without those that both begin with and those that both end with.
+/// Removes the common lines at the start and at the end.
 fn without_common_ends<'a, 'b>(mut old: &'a [&'b str], mut new: &'a [&'b str]) -> (&'a [&'b str], &'a [&'b str]) {
     while let ([first, old_rest @ ..], [same, new_rest @ ..]) = (old, new)
         && first == same
@@ -54,14 +54,14 @@ fn without_common_ends<'a, 'b>(mut old: &'a [&'b str], mut new: &'a [&'b str]) -
 }
 
 fn marked(mark: &str, lines: &[&str]) -> Vec<String> {
-    let shown = lines.iter().take(SHOWN_LINES).map(|line| format!("  {mark} {}", shortened(line)));
-    let hidden = lines.len().saturating_sub(SHOWN_LINES) as u64;
+    let shown = lines.iter().take(MAX_LINES).map(|line| format!("  {mark} {}", shortened(line)));
+    let hidden = lines.len().saturating_sub(MAX_LINES) as u64;
     let rest = (hidden > 0).then(|| format!("  {mark} … {}", count(hidden, "more line")));
     shown.chain(rest).collect()
 }
 
 fn shortened(line: &str) -> String {
-    match line.char_indices().nth(SHOWN_CHARACTERS) {
+    match line.char_indices().nth(MAX_LINE_CHARACTERS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }
@@ -79,19 +79,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_the_paths_and_sizes_but_no_contents() {
+    fn a_summary_has_paths_and_sizes_without_contents() {
         let input = json!({"command": "create", "path": "/memories/a", "file_text": "secret\nof mine"});
-        assert_eq!(in_words(&input), "create /memories/a (2 lines, 14 bytes)");
+        assert_eq!(summary(&input), "create /memories/a (2 lines, 14 bytes)");
         let input = json!({"command": "insert", "path": "/memories/a", "insert_line": 3, "insert_text": "secret"});
-        assert_eq!(in_words(&input), "insert /memories/a after line 3");
+        assert_eq!(summary(&input), "insert /memories/a after line 3");
         let input = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
-        assert_eq!(in_words(&input), "rename /memories/a /memories/b");
-        assert_eq!(in_words(&json!({"command": "create", "path": "/memories/a"})), "create /memories/a");
-        assert_eq!(in_words(&json!({})), "no command");
+        assert_eq!(summary(&input), "rename /memories/a /memories/b");
+        assert_eq!(summary(&json!({"command": "create", "path": "/memories/a"})), "create /memories/a");
+        assert_eq!(summary(&json!({})), "no command");
     }
 
     #[test]
-    fn a_change_is_what_differs() {
+    fn only_changed_lines_are_printed() {
         assert_eq!(
             replaced("tea\nwith milk\n", "tea\nno milk\nno sugar\n"),
             ["  - with milk", "  + no milk", "  + no sugar"]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_a_greatest_length() {
+    fn long_changes_are_shortened() {
         let lines = replaced(&"x\n".repeat(12), &"é".repeat(1000));
         assert_eq!(lines.len(), 12);
         assert_eq!(lines[9..11], ["  - x", "  - … 2 more lines"]);

@@ -1,14 +1,15 @@
-//! [`Conversation`]: what was said so far, as the Messages API takes it.
+//! [`Conversation`]: the messages so far, in the format of the Messages API.
 
 use memory_tool::{CacheControl, ClearToolUses, Compact, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How many messages of the user's, from the last one back, end what the API is to cache: all up to the last is written, and all
-/// up to the one before was written by the last request. With the tool and the system prompt these are the four that it takes.
+/// The number of user messages, from the last one back, with a cache breakpoint. Everything up to the last one is
+/// written to the cache; everything up to the one before was written by the last request. With those of the tool and
+/// the system prompt these are the four breakpoints that the API allows.
 const CACHED_MESSAGES: usize = 2;
 
-/// What is the same in all requests of a conversation.
+/// The settings of all requests of a conversation.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) model: String,
@@ -23,10 +24,10 @@ pub(crate) struct Settings {
 /// The messages of a conversation.
 ///
 /// # Behavior
-/// 1. Messages of the user's and of Claude's take turns, and the user's is the first: what would follow one of the same role
-///    belongs to it.
-/// 2. No message is empty, and no text in it.
-/// 3. It can be put back to what it was.
+/// 1. Messages of the user and of Claude alternate, and the user begins: content of the same role is appended to the
+///    last message.
+/// 2. Messages and text blocks are never empty.
+/// 3. A conversation can be reset to an earlier state.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     messages: Vec<Message>,
@@ -45,32 +46,31 @@ enum Role {
     User,
 }
 
-/// A conversation at some moment.
+/// A state of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     messages: usize,
-    /// The blocks of the last message.
+    /// The number of blocks in the last message.
     blocks: usize,
 }
 
 impl Conversation {
-    /// Adds what the user says.
+    /// Adds a message of the user.
     pub(crate) fn say(&mut self, text: &str) {
         self.add(Role::User, vec![json!({"type": "text", "text": text})]);
     }
 
     /// Adds the results of tools.
-    pub(crate) fn give_results(&mut self, results: Vec<Value>) {
+    pub(crate) fn add_results(&mut self, results: Vec<Value>) {
         self.add(Role::User, results);
     }
 
-    /// Adds what Claude answered.
+    /// Adds a response of Claude.
     pub(crate) fn answer(&mut self, content: Vec<Value>) {
         self.add(Role::Assistant, content);
     }
 
-    /// Adds an answer that Claude does not go on with. Thinking at its end led to nothing, and the API refuses a message that
-    /// ends so.
+    /// Adds the last response of a turn, without thinking at its end: the API rejects messages that end with it.
     pub(crate) fn answer_last(&mut self, mut content: Vec<Value>) {
         let is_thinking = |block: &Value| block["type"] == "thinking" || block["type"] == "redacted_thinking";
         content.truncate(content.iter().rposition(|block| !is_thinking(block)).map_or(0, |last| last + 1));
@@ -90,32 +90,33 @@ impl Conversation {
         }
     }
 
-    /// Where the conversation is.
+    /// The current state.
     pub(crate) fn mark(&self) -> Mark {
         Mark { messages: self.messages.len(), blocks: self.messages.last().map_or(0, |last| last.content.len()) }
     }
 
-    /// Puts the conversation back to where it was.
-    pub(crate) fn put_back(&mut self, mark: Mark) {
+    /// Resets the conversation to an earlier state.
+    pub(crate) fn reset_to(&mut self, mark: Mark) {
         self.messages.truncate(mark.messages);
         if let Some(last) = self.messages.last_mut() {
             last.content.truncate(mark.blocks);
         }
     }
 
-    /// Puts an error in the place of each result that Claude has not answered yet and that is none; gives how many there were.
-    pub(crate) fn withdraw_results(&mut self, why: &str) -> usize {
+    /// Replaces each successful result that Claude has not answered with an error. Returns the number of replaced
+    /// results.
+    pub(crate) fn withdraw_results(&mut self, message: &str) -> usize {
         let unanswered = self.messages.last_mut().filter(|last| last.role == Role::User);
         let blocks = unanswered.into_iter().flat_map(|message| &mut message.content);
         let results = blocks.filter(|block| block["type"] == "tool_result" && block["is_error"] != true);
         let withdrawn = results.map(|result| {
-            result["content"] = json!(why);
+            result["content"] = json!(message);
             result["is_error"] = json!(true);
         });
         withdrawn.count()
     }
 
-    /// Forgets all that was said.
+    /// Removes all messages.
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
     }
@@ -133,7 +134,7 @@ impl Conversation {
             request["system"] = json!([{"type": "text", "text": system, "cache_control": CacheControl::ephemeral()}]);
         }
         if settings.shows_thinking {
-            // Some models think only when asked to, and most keep the text to themselves unless asked for it.
+            // Some models think only on request, and most return no text of it by default.
             request["thinking"] = json!({"type": "adaptive", "display": "summarized"});
         }
         let clear = settings.edits_context.then(|| json!(ClearToolUses::new()));
@@ -194,7 +195,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_request_is_as_documented() {
+    fn a_request_has_the_documented_format() {
         let mut conversation = Conversation::default();
         conversation.say("Hi");
         assert_eq!(
@@ -221,13 +222,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_last_two_messages_of_the_user_end_what_is_cached() {
+    fn the_last_two_user_messages_have_cache_breakpoints() {
         let mut conversation = Conversation::default();
         for round in ["a", "b", "c"] {
             conversation.say(round);
             conversation.answer(vec![text(round)]);
         }
-        conversation.give_results(vec![result("1"), result("2")]);
+        conversation.add_results(vec![result("1"), result("2")]);
         let messages = conversation.messages();
         let marks: Vec<_> =
             messages.iter().map(|message| message.to_string().matches("cache_control").count()).collect();
@@ -236,7 +237,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn roles_take_turns_and_nothing_is_empty() {
+    fn roles_alternate_and_empty_texts_are_removed() {
         let mut conversation = Conversation::default();
         conversation.say("a");
         conversation.answer(vec![text("")]);
@@ -253,7 +254,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_answer_ends_with_thinking() {
+    fn thinking_at_the_end_of_the_last_answer_is_removed() {
         let thinking = |kind| json!({"type": kind, "signature": "s"});
         let both = [thinking("thinking"), thinking("redacted_thinking")];
         let mut conversation = Conversation::default();
@@ -266,22 +267,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn results_are_withdrawn_until_they_are_answered() {
+    fn only_unanswered_results_are_withdrawn() {
         let mut conversation = Conversation::default();
         let failed = |id, why| json!({"type": "tool_result", "tool_use_id": id, "content": why, "is_error": true});
         conversation.say("a");
         conversation.answer(vec![text("b")]);
-        conversation.give_results(vec![result("1"), failed("2", "no")]);
+        conversation.add_results(vec![result("1"), failed("2", "no")]);
         conversation.say("c");
         assert_eq!(conversation.withdraw_results("gone"), 1);
         assert_eq!(conversation.messages[2].content, [failed("1", "gone"), failed("2", "no"), text("c")]);
-        conversation.give_results(vec![result("3")]);
+        conversation.add_results(vec![result("3")]);
         conversation.answer(vec![text("d")]);
         assert_eq!(conversation.withdraw_results("gone"), 0);
     }
 
     #[test]
-    fn it_is_put_back_also_within_a_message() {
+    fn a_reset_also_works_within_a_message() {
         let mut conversation = Conversation::default();
         let empty = conversation.mark();
         conversation.say("a");
@@ -289,9 +290,9 @@ pub(crate) mod tests {
         let mark = conversation.mark();
         conversation.say("b");
         conversation.answer(vec![text("c")]);
-        conversation.put_back(mark);
+        conversation.reset_to(mark);
         assert_eq!(conversation.messages(), before);
-        conversation.put_back(empty);
+        conversation.reset_to(empty);
         assert_eq!(conversation.messages(), [Value::Null; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Editor`]: lines that a person edits on a terminal.
+//! [`Editor`]: a line editor on a terminal.
 
 use std::io;
 use std::sync::mpsc;
@@ -14,19 +14,19 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const PROMPT: &str = "> ";
 const CONTINUATION: &str = "… ";
 
-/// A line editor with its history, on a thread of its own. It has the terminal only while somebody waits for a line.
+/// A line editor with a history, on a separate thread. It uses the terminal only while a line is awaited.
 pub(crate) struct Editor {
-    /// Asks for one line each.
+    /// Each value requests a line.
     requests: mpsc::Sender<()>,
-    lines: Receiver<io::Result<Edited>>,
-    /// Whether a line is asked for that did not come yet.
-    is_asked: bool,
+    lines: Receiver<io::Result<EditorEvent>>,
+    /// Whether a requested line is pending.
+    is_pending: bool,
     mode: TerminalMode,
 }
 
-/// What a person did at a prompt.
+/// The input at a prompt.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Edited {
+pub(crate) enum EditorEvent {
     /// One or more lines, without the last line feed.
     Text(String),
     /// Ctrl-D on an empty line.
@@ -36,34 +36,34 @@ pub(crate) enum Edited {
 }
 
 impl Editor {
-    /// Starts the thread. It may wait for a line for ever, so it is left to end with the process.
+    /// Starts the thread, which ends with the process.
     ///
-    /// Threads that this one starts later do not take the signals that interrupt the editor: call it first.
+    /// Must be called before other threads are started: only later threads leave signals to the editor.
     pub(crate) fn start() -> Self {
-        let (requests, asked) = mpsc::channel();
+        let (requests, receiver) = mpsc::channel();
         let (sender, lines) = channel(1);
-        thread::spawn(move || edit(&asked, &sender));
+        thread::spawn(move || edit(&receiver, &sender));
         leave_signals_to_the_editor();
-        Self { requests, lines, is_asked: false, mode: TerminalMode::present() }
+        Self { requests, lines, is_pending: false, mode: TerminalMode::current() }
     }
 
-    /// The next line. Dropped, it goes on with the next call.
-    pub(crate) async fn next(&mut self) -> io::Result<Edited> {
+    /// Waits for the next line. If the future is dropped, the next call continues with the same line.
+    pub(crate) async fn next(&mut self) -> io::Result<EditorEvent> {
         let ended = || io::Error::other("the line editor ended");
-        if !self.is_asked {
+        if !self.is_pending {
             self.requests.send(()).map_err(|_| ended())?;
-            self.is_asked = true;
+            self.is_pending = true;
         }
         let line = self.lines.recv().await.ok_or_else(ended)?;
-        self.is_asked = false;
+        self.is_pending = false;
         line
     }
 }
 
 impl Drop for Editor {
     fn drop(&mut self) {
-        // The thread ends with the process, in the middle of a line: nobody else gives the terminal back.
-        if self.is_asked {
+        // The thread ends with the process, in the middle of a line, and cannot restore the terminal itself.
+        if self.is_pending {
             self.mode.restore();
         }
     }
@@ -71,9 +71,9 @@ impl Drop for Editor {
 
 type LineEditor = rustyline::Editor<(), MemHistory>;
 
-fn edit(asked: &mpsc::Receiver<()>, lines: &Sender<io::Result<Edited>>) {
+fn edit(requests: &mpsc::Receiver<()>, lines: &Sender<io::Result<EditorEvent>>) {
     let mut editor = editor();
-    while asked.recv().is_ok() {
+    while requests.recv().is_ok() {
         let line = match &mut editor {
             Ok(editor) => message(editor),
             Err(error) => Err(io::Error::other(error.to_string())),
@@ -84,46 +84,46 @@ fn edit(asked: &mpsc::Receiver<()>, lines: &Sender<io::Result<Edited>>) {
     }
 }
 
-/// The editor. Its history is never written to a file: messages may hold secrets.
+/// The editor. Its history is never written to a file, because messages may contain secrets.
 fn editor() -> rustyline::Result<LineEditor> {
     let mut editor = rustyline::Editor::with_history(Config::default(), MemHistory::new())?;
     editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(ClearOrEnd)));
     Ok(editor)
 }
 
-/// The next message: a backslash at the end of a line continues it on another.
-fn message(editor: &mut LineEditor) -> io::Result<Edited> {
+/// Reads a message. A backslash at the end of a line continues it on the next one.
+fn message(editor: &mut LineEditor) -> io::Result<EditorEvent> {
     let mut text = String::new();
     loop {
         let prompt = if text.is_empty() { PROMPT } else { CONTINUATION };
-        match edited(editor.readline(prompt))? {
-            Edited::Text(line) => {
-                if let Some(begun) = line.strip_suffix('\\') {
-                    text.push_str(begun);
+        match event(editor.readline(prompt))? {
+            EditorEvent::Text(line) => {
+                if let Some(start) = line.strip_suffix('\\') {
+                    text.push_str(start);
                     text.push('\n');
                 } else {
                     text.push_str(&line);
                     editor.add_history_entry(&text).map_err(io::Error::other)?;
-                    return Ok(Edited::Text(text));
+                    return Ok(EditorEvent::Text(text));
                 }
             }
-            Edited::Interrupted if !text.is_empty() => text.clear(),
+            EditorEvent::Interrupted if !text.is_empty() => text.clear(),
             ended => return Ok(ended),
         }
     }
 }
 
-fn edited(line: rustyline::Result<String>) -> io::Result<Edited> {
+fn event(line: rustyline::Result<String>) -> io::Result<EditorEvent> {
     match line {
-        Ok(text) => Ok(Edited::Text(text)),
-        Err(ReadlineError::Eof) => Ok(Edited::End),
-        Err(ReadlineError::Interrupted) => Ok(Edited::Interrupted),
+        Ok(text) => Ok(EditorEvent::Text(text)),
+        Err(ReadlineError::Eof) => Ok(EditorEvent::End),
+        Err(ReadlineError::Interrupted) => Ok(EditorEvent::Interrupted),
         Err(ReadlineError::Io(error)) => Err(error),
         Err(error) => Err(io::Error::other(error)),
     }
 }
 
-/// Ctrl-C: clears the line, or ends where there is none.
+/// Ctrl-C: clears the line, or interrupts on an empty one.
 struct ClearOrEnd;
 
 impl ConditionalEventHandler for ClearOrEnd {
@@ -132,27 +132,27 @@ impl ConditionalEventHandler for ClearOrEnd {
     }
 }
 
-/// A signal wakes the editor only if it comes to its thread: SIGINT ends a line, SIGWINCH draws it again. At all other
-/// times that thread serves the runtime, whose handlers take signals on any.
+/// Blocks signals on this thread. A signal wakes the editor only if its own thread receives it: SIGINT ends a line,
+/// SIGWINCH redraws it. The handlers of the runtime work on any thread.
 #[cfg(unix)]
 fn leave_signals_to_the_editor() {
     use nix::sys::signal::{SigSet, Signal};
 
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGWINCH]);
-    // Where this fails, the keys still work.
+    // If this fails, the keys still work.
     let _ = signals.thread_block();
 }
 
 #[cfg(not(unix))]
 fn leave_signals_to_the_editor() {}
 
-/// How the terminal was before any line was edited.
+/// The mode of the terminal before the first line.
 #[cfg(unix)]
 struct TerminalMode(Option<nix::sys::termios::Termios>);
 
 #[cfg(unix)]
 impl TerminalMode {
-    fn present() -> Self {
+    fn current() -> Self {
         Self(nix::sys::termios::tcgetattr(io::stdin()).ok())
     }
 
@@ -160,20 +160,20 @@ impl TerminalMode {
         use crate::failure;
 
         if let Some(mode) = &self.0 {
-            // Nothing can be done about a terminal that is gone.
+            // The terminal may be closed.
             let _ = nix::sys::termios::tcsetattr(io::stdin(), nix::sys::termios::SetArg::TCSANOW, mode);
             failure::eprint_part("\u{1b}[?2004l"); // ends bracketed paste
         }
     }
 }
 
-/// Elsewhere no signal ends the program while a line is edited.
+/// On other systems no signal ends the program during a line.
 #[cfg(not(unix))]
 struct TerminalMode;
 
 #[cfg(not(unix))]
 impl TerminalMode {
-    fn present() -> Self {
+    fn current() -> Self {
         Self
     }
 

@@ -1,25 +1,25 @@
-//! [`Lines`] and [`Input`]: what the person types.
+//! [`Lines`] and [`Input`]: the input of the user.
 
 use std::io;
 use std::thread;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::chat::editor::{Edited, Editor};
+use crate::chat::editor::{Editor, EditorEvent};
 use crate::failure::Failure;
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
-/// The lines of the standard input.
+/// The lines of standard input.
 pub(crate) enum Lines {
-    /// Read ahead by one, from any source.
-    Read(Receiver<io::Result<Line>>),
+    /// Read from any source, one line ahead.
+    FromStream(Receiver<io::Result<Line>>),
     /// Edited on a terminal.
-    Edited(Editor),
+    FromEditor(Editor),
 }
 
-/// What came of the input.
+/// The result of waiting for input.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Typed {
+pub(crate) enum InputEvent {
     Input(Input),
     /// The end of the input.
     End,
@@ -28,7 +28,7 @@ pub(crate) enum Typed {
 }
 
 impl Lines {
-    /// Begins to read. The thread that does it may wait for a line for ever, so it is left to end with the process.
+    /// Starts a thread that reads lines and ends with the process.
     pub(crate) fn read() -> Self {
         let (sender, lines) = channel(1);
         thread::spawn(move || {
@@ -39,41 +39,41 @@ impl Lines {
                 }
             }
         });
-        Self::Read(lines)
+        Self::FromStream(lines)
     }
 
     /// The next line.
-    pub(crate) async fn next(&mut self) -> Result<Typed, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<InputEvent, Failure> {
         match self {
-            Self::Read(lines) => {
+            Self::FromStream(lines) => {
                 let line = lines.recv().await.transpose().map_err(Failure::Input)?;
-                Ok(line.map_or(Typed::End, |line| Typed::Input(line.into())))
+                Ok(line.map_or(InputEvent::End, |line| InputEvent::Input(line.into())))
             }
-            Self::Edited(editor) => Ok(match editor.next().await.map_err(Failure::Input)? {
-                Edited::Text(text) => Typed::Input(Input::of(&text)),
-                Edited::End => Typed::End,
-                Edited::Interrupted => Typed::Interrupted,
+            Self::FromEditor(editor) => Ok(match editor.next().await.map_err(Failure::Input)? {
+                EditorEvent::Text(text) => InputEvent::Input(Input::of(&text)),
+                EditorEvent::End => InputEvent::End,
+                EditorEvent::Interrupted => InputEvent::Interrupted,
             }),
         }
     }
 }
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Input {
     Nothing,
-    /// Something to say to Claude.
+    /// A message to Claude.
     Message(String),
-    /// A path of the memory to look at.
+    /// View a path of the memory.
     Memory(String),
     Clear,
     Usage,
     Help,
     Quit,
-    /// What begins with a `/` and is no command.
+    /// An unknown command.
     Unknown(String),
-    /// What cannot be sent, and why.
-    Unusable(String),
+    /// A line that cannot be sent, with the reason.
+    Invalid(String),
 }
 
 impl Input {
@@ -101,9 +101,9 @@ impl From<Line> for Input {
         match line {
             Line::Whole(line) => match String::from_utf8(line) {
                 Ok(text) => Self::of(&text),
-                Err(_) => Self::Unusable("the line is not UTF-8 text".to_owned()),
+                Err(_) => Self::Invalid("the line is not UTF-8 text".to_owned()),
             },
-            Line::TooLong => Self::Unusable(format!("a line may have up to {MAX_LINE_BYTES} bytes")),
+            Line::TooLong => Self::Invalid(format!("the line is longer than {MAX_LINE_BYTES} bytes")),
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_message_unless_it_begins_with_a_slash() {
+    fn a_line_that_starts_with_a_slash_is_a_command() {
         for (line, input) in [
             ("Hello, /memory", Input::Message("Hello, /memory".to_owned())),
             (" /etc is a directory\r", Input::Message("/etc is a directory".to_owned())),
@@ -133,7 +133,7 @@ mod tests {
         ] {
             assert_eq!(Input::from(Line::Whole(line.into())), input, "{line:?}");
         }
-        assert!(matches!(Input::from(Line::TooLong), Input::Unusable(_)));
-        assert!(matches!(Input::from(Line::Whole(vec![0xff])), Input::Unusable(_)));
+        assert!(matches!(Input::from(Line::TooLong), Input::Invalid(_)));
+        assert!(matches!(Input::from(Line::Whole(vec![0xff])), Input::Invalid(_)));
     }
 }

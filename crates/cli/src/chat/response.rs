@@ -1,24 +1,24 @@
-//! [`Response`], and [`Assembly`], which puts one together from the events of a stream.
+//! [`Response`], and [`Assembly`], which builds one from the events of a stream.
 
 use serde_json::{Map, Value};
 
 use crate::chat::usage::Usage;
 
-/// A whole response of the Messages API.
+/// A complete response of the Messages API.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Response {
-    /// Its blocks as they came, of whatever type they are.
+    /// The blocks, including those of unknown types.
     pub(crate) content: Vec<Value>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub(crate) stop_reason: String,
-    /// What the API says of a refusal.
+    /// The explanation of a refusal.
     pub(crate) explanation: Option<String>,
-    /// What it took.
+    /// The number of tokens.
     pub(crate) usage: Usage,
 }
 
 impl Response {
-    /// A response that came at once; `None` where the JSON is none.
+    /// Parses a response that was not streamed. Returns `None` if the JSON is not a response.
     pub(crate) fn from_json(mut message: Value) -> Option<Self> {
         let mut response = Self { stop_reason: message["stop_reason"].as_str()?.to_owned(), ..Self::default() };
         response.usage.update(&message["usage"]);
@@ -30,22 +30,22 @@ impl Response {
         Some(response)
     }
 
-    /// All that may be shown of it, in order.
+    /// The parts to print, in order.
     pub(crate) fn parts(&self) -> Vec<Part> {
         self.content.iter().filter_map(part_of).collect()
     }
 }
 
-/// A part of a response that may be shown.
+/// A part of a response to print.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Part {
-    /// Claude's words.
+    /// A text of Claude.
     Text(String),
-    /// What Claude thinks.
+    /// Claude's thinking.
     Thinking(String),
 }
 
-/// What a block has to show, if it has any.
+/// The part of a block to print.
 fn part_of(block: &Value) -> Option<Part> {
     let field = |name: &str| block[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     match block["type"].as_str()? {
@@ -59,35 +59,39 @@ fn explanation(stop_details: &Value) -> Option<String> {
     stop_details["explanation"].as_str().map(str::to_owned)
 }
 
-/// What an event came to.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Applied {
-    /// More to show.
+pub(crate) enum EventResult {
+    /// A part to print.
     Part(Part),
-    /// The response is whole.
-    Whole(Response),
-    /// The API breaks the response off.
-    Error { kind: String, told: String },
-    /// Nothing to show.
+    /// The complete response.
+    Complete(Response),
+    /// The API aborted the response.
+    Error { kind: String, message: String },
+    /// Nothing to print.
     Nothing,
 }
 
-/// A response in the making.
+/// An incomplete response.
 ///
 /// # Behavior
-/// 1. Blocks of unknown types are kept as they came. Events and deltas of unknown types change nothing.
-/// 2. The input of a tool is what its deltas say together; one that is no JSON is an empty object, which no tool takes.
-/// 3. A response is whole with its last event alone, and with a reason why the model stopped.
+/// 1. Blocks of unknown types are kept unchanged. Events and deltas of unknown types are ignored.
+/// 2. The input of a tool is the concatenation of its deltas. If that is not a JSON object, it is an empty object,
+///    which every tool rejects.
+/// 3. A response is complete only with its last event and a stop reason.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     response: Response,
-    /// The JSON so far of each block's input; empty for blocks that have none.
+    /// The JSON of each block's input so far, empty for blocks without input.
     inputs: Vec<String>,
 }
 
 impl Assembly {
-    /// Takes the data of an event; an error says why it cannot be one of a response.
-    pub(crate) fn apply(&mut self, event: &Value) -> Result<Applied, &'static str> {
+    /// Applies the data of an event.
+    ///
+    /// # Errors
+    /// The reason why the event does not belong to a response.
+    pub(crate) fn apply(&mut self, event: &Value) -> Result<EventResult, &'static str> {
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => self.response.usage.update(&event["message"]["usage"]),
             "content_block_start" => return self.start_block(event),
@@ -96,49 +100,49 @@ impl Assembly {
             "message_stop" => return self.finish(),
             "error" => {
                 let field = |name: &str| event["error"][name].as_str().unwrap_or_default().to_owned();
-                return Ok(Applied::Error { kind: field("type"), told: field("message") });
+                return Ok(EventResult::Error { kind: field("type"), message: field("message") });
             }
             _ => {}
         }
-        Ok(Applied::Nothing)
+        Ok(EventResult::Nothing)
     }
 
-    fn start_block(&mut self, event: &Value) -> Result<Applied, &'static str> {
+    fn start_block(&mut self, event: &Value) -> Result<EventResult, &'static str> {
         if event["index"].as_u64() != Some(self.response.content.len() as u64) {
-            return Err("a block is not the one after the last");
+            return Err("a content block is out of order");
         }
         let block = event["content_block"].clone();
         let part = part_of(&block);
         self.response.content.push(block);
         self.inputs.push(String::new());
-        Ok(part.map_or(Applied::Nothing, Applied::Part))
+        Ok(part.map_or(EventResult::Nothing, EventResult::Part))
     }
 
-    fn extend_block(&mut self, event: &Value) -> Result<Applied, &'static str> {
+    fn extend_block(&mut self, event: &Value) -> Result<EventResult, &'static str> {
         let index = event["index"].as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX);
         let (Some(Value::Object(block)), Some(input)) =
             (self.response.content.get_mut(index), self.inputs.get_mut(index))
         else {
-            return Err("more of a block comes that did not begin");
+            return Err("a delta refers to an unknown content block");
         };
         let delta = &event["delta"];
         let part = |name: &str| delta[name].as_str().unwrap_or_default();
         match part("type") {
             "text_delta" => {
                 append(block, "text", part("text"));
-                return Ok(Applied::Part(Part::Text(part("text").to_owned())));
+                return Ok(EventResult::Part(Part::Text(part("text").to_owned())));
             }
             "input_json_delta" => input.push_str(part("partial_json")),
             "thinking_delta" => {
                 append(block, "thinking", part("thinking"));
-                return Ok(Applied::Part(Part::Thinking(part("thinking").to_owned())));
+                return Ok(EventResult::Part(Part::Thinking(part("thinking").to_owned())));
             }
             "signature_delta" => {
                 block.insert("signature".to_owned(), delta["signature"].clone());
             }
             "citations_delta" => match block.entry("citations").or_insert(Value::Null) {
                 Value::Array(citations) => citations.push(delta["citation"].clone()),
-                none => *none = Value::Array(vec![delta["citation"].clone()]),
+                missing => *missing = Value::Array(vec![delta["citation"].clone()]),
             },
             "compaction_delta" => {
                 let fields = delta.as_object().into_iter().flatten().filter(|(name, _)| *name != "type");
@@ -146,7 +150,7 @@ impl Assembly {
             }
             _ => {}
         }
-        Ok(Applied::Nothing)
+        Ok(EventResult::Nothing)
     }
 
     fn apply_delta(&mut self, event: &Value) {
@@ -158,10 +162,10 @@ impl Assembly {
         self.response.usage.update(&event["usage"]);
     }
 
-    fn finish(&mut self) -> Result<Applied, &'static str> {
+    fn finish(&mut self) -> Result<EventResult, &'static str> {
         let Self { mut response, inputs } = std::mem::take(self);
         if response.stop_reason.is_empty() {
-            return Err("it ends without a reason");
+            return Err("it ends without a stop reason");
         }
         for (block, input) in response.content.iter_mut().zip(inputs).filter(|(_, input)| !input.is_empty()) {
             let parsed = serde_json::from_str(&input).ok().filter(Value::is_object);
@@ -169,15 +173,15 @@ impl Assembly {
                 block.insert("input".to_owned(), parsed.unwrap_or_else(|| Value::Object(Map::new())));
             }
         }
-        Ok(Applied::Whole(response))
+        Ok(EventResult::Complete(response))
     }
 }
 
-/// Appends to a field that is a text, or is none yet.
+/// Appends to a string field, which may be missing.
 fn append(block: &mut Map<String, Value>, field: &str, more: &str) {
     match block.entry(field).or_insert(Value::Null) {
         Value::String(text) => text.push_str(more),
-        none => *none = Value::from(more),
+        missing => *missing = Value::from(more),
     }
 }
 
@@ -206,9 +210,9 @@ mod tests {
         let mut assembly = Assembly::default();
         for event in events {
             match assembly.apply(&event)? {
-                Applied::Whole(response) => return Ok(response),
-                Applied::Error { kind, .. } => return Err(kind),
-                Applied::Part(_) | Applied::Nothing => {}
+                EventResult::Complete(response) => return Ok(response),
+                EventResult::Error { kind, .. } => return Err(kind),
+                EventResult::Part(_) | EventResult::Nothing => {}
             }
         }
         Err("cut".to_owned())
@@ -218,7 +222,7 @@ mod tests {
     fn blocks_of_all_types_are_put_together() {
         let unknown = json!({"type": "telepathy", "data": [1, {"a": null}]});
         let events = [
-            json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 3, "output_tokens": 1}}}),
+            json!({"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}}),
             start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
             delta(0, json!({"type": "thinking_delta", "thinking": "a"})),
             json!({"type": "ping"}),
@@ -252,12 +256,12 @@ mod tests {
         );
         assert_eq!(response.stop_reason, "tool_use");
         assert_eq!(response.parts(), [Part::Thinking("ab".to_owned()), Part::Text("Héllo".to_owned())]);
-        assert!(response.usage.in_words().starts_with("3 tokens of input"));
-        assert!(response.usage.in_words().ends_with("9 tokens of output"));
+        assert!(response.usage.to_string().starts_with("3 input tokens"));
+        assert!(response.usage.to_string().ends_with("9 output tokens"));
     }
 
     #[test]
-    fn an_input_that_is_cut_off_is_no_command() {
+    fn a_truncated_input_becomes_an_empty_object() {
         let events = [
             start(0, json!({"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {}})),
             delta(0, json!({"type": "input_json_delta", "partial_json": "{\"command\": \"del"})),
@@ -267,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_no_response() {
+    fn an_incomplete_stream_is_not_a_response() {
         let text = || start(0, json!({"type": "text", "text": "a"}));
         let [reason, stop] = end("end_turn");
         assert_eq!(assemble([text(), reason.clone()]).unwrap_err(), "cut");
-        assert!(assemble([text(), stop.clone()]).unwrap_err().contains("without a reason"));
+        assert!(assemble([text(), stop.clone()]).unwrap_err().contains("without a stop reason"));
         assert!(assemble([start(1, json!({"type": "text"})), reason.clone(), stop.clone()]).is_err());
         assert!(assemble([delta(0, json!({"type": "text_delta", "text": "a"})), reason, stop]).is_err());
         let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_comes_at_once_is_the_same() {
+    fn a_response_without_a_stream_is_parsed() {
         let message = json!({
             "type": "message", "content": [{"type": "text", "text": "a"}], "stop_reason": "refusal",
             "stop_details": {"type": "refusal", "explanation": "No."}, "usage": {"input_tokens": 1, "output_tokens": 2},

@@ -1,4 +1,4 @@
-//! [`Screen`]: what the person reads.
+//! [`Screen`]: the output of the conversation.
 
 use std::env;
 use std::io::{self, IsTerminal as _};
@@ -11,110 +11,110 @@ use tokio::time::{Instant, interval_at, timeout};
 use crate::failure::{self, Failure};
 use crate::progress_line::ProgressLine;
 
-/// How long an interruption waits for a reader who takes nothing.
-const LONGEST_STALL: Duration = Duration::from_millis(500);
-/// How long Claude may be silent before there is a sign of life, and between two of them.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// The maximum time for which an interruption waits for a blocked reader.
+const MAX_STALL: Duration = Duration::from_millis(500);
+/// The time before the first progress line, and between two of them.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 const DIM: &str = "\u{1b}[2m";
 const NOT_DIM: &str = "\u{1b}[22m";
 
-/// The standard output, where Claude's words go, and the standard error, where those of the program do.
+/// Standard output, for Claude, and standard error, for messages of the program.
 #[derive(Debug)]
 pub(crate) struct Screen<W = Stdout> {
     output: W,
     /// Whether the output is a terminal.
     is_live: bool,
-    /// Whether the standard error is a terminal.
+    /// Whether standard error is a terminal.
     is_watched: bool,
-    /// Whether that terminal can rewrite a line and dim its text.
+    /// Whether that terminal can rewrite a line and dim text.
     is_capable: bool,
-    typing: Typing,
+    input_mode: InputMode,
     speaker: Speaker,
-    is_line_begun: bool,
+    is_mid_line: bool,
 }
 
-/// How messages are typed.
+/// The source of messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Typing {
-    /// They come from a file or a program.
-    Nobody,
-    /// By a person, line by line.
+pub(crate) enum InputMode {
+    /// A file or a program.
+    Piped,
+    /// A terminal, line by line.
     Plain,
-    /// By a person, in an editor that has the whole terminal.
+    /// A terminal with a line editor.
     Editor,
 }
 
-/// Whose words were written last.
+/// The source of the last text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Speaker {
     Program,
     Claude,
-    Thoughts,
+    Thinking,
 }
 
 impl Screen {
-    /// The streams of this process. Where a person types, there is a prompt.
+    /// The streams of this process.
     pub(crate) fn of_this_process() -> Self {
         let is_live = io::stdout().is_terminal();
         let is_watched = io::stderr().is_terminal();
         let is_capable = is_watched && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb");
-        let typing = match io::stdin().is_terminal() && is_watched {
-            true if is_live && is_capable => Typing::Editor,
-            true => Typing::Plain,
-            false => Typing::Nobody,
+        let input_mode = match io::stdin().is_terminal() && is_watched {
+            true if is_live && is_capable => InputMode::Editor,
+            true => InputMode::Plain,
+            false => InputMode::Piped,
         };
         let output = tokio::io::stdout();
-        Self { output, is_live, is_watched, is_capable, typing, speaker: Speaker::Program, is_line_begun: false }
+        Self { output, is_live, is_watched, is_capable, input_mode, speaker: Speaker::Program, is_mid_line: false }
     }
 }
 
 impl<W: AsyncWrite + Unpin> Screen<W> {
-    /// How messages are typed.
-    pub(crate) fn typing(&self) -> Typing {
-        self.typing
+    /// The source of messages.
+    pub(crate) fn input_mode(&self) -> InputMode {
+        self.input_mode
     }
 
-    /// Whether a person types.
+    /// Whether messages are typed at a prompt.
     pub(crate) fn has_prompt(&self) -> bool {
-        self.typing != Typing::Nobody
+        self.input_mode != InputMode::Piped
     }
 
-    /// Whether the output is a terminal, which may show a text before it is whole.
+    /// Whether the output is a terminal, which shows responses as they arrive.
     pub(crate) fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// Whether the standard error is a terminal, and no log.
+    /// Whether standard error is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched
     }
 
-    /// Shows that it is the user's turn. An editor does so itself.
+    /// Prints the prompt, unless an editor does.
     pub(crate) async fn prompt(&mut self) -> Result<(), Failure> {
-        self.let_speak(Speaker::Program).await?;
-        if self.typing == Typing::Plain {
+        self.switch_to(Speaker::Program).await?;
+        if self.input_mode == InputMode::Plain {
             failure::eprint_part("> ");
         }
         Ok(())
     }
 
-    /// Ends the line of the prompt, which nobody else did.
+    /// Ends the line of the prompt.
     pub(crate) fn leave_prompt(&self) {
         if self.has_prompt() {
             failure::eprint_line("");
         }
     }
 
-    /// Waits, with a sign of life on the terminal once it takes a second or more.
+    /// Waits, with a progress line on the terminal after a second.
     pub(crate) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        if !self.is_capable || self.is_line_begun {
+        if !self.is_capable || self.is_mid_line {
             return work.await;
         }
         let start = Instant::now();
         let mut line = None;
-        let mut ticks = interval_at(start + SIGN_OF_LIFE, SIGN_OF_LIFE);
+        let mut ticks = interval_at(start + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
         loop {
             tokio::select! {
                 biased;
@@ -131,53 +131,53 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         }
     }
 
-    /// Shows a part of a text, at once. It must not be able to command the terminal.
+    /// Prints a part of a response and flushes it. Characters that control the terminal are escaped.
     pub(crate) async fn text(&mut self, part: &str) -> Result<(), Failure> {
         if part.is_empty() {
             return Ok(());
         }
-        self.let_speak(Speaker::Claude).await?;
-        self.is_line_begun = !part.ends_with('\n');
-        self.write(&failure::without_commands(part)).await
+        self.switch_to(Speaker::Claude).await?;
+        self.is_mid_line = !part.ends_with('\n');
+        self.write(&failure::without_controls(part)).await
     }
 
-    /// Shows a part of what Claude thinks on the standard error.
-    pub(crate) async fn thoughts(&mut self, part: &str) -> Result<(), Failure> {
+    /// Prints a part of Claude's thinking to standard error.
+    pub(crate) async fn thinking(&mut self, part: &str) -> Result<(), Failure> {
         if part.is_empty() {
             return Ok(());
         }
-        let mut text = failure::without_commands(part);
-        if self.let_speak(Speaker::Thoughts).await? {
+        let mut text = failure::without_controls(part);
+        if self.switch_to(Speaker::Thinking).await? {
             text.insert_str(0, "[thinking] ");
         }
-        self.is_line_begun = !part.ends_with('\n');
+        self.is_mid_line = !part.ends_with('\n');
         failure::eprint_part(&if self.is_capable { format!("{DIM}{text}{NOT_DIM}") } else { text });
         Ok(())
     }
 
-    /// Shows a text on lines of its own.
+    /// Prints separate lines.
     pub(crate) async fn lines(&mut self, text: &str) -> Result<(), Failure> {
         self.end_line().await?;
         self.text(text).await?;
         self.end_line().await
     }
 
-    /// Reports something of the program's own on a line of the standard error.
+    /// Prints a message of the program as a line to standard error.
     pub(crate) async fn eprint_line(&mut self, line: &str) -> Result<(), Failure> {
-        self.let_speak(Speaker::Program).await?;
+        self.switch_to(Speaker::Program).await?;
         failure::eprint_line(&failure::on_one_line(line));
         Ok(())
     }
 
-    /// The same on an interruption, which nobody may hold up: a line that its reader does not take stays as it is.
+    /// The same for an interruption, which a blocked reader must not delay: then an incomplete line is not ended.
     pub(crate) async fn eprint_interruption(&mut self, line: &str) -> Result<(), Failure> {
-        timeout(LONGEST_STALL, self.let_speak(Speaker::Program)).await.unwrap_or(Ok(true))?;
+        timeout(MAX_STALL, self.switch_to(Speaker::Program)).await.unwrap_or(Ok(true))?;
         failure::eprint_line(&failure::on_one_line(line));
         Ok(())
     }
 
-    /// Ends the line of another speaker, and returns whether there was another.
-    async fn let_speak(&mut self, speaker: Speaker) -> Result<bool, Failure> {
+    /// Sets the speaker, after ending the line of another one. Returns whether there was another one.
+    async fn switch_to(&mut self, speaker: Speaker) -> Result<bool, Failure> {
         if self.speaker == speaker {
             return Ok(false);
         }
@@ -186,13 +186,13 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         Ok(true)
     }
 
-    /// Ends the line that is begun.
+    /// Ends an incomplete line.
     pub(crate) async fn end_line(&mut self) -> Result<(), Failure> {
-        if !std::mem::take(&mut self.is_line_begun) {
+        if !std::mem::take(&mut self.is_mid_line) {
             return Ok(());
         }
         match self.speaker {
-            Speaker::Thoughts => failure::eprint_line(""),
+            Speaker::Thinking => failure::eprint_line(""),
             Speaker::Claude | Speaker::Program => self.write("\n").await?,
         }
         Ok(())
@@ -212,15 +212,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_are_ended_and_the_terminal_is_not_commanded() {
+    async fn lines_are_ended_and_control_characters_are_escaped() {
         let mut screen = Screen {
             output: Vec::new(),
             is_live: false,
             is_watched: false,
             is_capable: false,
-            typing: Typing::Nobody,
+            input_mode: InputMode::Piped,
             speaker: Speaker::Program,
-            is_line_begun: false,
+            is_mid_line: false,
         };
         for part in ["a\tb", "", "\u{1b}[2J\r"] {
             screen.text(part).await.unwrap();

@@ -1,4 +1,4 @@
-//! [`Session`]: the conversation with all that it takes, turn by turn.
+//! [`Session`]: the turns of a conversation.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,26 +7,30 @@ use futures::FutureExt as _;
 use memory_tool::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
-use crate::chat::api::{Answer, Api, Step, shortened};
-use crate::chat::change::{changed_lines, in_words};
+use crate::chat::api::{Api, PendingResponse, Step, shortened};
+use crate::chat::change::{changed_lines, summary};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::response::{Part, Response};
-use crate::chat::retries::{LONGEST_IN_ALL, Retries, chance};
+use crate::chat::retries::{MAX_TOTAL_DELAY, Retries, random_jitter};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
 use crate::chat_error::{ChatError, RequestError};
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 
-/// What is told in the place of a result that the API refused.
-const WITHDRAWN: &str = "The command was run, but its result could not be sent: the API refused it.";
+/// Replaces a result that the API rejected. Claude reads it.
+const WITHDRAWN: &str = "The command was executed, but the API rejected its result.";
+/// The result of a command in an incomplete response. Claude reads it.
+const INCOMPLETE: &str = "Not executed: the response was incomplete.";
+/// The result of a command after Ctrl-C. Claude reads it.
+const INTERRUPTED: &str = "Not executed: the user interrupted.";
 
-/// A conversation with Claude, and what its turns work with.
+/// A conversation with Claude and its environment.
 pub(crate) struct Session {
     pub(crate) api: Api,
     pub(crate) settings: Settings,
     pub(crate) max_retries: u32,
-    /// How many responses a turn may take: a model that never comes to an end would spend without one.
+    /// The maximum number of responses in a turn, because a model that never stops would cost without limit.
     pub(crate) max_responses: NonZeroU32,
     pub(crate) conversation: Conversation,
     pub(crate) runner: ToolRunner<Arc<dyn MemoryTool>>,
@@ -40,18 +44,18 @@ pub(crate) struct Session {
 pub(crate) enum TurnEnd {
     /// Claude is done.
     Done,
-    /// Claude declined to go on.
+    /// Claude declined to answer.
     Declined,
-    /// Claude stopped before it was done.
-    Cut,
-    /// A signal came.
+    /// The response is cut off.
+    CutOff,
+    /// A signal interrupted it.
     Interrupted {
-        /// What the program ends with, if it does.
+        /// The exit status, if the program ends.
         status: u8,
     },
 }
 
-/// What comes after a response.
+/// The step after a response.
 enum Next {
     /// Another request.
     Request,
@@ -59,16 +63,18 @@ enum Next {
 }
 
 impl Session {
-    /// Says something to Claude, and does what it asks for.
+    /// Sends a message to Claude, and executes the commands of the responses.
     ///
     /// # Behavior
-    /// 1. The calls of a response are run once it is whole and ends with them, one after another. Nothing else is.
-    /// 2. A command that is running when a signal comes is let finish. Those after it are not begun, and are answered so.
-    /// 3. However the turn ends, each call in the conversation is followed by its result. What Claude did not answer is taken out
-    ///    of the conversation, back to the last results.
-    /// 4. What was said in a turn that Claude refuses to go on with is taken out whole.
-    /// 5. Results that Claude did not answer since the API refused what held them are withdrawn, or all that follows would be refused.
-    /// 6. A turn ends after [`max_responses`](Self::max_responses). What came of them stays said.
+    /// 1. The calls of a response are executed one after another, once the response is complete, if it stopped for
+    ///    them.
+    /// 2. A signal does not interrupt the running command. Later ones are not executed, and their results say so.
+    /// 3. At the end of a turn, each call in the conversation is followed by its result. Later messages without a
+    ///    response are dropped from the conversation.
+    /// 4. If Claude declines to answer, all messages of the turn are dropped.
+    /// 5. If the API rejects the content of a request, unanswered results are replaced with errors, because the API
+    ///    would also reject all later requests.
+    /// 6. A turn ends after [`max_responses`](Self::max_responses) and keeps its messages.
     pub(crate) async fn take_turn(&mut self, text: &str, interruption: &mut Interruption) -> Result<TurnEnd, Failure> {
         let before = self.conversation.mark();
         let mut settled = before;
@@ -77,9 +83,8 @@ impl Session {
             let response = tokio::select! {
                 biased;
                 status = interruption.status() => {
-                    self.conversation.put_back(settled);
-                    let told = "[chat] interrupted: what Claude had not answered is not part of the conversation";
-                    self.screen.eprint_interruption(told).await?;
+                    self.conversation.reset_to(settled);
+                    self.screen.eprint_interruption("[chat] interrupted; unanswered messages were dropped").await?;
                     return Ok(TurnEnd::Interrupted { status });
                 }
                 response = self.respond() => response,
@@ -87,14 +92,14 @@ impl Session {
             let response = match response {
                 Ok(response) => response,
                 Err(failure) => {
-                    self.conversation.put_back(settled);
-                    self.withdraw_refused_results(&failure).await?;
+                    self.conversation.reset_to(settled);
+                    self.withdraw_rejected_results(&failure).await?;
                     return Err(failure);
                 }
             };
             self.usage += response.usage;
             if response.stop_reason == "refusal" {
-                self.conversation.put_back(before);
+                self.conversation.reset_to(before);
                 self.report_refusal(response.explanation.as_deref()).await?;
                 return Ok(TurnEnd::Declined);
             }
@@ -104,23 +109,26 @@ impl Session {
             }
         }
         let responses = self.max_responses;
-        let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on");
-        self.screen.eprint_line(&told).await?;
-        Ok(TurnEnd::Cut)
+        let note = format!("[chat] stopped after {responses} responses (--max-responses); send a message to continue");
+        self.screen.eprint_line(&note).await?;
+        Ok(TurnEnd::CutOff)
     }
 
-    /// Takes what the API may have refused out of the results that wait for an answer.
-    async fn withdraw_refused_results(&mut self, failure: &Failure) -> Result<(), Failure> {
+    /// Replaces unanswered results, if the API rejected the content of the request.
+    async fn withdraw_rejected_results(&mut self, failure: &Failure) -> Result<(), Failure> {
         let Failure::Chat(ChatError::Request(error)) = failure else { return Ok(()) };
-        if error.is_of_the_content() && self.conversation.withdraw_results(WITHDRAWN) > 0 {
+        if error.rejects_content() && self.conversation.withdraw_results(WITHDRAWN) > 0 {
             self.screen
-                .eprint_line("[chat] the results of Claude's last commands cannot be sent, and Claude is told so")
+                .eprint_line(
+                    "[chat] replaced the results of the last commands with an error, because the API rejected them",
+                )
                 .await?;
         }
         Ok(())
     }
 
-    /// Sends the conversation until there is a whole response, or no more attempt. A screen that is not live shows one attempt.
+    /// Sends the conversation, with retries, until there is a complete response. Without a terminal, only the last
+    /// attempt is printed.
     async fn respond(&mut self) -> Result<Response, Failure> {
         let body = self.conversation.request(&self.settings).to_string();
         let mut retries = Retries::new(self.max_retries);
@@ -128,27 +136,27 @@ impl Session {
             self.requests += 1;
             let mut held = String::new();
             let response = self.attempt(&body, &mut held).await;
-            let (error, wait) = match response {
+            let (error, delay) = match response {
                 Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => {
-                    let wait = retries.next_wait(error.retry_after(), chance());
-                    (error, wait)
+                    let delay = retries.next_delay(error.retry_after(), random_jitter());
+                    (error, delay)
                 }
                 done => {
                     self.screen.lines(&held).await?;
                     return done;
                 }
             };
-            let Some(wait) = wait else {
+            let Some(delay) = delay else {
                 self.screen.lines(&held).await?;
                 return Err(given_up(error));
             };
-            let told = failure::with_causes(&error);
-            self.screen.eprint_line(&format!("[chat] {told}; asking again in {:.1} s", wait.as_secs_f64())).await?;
-            tokio::time::sleep(wait).await;
+            let message = failure::with_causes(&error);
+            self.screen.eprint_line(&format!("[chat] {message}; retrying in {:.1} s", delay.as_secs_f64())).await?;
+            tokio::time::sleep(delay).await;
         }
     }
 
-    /// Sends a request, and shows the response on lines of its own. A screen that is not live leaves its text in `held`.
+    /// Sends a request, and prints the response on separate lines. Without a terminal, its text is added to `held`.
     async fn attempt(&mut self, body: &str, held: &mut String) -> Result<Response, Failure> {
         let response = self.show_response(body, held).await;
         self.screen.end_line().await?;
@@ -167,14 +175,14 @@ impl Session {
             match step {
                 Step::Part(Part::Text(text)) if screen.is_live() => screen.text(&text).await?,
                 Step::Part(Part::Text(text)) => held.push_str(&text),
-                Step::Part(Part::Thinking(thoughts)) => screen.thoughts(&thoughts).await?,
-                Step::Whole(response) => return Ok(response),
+                Step::Part(Part::Thinking(thinking)) => screen.thinking(&thinking).await?,
+                Step::Complete(response) => return Ok(response),
             }
             step = screen.wait_for(next_shown(&mut answer, settings)).await.map_err(failed)?;
         }
     }
 
-    /// Takes the response into the conversation, and does what it asks for.
+    /// Adds the response to the conversation, and executes its commands.
     async fn follow(&mut self, response: Response, interruption: &mut Interruption) -> Result<Next, Failure> {
         let Response { content, stop_reason, .. } = response;
         let calls: Vec<_> = content.iter().filter(|block| block["type"] == "tool_use").cloned().collect();
@@ -191,9 +199,8 @@ impl Session {
         let interrupted = match stop_reason.as_str() {
             "tool_use" => self.run(&calls, interruption).await?,
             _ => {
-                let not_run =
-                    calls.iter().map(|call| refusal(call, "Not run: the response was not complete.")).collect();
-                self.conversation.give_results(not_run);
+                let not_run = calls.iter().map(|call| error_result(call, INCOMPLETE)).collect();
+                self.conversation.add_results(not_run);
                 None
             }
         };
@@ -203,12 +210,13 @@ impl Session {
         if goes_on {
             return Ok(Next::Request);
         }
-        let Some(told) = told(&stop_reason) else { return Ok(Next::End(TurnEnd::Done)) };
-        self.screen.eprint_line(&format!("[chat] {told}")).await?;
-        Ok(Next::End(TurnEnd::Cut))
+        let Some(note) = stop_note(&stop_reason) else { return Ok(Next::End(TurnEnd::Done)) };
+        self.screen.eprint_line(&format!("[chat] {note}")).await?;
+        Ok(Next::End(TurnEnd::CutOff))
     }
 
-    /// Runs the calls, and takes their results into the conversation; gives the status of a signal that came meanwhile.
+    /// Executes the calls, and adds their results to the conversation. Returns the status of a signal that arrived
+    /// during them.
     async fn run(&mut self, calls: &[Value], interruption: &mut Interruption) -> Result<Option<u8>, Failure> {
         let mut interrupted = None;
         let mut results = Vec::with_capacity(calls.len());
@@ -216,16 +224,16 @@ impl Session {
             if interrupted.is_none() {
                 interrupted = interruption.status().now_or_never();
                 if interrupted.is_some() {
-                    failure::eprint_line("[chat] interrupted: the memory commands that are not begun are not run");
+                    failure::eprint_line("[chat] interrupted; skipping the remaining memory commands");
                 }
             }
             if interrupted.is_some() {
-                results.push(refusal(call, "Not run: the user interrupted."));
+                results.push(error_result(call, INTERRUPTED));
                 continue;
             }
-            let (result, line) = self.answer(call, &mut interrupted, interruption).await;
+            let (result, line) = self.execute(call, &mut interrupted, interruption).await;
             self.screen.eprint_line(&line).await?;
-            // A log would keep what a memory may have redacted.
+            // Only on a terminal: a log would keep secrets that the memory may have redacted.
             if self.screen.is_watched() && call["name"] == TOOL_NAME && result["is_error"] != true {
                 for line in changed_lines(&call["input"]) {
                     self.screen.eprint_line(&line).await?;
@@ -233,12 +241,12 @@ impl Session {
             }
             results.push(result);
         }
-        self.conversation.give_results(results);
+        self.conversation.add_results(results);
         Ok(interrupted)
     }
 
-    /// Runs one call to its end: its result, and the line about it.
-    async fn answer(
+    /// Executes a call. Returns its result and the line about it.
+    async fn execute(
         &mut self,
         call: &Value,
         interrupted: &mut Option<u8>,
@@ -246,8 +254,8 @@ impl Session {
     ) -> (Value, String) {
         if call["name"] != TOOL_NAME {
             let name = shortened(call["name"].as_str().unwrap_or_default());
-            let why = format!("There is no tool `{name}`. The only one is `{TOOL_NAME}`.");
-            return (refusal(call, &why), format!("[chat] Claude called the tool {name}, which there is not"));
+            let message = format!("Unknown tool `{name}`. The only available tool is `{TOOL_NAME}`.");
+            return (error_result(call, &message), format!("[chat] Claude called an unknown tool: {name}"));
         }
         let run = {
             let mut running = std::pin::pin!(self.runner.run(std::slice::from_ref(call)));
@@ -257,28 +265,28 @@ impl Session {
                     run = &mut running => break run,
                     status = interruption.status() => {
                         *interrupted = Some(status);
-                        failure::eprint_line("[chat] interrupted: the memory command that is running ends first");
+                        failure::eprint_line("[chat] interrupted; waiting for the running memory command");
                     }
                 }
             }
         };
-        for told in &run.failures {
-            failure::eprint_error(&told.error);
+        for failed in &run.failures {
+            failure::eprint_error(&failed.error);
         }
         let result = run.results.first().map(|result| json!(result)).unwrap_or_default();
-        let line = format!("[memory] {}{}", in_words(&call["input"]), error_of(&result));
+        let line = format!("[memory] {}{}", summary(&call["input"]), error_of(&result));
         (result, line)
     }
 
     async fn report_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
-        let why = explanation.map(|explanation| format!(" ({})", shortened(explanation))).unwrap_or_default();
-        let kept = "your message is taken out of the conversation; the memory stays as it is";
-        self.screen.eprint_line(&format!("[chat] Claude declines to go on{why}: {kept}")).await
+        let reason = explanation.map(|explanation| format!(" ({})", shortened(explanation))).unwrap_or_default();
+        let note = format!("[chat] Claude declined to answer{reason}; your message was dropped, the memory is kept");
+        self.screen.eprint_line(&note).await
     }
 }
 
-/// The next step that is shown: what Claude thinks is only where it was asked for.
-async fn next_shown(answer: &mut Answer<'_>, settings: &Settings) -> Result<Step, RequestError> {
+/// The next step to print: thinking is skipped unless it was requested.
+async fn next_shown(answer: &mut PendingResponse<'_>, settings: &Settings) -> Result<Step, RequestError> {
     loop {
         match answer.next().await? {
             Step::Part(Part::Thinking(_)) if !settings.shows_thinking => {}
@@ -294,40 +302,40 @@ fn failed(error: RequestError) -> Failure {
 /// The error after the last attempt.
 fn given_up(error: RequestError) -> Failure {
     match error.retry_after() {
-        Some(asked) if asked > LONGEST_IN_ALL => {
-            Failure::Chat(ChatError::LongWait { asked, limit: LONGEST_IN_ALL, source: error })
+        Some(requested) if requested > MAX_TOTAL_DELAY => {
+            Failure::Chat(ChatError::LongWait { requested, limit: MAX_TOTAL_DELAY, source: error })
         }
         _ => failed(error),
     }
 }
 
-/// What to tell of a response that ended for this reason.
-fn told(stop_reason: &str) -> Option<String> {
+/// The note about a stop reason, unless it is a regular one.
+fn stop_note(stop_reason: &str) -> Option<String> {
     Some(match stop_reason {
         "end_turn" | "stop_sequence" => return None,
-        "max_tokens" => "the response reached --max-tokens and is cut off".to_owned(),
+        "max_tokens" => "the response was cut off at --max-tokens".to_owned(),
         "model_context_window_exceeded" => {
-            "the conversation has filled the model's context window; /clear empties it, and the memory stays".to_owned()
+            "the context window is full; /clear empties the conversation and keeps the memory".to_owned()
         }
         other => format!("Claude stopped: {}", shortened(other)),
     })
 }
 
-/// A result that says why there is none.
-fn refusal(call: &Value, why: &str) -> Value {
-    json!({"type": "tool_result", "tool_use_id": call["id"], "content": why, "is_error": true})
+/// A result with an error.
+fn error_result(call: &Value, message: &str) -> Value {
+    json!({"type": "tool_result", "tool_use_id": call["id"], "content": message, "is_error": true})
 }
 
-/// The error that a result tells, if it is one.
+/// The error of a result, if it is one.
 fn error_of(result: &Value) -> String {
     if result["is_error"] != true {
         return String::new();
     }
-    format!(": {}", error_in_words(result["content"].as_str().unwrap_or_default()))
+    format!(": {}", format_error(result["content"].as_str().unwrap_or_default()))
 }
 
-/// The tool's error for a line of the program's own.
-pub(crate) fn error_in_words(error: &str) -> String {
+/// The tool's error for a line of the program.
+pub(crate) fn format_error(error: &str) -> String {
     format!("error: {}", error.strip_prefix("Error: ").unwrap_or(error))
 }
 
@@ -363,9 +371,9 @@ mod tests {
         Answer::stream("tool_use", &[call("toolu_1", json!({"command": "view", "path": "/memories"}))])
     }
 
-    /// What the results of a command say in the request after the one that this answers.
-    async fn result_after(refusal: Answer) -> Value {
-        let server = MessagesApi::start([calling(), refusal, done()]);
+    /// The result of a command in the request after the rejected one.
+    async fn result_after(rejection: Answer) -> Value {
+        let server = MessagesApi::start([calling(), rejection, done()]);
         let mut session = session(&server);
         let mut interruption = Interruption::listen().unwrap();
         session.take_turn("First", &mut interruption).await.unwrap_err();
@@ -376,19 +384,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_result_that_is_refused_does_not_stay_in_the_way() {
+    async fn a_rejected_result_is_replaced_with_an_error() {
         let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no image"}});
-        for refusal in [
+        for rejection in [
             Answer::error(400, "invalid_request_error", "no image"),
             Answer::error(413, "request_too_large", "too large"),
             done().until("message_stop", End::Regular).and(error),
         ] {
-            assert_eq!(result_after(refusal).await, super::refusal(&json!({"id": "toolu_1"}), WITHDRAWN));
+            assert_eq!(result_after(rejection).await, error_result(&json!({"id": "toolu_1"}), WITHDRAWN));
         }
     }
 
     #[tokio::test]
-    async fn a_result_stays_where_something_else_is_refused() {
+    async fn a_result_is_kept_after_other_errors() {
         for status in [401, 403, 404, 503] {
             let result = result_after(Answer::error(status, "error", "no")).await;
             assert_eq!(result.get("is_error"), None, "{status}");
@@ -396,20 +404,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_error() {
+    fn the_line_of_a_command_ends_with_its_error() {
         assert_eq!(error_of(&json!({"content": "Error: no", "is_error": true})), ": error: no");
         assert_eq!(error_of(&json!({"content": "Error: no"})), "");
     }
 
     #[test]
-    fn what_ends_a_turn_early_is_told() {
+    fn an_early_end_of_a_turn_is_reported() {
         for silent in ["end_turn", "stop_sequence"] {
-            assert_eq!(told(silent), None);
+            assert_eq!(stop_note(silent), None);
         }
         for (reason, word) in
             [("max_tokens", "--max-tokens"), ("model_context_window_exceeded", "/clear"), ("tired", "tired")]
         {
-            assert!(told(reason).unwrap().contains(word), "{reason}");
+            assert!(stop_note(reason).unwrap().contains(word), "{reason}");
         }
     }
 }

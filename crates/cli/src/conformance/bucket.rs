@@ -1,4 +1,4 @@
-//! [`BucketSandbox`]: a part of a bucket for the stores of a run's cases, emptied in the end.
+//! [`BucketSandbox`]: a prefix in a bucket for the stores of the cases.
 
 use std::time::Duration;
 
@@ -9,28 +9,27 @@ use object_store::path::Path;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::conformance::names::{PREFIX, beneath};
+use crate::conformance::names::{PREFIX, url_under};
 use crate::failure::{Failure, eprint_error, eprint_line};
 use crate::memory;
 use crate::run::start_runtime;
 
-/// How long it may take to remove what a run made.
-const REMOVAL: Duration = Duration::from_secs(60);
+/// The timeout of removing the objects of a run.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A prefix that no other run has. Dropping it removes all objects under it.
+/// A unique prefix. Dropping it removes all objects under it.
 pub(crate) struct BucketSandbox {
     /// The URL of the prefix.
     url: String,
-    /// What is random in it.
+    /// The random part of the URL.
     name: String,
 }
 
 impl BucketSandbox {
-    /// Chooses a prefix beneath the one of a URL. Opening a store there reports a mistake once, instead of for each case.
+    /// Chooses a prefix under a URL, and opens a store there once to detect errors before the first case.
     pub(crate) fn make(url: &str, runtime: &Runtime) -> Result<Self, Failure> {
         let name = format!("{PREFIX}{:016x}", getrandom::u64().map_err(Failure::Randomness)?);
-        let url = beneath(url, &name);
-        // It removes what it puts, so where it fails nothing is left.
+        let url = url_under(url, &name);
         runtime.block_on(StoreUrl::Bucket { url: url.clone() }.open(OpenOptions::new())).map_err(Failure::Store)?;
         Ok(Self { url, name })
     }
@@ -40,16 +39,16 @@ impl BucketSandbox {
         &self.url
     }
 
-    /// What is random in the URL.
+    /// The random part of the URL.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     fn remove(&self) -> Result<(), Failure> {
-        // Another client than that of the cases: their runtime may be gone, and with it their connections.
+        // A new client, because the runtime of the cases may be closed, and its connections with it.
         let builder = memory::bucket(&self.url)?;
         start_runtime()?.block_on(async {
-            let removal = timeout(REMOVAL, remove_beneath(&*builder.bucket(), builder.prefix())).await;
+            let removal = timeout(REMOVAL_TIMEOUT, remove_all_under(&*builder.bucket(), builder.prefix())).await;
             match removal {
                 Ok(removed) => removed.map_err(|error| Failure::Removal(error.into())),
                 Err(elapsed) => Err(Failure::Removal(elapsed.into())),
@@ -67,9 +66,8 @@ impl Drop for BucketSandbox {
     }
 }
 
-/// Removes all objects beneath a prefix, and those, too, that came while others were removed: the last requests of a case that
-/// was stopped may still be on their way.
-async fn remove_beneath(bucket: &dyn ObjectStore, prefix: &Path) -> object_store::Result<()> {
+/// Removes all objects under a prefix until the listing is empty: requests of stopped cases may arrive late.
+async fn remove_all_under(bucket: &dyn ObjectStore, prefix: &Path) -> object_store::Result<()> {
     loop {
         let listed: Vec<_> = bucket.list(Some(prefix)).map_ok(|object| object.location).try_collect().await?;
         if listed.is_empty() {
@@ -78,7 +76,7 @@ async fn remove_beneath(bucket: &dyn ObjectStore, prefix: &Path) -> object_store
         let mut removals = bucket.delete_stream(futures::stream::iter(listed.into_iter().map(Ok)).boxed());
         while let Some(removal) = removals.next().await {
             match removal {
-                Err(object_store::Error::NotFound { .. }) => {} // its writer was first
+                Err(object_store::Error::NotFound { .. }) => {} // removed by its writer
                 removal => drop(removal?),
             }
         }

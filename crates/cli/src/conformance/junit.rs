@@ -1,4 +1,4 @@
-//! A report as JUnit XML, the form in which continuous integration reads the results of tests.
+//! A report as JUnit XML, for continuous integration.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) fn to_xml(report: &Report) -> Result<Vec<u8>, Failure> {
     }
     let mut written = Vec::new();
     xml.serialize(&mut written).map_err(|error| Failure::Output(io::Error::other(error)))?;
-    written.truncate(written.trim_ascii_end().len()); // whoever writes it ends the line
+    written.truncate(written.trim_ascii_end().len()); // the caller ends the line
     Ok(written)
 }
 
@@ -55,7 +55,7 @@ fn failed(reason: &str, failures: &[CaseFailure]) -> TestCaseStatus {
     status
 }
 
-/// The text with what XML cannot hold escaped; what is left unescaped is left out by the writer, or breaks the reader.
+/// Escapes characters that are invalid in XML, which the writer would drop.
 fn legal(text: &str) -> String {
     let is_illegal = |character: char| character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}');
     escape(text, |character| is_illegal(character) && character != '\n')
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_xml_cannot_hold_is_escaped() {
+    fn characters_that_are_invalid_in_xml_are_escaped() {
         assert_eq!(legal("a\nb\u{1b}[2J\0\tc\u{ffff}é<&"), "a\nb\\u{1b}[2J\\u{0}\\tc\\u{ffff}é<&");
     }
 }

@@ -1,4 +1,4 @@
-//! The cases without a run.
+//! Listing the cases.
 
 use memory_tool::conformance::{Case, Suite};
 
@@ -7,7 +7,7 @@ use crate::arguments::values::ReportFormat;
 use crate::conformance::report::{to_json, write};
 use crate::failure::Failure;
 
-/// Prints the cases that the filters mean.
+/// Prints the cases that match the filters.
 pub(crate) fn print(arguments: &ConformanceArguments) -> Result<(), Failure> {
     let cases = cases(&arguments.filters);
     match arguments.format {
@@ -17,13 +17,13 @@ pub(crate) fn print(arguments: &ConformanceArguments) -> Result<(), Failure> {
     }
 }
 
-/// The cases that one of the filters means, or all where there is none.
+/// The cases that match a filter, or all without filters.
 pub(crate) fn cases(filters: &[String]) -> Vec<Case> {
-    let is_meant = |case: &Case| filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
-    Suite::all_cases().into_iter().filter(is_meant).collect()
+    let is_selected = |case: &Case| filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
+    Suite::all_cases().into_iter().filter(is_selected).collect()
 }
 
-/// A line for each case, with columns as wide as what is in them.
+/// A line for each case, in aligned columns.
 fn to_table(cases: &[Case]) -> String {
     let rows: Vec<_> = cases.iter().map(columns).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Printing what a run found.
+//! Printing the report of a run.
 
 use std::io;
 
@@ -13,10 +13,10 @@ use crate::output::write_line;
 /// Prints a report.
 pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure> {
     let text = match format {
-        // A failure shows what the program wrote, which must not be able to command the terminal.
+        // A failure quotes the output of the program, which must not control the terminal.
         ReportFormat::Table => {
-            let is_meant = |character: char| failure::commands_terminal(character) && character != '\n';
-            failure::escape(&report.to_string(), is_meant).into_bytes()
+            let is_selected = |character: char| failure::controls_terminal(character) && character != '\n';
+            failure::escape(&report.to_string(), is_selected).into_bytes()
         }
         ReportFormat::Json => to_json(report)?,
         ReportFormat::Junit => junit::to_xml(report)?,
@@ -24,13 +24,12 @@ pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure
     write(text)
 }
 
-/// JSON on lines that a person can read.
+/// Pretty-printed JSON.
 pub(super) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec_pretty(value).map_err(|error| Failure::Output(io::Error::from(error)))
 }
 
-/// Writes to the standard output.
+/// Writes to standard output.
 pub(super) fn write(text: Vec<u8>) -> Result<(), Failure> {
-    // Whether anybody still read it changes nothing: the verdict stands.
     write_line(&mut io::stdout().lock(), text).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! [`Sandbox`]: where a run keeps the stores of its cases, and [`CaseStores`], which makes them.
+//! [`Sandbox`]: the place for the stores of the cases, and [`CaseStores`], which creates them.
 
 use std::fs;
 use std::io;
@@ -17,19 +17,18 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::conformance::bucket::BucketSandbox;
-use crate::conformance::names::{PREFIX, beneath};
+use crate::conformance::names::{PREFIX, url_under};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory::{self, Access};
 
-/// What the database of a case is called.
+/// The file name of a case's database.
 const DATABASE: &str = "memory.sqlite";
 
-/// What the second memory of a case is called.
+/// The name of a case's second memory.
 const ANOTHER: &str = "another";
 
-/// Holds the stores of the cases of a run and nothing else. Dropping it removes all that was made, and nothing that was there
-/// before.
+/// Holds the stores of the cases. Dropping it removes the files and objects of the run.
 pub(crate) struct Sandbox {
     kind: SandboxKind,
     encryption: Encryption,
@@ -43,10 +42,10 @@ enum SandboxKind {
 }
 
 impl Sandbox {
-    /// Makes the sandbox at the URL. What is there must not be touched: so a directory must be empty, a database must not exist, and
-    /// a bucket gets a random prefix.
+    /// Creates the sandbox at the URL without touching existing data: a directory must be empty, a database must not
+    /// exist, and a bucket gets a random prefix.
     pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
-        runtime.block_on(encryption.key_ring())?; // reports a mistake once, instead of for each case
+        runtime.block_on(encryption.key_ring())?; // detects errors before the first case
         let kind = match url {
             StoreUrl::Local(path) => SandboxKind::Disk(DiskSandbox::make_for_directories(path)?),
             StoreUrl::Sqlite { path, memory } => {
@@ -58,7 +57,7 @@ impl Sandbox {
         Ok(Self { kind, encryption: encryption.clone() })
     }
 
-    /// What makes the stores in this sandbox.
+    /// The factory of stores in this sandbox.
     pub(crate) fn fixture(&self) -> CaseStores {
         let slots = match &self.kind {
             SandboxKind::Disk(sandbox) => {
@@ -74,31 +73,31 @@ impl Sandbox {
     }
 }
 
-/// A directory for those of the cases.
+/// A directory for the directories of the cases.
 pub(crate) struct DiskSandbox {
-    /// Which of the memories in its database a case has; `None` where cases have directories alone.
+    /// The name of a case's memory in its database; `None` for local stores.
     database: Option<MemoryName>,
     // The fields are dropped in this order, from the inside out.
     run: TempDir,
-    _made: MadeDirectories,
+    _created: CreatedDirectories,
 }
 
 impl DiskSandbox {
     fn make_for_directories(path: &Path) -> Result<Self, Failure> {
         let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
         let directory = std::path::absolute(path).map_err(failure)?;
-        let made = MadeDirectories::make(&directory).map_err(failure)?;
+        let created = CreatedDirectories::make(&directory).map_err(failure)?;
         refuse_taken_directory(path)?;
-        Ok(Self { database: None, run: new_directory(&directory).map_err(failure)?, _made: made })
+        Ok(Self { database: None, run: new_directory(&directory).map_err(failure)?, _created: created })
     }
 
     fn make_for_databases(path: &Path, memory: MemoryName) -> Result<Self, Failure> {
         let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
         let file = std::path::absolute(path).map_err(failure)?;
         let directory = file.parent().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
-        let made = MadeDirectories::make(directory).map_err(failure)?;
+        let created = CreatedDirectories::make(directory).map_err(failure)?;
         refuse_taken_database(path)?;
-        Ok(Self { database: Some(memory), run: new_directory(directory).map_err(failure)?, _made: made })
+        Ok(Self { database: Some(memory), run: new_directory(directory).map_err(failure)?, _created: created })
     }
 }
 
@@ -120,22 +119,22 @@ fn refuse_taken_database(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A directory with those above it that did not exist. Dropped, they are removed unless something is in them.
-struct MadeDirectories(Vec<PathBuf>);
+/// The created directories, which are removed on drop unless they hold something.
+struct CreatedDirectories(Vec<PathBuf>);
 
-impl MadeDirectories {
+impl CreatedDirectories {
     fn make(directory: &Path) -> io::Result<Self> {
         let missing = directory.ancestors().take_while(|ancestor| !ancestor.exists());
-        let made = Self(missing.map(Path::to_owned).collect());
-        fs::create_dir_all(directory)?; // those made before it failed are removed with the value
-        Ok(made)
+        let created = Self(missing.map(Path::to_owned).collect());
+        fs::create_dir_all(directory)?; // on failure, dropping the value removes what was created
+        Ok(created)
     }
 }
 
-impl Drop for MadeDirectories {
+impl Drop for CreatedDirectories {
     fn drop(&mut self) {
         for directory in &self.0 {
-            let _ = fs::remove_dir(directory); // fails where somebody else has put something into it
+            let _ = fs::remove_dir(directory); // fails if it is not empty
         }
     }
 }
@@ -144,37 +143,36 @@ fn new_directory(parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
 }
 
-/// Makes the stores of the cases, each with nothing in common with the others. A backend adds to the methods what is its
-/// own.
+/// Creates the stores of the cases, which share nothing.
 pub(crate) struct CaseStores {
     slots: CaseSlots,
     encryption: Encryption,
 }
 
-/// Where the stores of the cases are.
+/// The locations of the stores of the cases.
 enum CaseSlots {
-    /// Each in a directory of its own.
+    /// Each store has a directory.
     Disk {
-        /// Which of the memories in a database is the case's; `None` where its directory is the store.
+        /// The name of a case's memory in its database; `None` for local stores.
         database: Option<MemoryName>,
         /// The directory of the run.
         run: PathBuf,
     },
-    /// Each beneath a prefix of its own.
+    /// Each store has a prefix.
     Bucket {
         /// The URL of the run's prefix.
         run: String,
-        /// What is random in it.
+        /// The random part of the URL.
         name: String,
-        /// How many cases have a store.
+        /// The number of stores so far.
         cases: AtomicU64,
     },
 }
 
-/// The store of a case. Dropped, it is removed, unless it goes with those of the whole run.
+/// The store of a case. Its directory is removed on drop; a prefix is removed with the run.
 pub(crate) struct CaseStore {
     url: StoreUrl,
-    /// The directory that was made for it.
+    /// The directory of the store.
     directory: Option<TempDir>,
 }
 
@@ -192,7 +190,7 @@ impl CaseSlots {
             }
             Self::Bucket { run, cases, .. } => {
                 let number = cases.fetch_add(1, Ordering::Relaxed).to_string();
-                Ok(CaseStore { url: StoreUrl::Bucket { url: beneath(run, &number) }, directory: None })
+                Ok(CaseStore { url: StoreUrl::Bucket { url: url_under(run, &number) }, directory: None })
             }
         }
     }
@@ -206,7 +204,7 @@ impl CaseStore {
             StoreUrl::Sqlite { path, memory } => {
                 StoreUrl::Sqlite { path: path.with_file_name(ANOTHER), memory: memory.clone() }
             }
-            StoreUrl::Bucket { url } => StoreUrl::Bucket { url: beneath(url, ANOTHER) },
+            StoreUrl::Bucket { url } => StoreUrl::Bucket { url: url_under(url, ANOTHER) },
             _ => return Err(no_slot()),
         })
     }
@@ -238,14 +236,14 @@ async fn open(builder: MemoryBuilder) -> Result<Arc<dyn Store>, FixtureError> {
     Ok(memory::open(builder).await.map_err(FixtureError::failed)?.store())
 }
 
-/// The URL of a memory of that name, next to others.
+/// The URL of a memory with this name, next to others.
 fn scope_in_bucket(url: &str, name: &str) -> Result<StoreUrl, FixtureError> {
     if name.is_empty() {
         return Err(FixtureError::failed("a memory needs a name"));
     }
-    // Escaped, but not as in a URL, which would be undone: `a/` must not become a directory, nor `..` the one above.
+    // Escaped with `=`, because `%` would be decoded: `a/` must not become a directory, nor `..` a parent.
     let name = percent_encode(name.as_bytes(), NON_ALPHANUMERIC).to_string().replace('%', "=");
-    Ok(StoreUrl::Bucket { url: beneath(url, &format!("scopes/{name}")) })
+    Ok(StoreUrl::Bucket { url: url_under(url, &format!("scopes/{name}")) })
 }
 
 #[async_trait]
@@ -302,9 +300,9 @@ impl StoreFixture for CaseStores {
         let keys = self.key_ring().await?;
         let mut wrong = RawKey::generate().map_err(FixtureError::failed)?;
         if let Some(id) = keys.key_ids().next() {
-            wrong = wrong.with_id(id.clone()); // so that it is told by what it does, not by its name
+            wrong = wrong.with_id(id.clone()); // so that it is detected by its effect, not by its id
         }
-        open(self.encryption.put_over_with(KeyRing::new(wrong), MemoryBuilder::from(case.url.clone()))).await
+        open(self.encryption.encrypt_with(KeyRing::new(wrong), MemoryBuilder::from(case.url.clone()))).await
     }
 
     async fn another_of_the_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
@@ -340,7 +338,7 @@ fn secrets_of_disk(case: &CaseStore) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// The prefix, and the bucket with what stands around it: its name alone may be a word that files hold, such as `test`.
+/// The prefix, and the bucket with its neighbouring characters: its name alone may be a word of a file, such as `test`.
 fn secrets_of_bucket(run: &str, name: &str) -> Vec<String> {
     let location = run.split_once(':').map_or(run, |(_, location)| location);
     let bucket = location.trim_start_matches('/').split('/').next().unwrap_or_default();

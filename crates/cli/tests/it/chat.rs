@@ -1,4 +1,4 @@
-//! `memory-tool chat`, end to end: the real program, and a server that speaks the Messages API by a script.
+//! `memory-tool chat`, end to end: the real program and a scripted server of the Messages API.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end}
 use memory_tool_test_servers::messages_api::{Answer, End, MessagesApi, Request, call, text};
 use serde_json::{Value, json};
 
-/// The key that no output may show.
+/// The key, which must not appear in any output.
 const KEY: &str = "sk-ant-test-0123456789";
 
-/// A `memory-tool chat` process. Ends with the value.
+/// A `memory-tool chat` process, which is killed on drop.
 struct Chat {
     process: Child,
     input: Option<ChildStdin>,
@@ -23,7 +23,7 @@ struct Chat {
     errors: Transcript,
 }
 
-/// What a stream said so far.
+/// The text of a stream so far.
 #[derive(Clone, Default)]
 struct Transcript(Arc<(Mutex<(String, bool)>, Condvar)>);
 
@@ -52,7 +52,7 @@ impl Transcript {
         let said = self.0.0.lock().unwrap();
         let (said, waited) =
             self.0.1.wait_timeout_while(said, PATIENCE, |(said, ended)| !is_enough(said, *ended)).unwrap();
-        assert!(!waited.timed_out(), "it does not come: {said:?}");
+        assert!(!waited.timed_out(), "timeout: {said:?}");
         said.0.clone()
     }
 
@@ -66,7 +66,7 @@ impl Transcript {
     }
 }
 
-/// The program with a key and a server, and nothing else of the environment that it would heed.
+/// The program with a key and a server, and without other variables that it reads.
 fn command(place: &Place, url: &str, options: &[&str]) -> Command {
     command_for(place.store().as_os_str(), url, options)
 }
@@ -102,13 +102,13 @@ impl Chat {
         assert!(kill.unwrap().success());
     }
 
-    /// Closes the input, and gives the status, the standard output and the standard error.
+    /// Closes the input, and returns the exit status, standard output and standard error.
     fn finish(mut self) -> (Option<i32>, String, String) {
         self.input = None;
         self.end()
     }
 
-    /// The same with the input left open: the program ends of itself.
+    /// The same without closing the input, for a program that ends on a signal or an error.
     fn end(mut self) -> (Option<i32>, String, String) {
         let status = wait_for_end(&mut self.process);
         let (output, errors) = (self.output.whole(), self.errors.whole());
@@ -119,13 +119,13 @@ impl Chat {
 
 impl Drop for Chat {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A whole conversation of these lines.
+/// Runs a conversation with these lines of input.
 fn converse(place: &Place, api: &MessagesApi, options: &[&str], lines: &[&str]) -> (Option<i32>, String, String) {
     let mut chat = Chat::start(place, api, options);
     for line in lines {
@@ -146,7 +146,7 @@ fn view(id: &str, path: &str) -> Value {
     call(id, json!({"command": "view", "path": path}))
 }
 
-/// A block without the mark of the cache.
+/// The block without its cache breakpoint.
 fn unmarked(block: &Value) -> Value {
     let mut block = block.clone();
     block.as_object_mut().unwrap().remove("cache_control");
@@ -158,7 +158,7 @@ fn unmarked_last(request: &Request) -> Vec<Value> {
 }
 
 #[test]
-fn what_claude_notes_is_there_in_the_next_conversation() {
+fn claude_remembers_in_the_next_conversation() {
     for stream in [true, false] {
         let answer = if stream { Answer::stream } else { Answer::message };
         let options: &[&str] = if stream { &[] } else { &["--no-stream"] };
@@ -217,7 +217,7 @@ fn what_claude_notes_is_there_in_the_next_conversation() {
 }
 
 #[test]
-fn a_stream_may_be_cut_into_chunks_anywhere() {
+fn streams_are_parsed_in_any_chunks() {
     let place = Place::in_memory();
     let content = [text("Zoë drinks 茶 🍵.\n"), create("toolu_1", "/memories/茶.txt", "🍵 \"\\\n")];
     let script = [Answer::stream("tool_use", &content), done("はい")];
@@ -229,7 +229,7 @@ fn a_stream_may_be_cut_into_chunks_anywhere() {
 }
 
 #[test]
-fn calls_of_one_response_are_answered_in_order_in_one_message() {
+fn results_of_a_response_are_sent_in_order_in_one_message() {
     let place = Place::in_memory();
     let calls = [
         create("toolu_1", "/memories/a", "one\n"),
@@ -245,18 +245,18 @@ fn calls_of_one_response_are_answered_in_order_in_one_message() {
     assert_eq!(lines.len(), 5, "{errors}");
     assert_eq!(lines[0], "[memory] create /memories/a (1 line, 4 bytes)");
     assert_eq!(lines[1], "[memory] create /memories/a (1 line, 4 bytes): error: File /memories/a already exists");
-    assert_eq!(lines[2], "[chat] Claude called the tool bash, which there is not");
+    assert_eq!(lines[2], "[chat] Claude called an unknown tool: bash");
     assert!(lines[3].starts_with("[memory] view /memories/a\\n[memory] forged: error: "), "{errors}");
     assert_eq!(lines[4], "[memory] view /memories/a");
     let results = unmarked_last(&api.finish()[1]);
-    let told: Vec<_> = results.iter().map(|result| (&result["tool_use_id"], result["is_error"] == true)).collect();
+    let expected: Vec<_> = results.iter().map(|result| (&result["tool_use_id"], result["is_error"] == true)).collect();
     let ids = ["toolu_1", "toolu_2", "toolu_3", "toolu_4", "toolu_5"].map(Value::from);
-    assert_eq!(told, ids.iter().zip([false, true, true, true, false]).collect::<Vec<_>>());
+    assert_eq!(expected, ids.iter().zip([false, true, true, true, false]).collect::<Vec<_>>());
     assert!(results[4]["content"].as_str().unwrap().contains("one"));
 }
 
 #[test]
-fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
+fn requests_are_retried_after_the_requested_delay() {
     let place = Place::in_memory();
     let api = MessagesApi::start([
         Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "0.6"),
@@ -267,26 +267,26 @@ fn a_request_that_is_refused_for_a_while_is_sent_again_when_the_api_says() {
     assert_eq!((status, output.as_str()), (Some(0), "Hi\n"), "{errors}");
     assert_eq!(
         errors,
-        "[chat] the API answered with 429: rate_limit_error: Slow down; asking again in 0.6 s\n\
-         [chat] the API answered with 529: overloaded_error: Overloaded; asking again in 0.0 s\n"
+        "[chat] the API returned 429: rate_limit_error: Slow down; retrying in 0.6 s\n\
+         [chat] the API returned 529: overloaded_error: Overloaded; retrying in 0.0 s\n"
     );
     let requests = api.finish();
     assert!(requests.iter().all(|request| request.body == requests[0].body));
 }
 
 #[test]
-fn nothing_of_a_response_that_breaks_off_is_run() {
+fn commands_of_an_incomplete_response_are_not_executed() {
     let calls = [text("Noting."), create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
     let calling = || Answer::stream("tool_use", &calls);
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     for (broken, words) in [
-        (calling().until("message_stop", End::Cut), "broke before the response was whole"),
-        (calling().until("toolu_2", End::Cut), "broke before the response was whole"),
-        (calling().until("partial_json", End::Regular), "ended the response before it was whole"),
-        (calling().until("message_stop", End::Regular), "ended the response before it was whole"),
+        (calling().until("message_stop", End::Cut), "broke before the response was complete"),
+        (calling().until("toolu_2", End::Cut), "broke before the response was complete"),
+        (calling().until("partial_json", End::Regular), "ended the response before it was complete"),
+        (calling().until("message_stop", End::Regular), "ended the response before it was complete"),
         (
             calling().until("toolu_2", End::Regular).and(overloaded),
-            "broke the response off: overloaded_error: Overloaded",
+            "aborted the response: overloaded_error: Overloaded",
         ),
     ] {
         let place = Place::in_memory();
@@ -295,8 +295,8 @@ fn nothing_of_a_response_that_breaks_off_is_run() {
         assert_eq!((status, output.as_str()), (Some(0), "Noting.\nNoted.\n"), "{errors}");
         let lines: Vec<_> = errors.lines().collect();
         assert!(lines[0].starts_with("[chat] ") && lines[0].contains(words), "{errors}");
-        assert!(lines[0].contains("; asking again in 0."), "{errors}");
-        // A command that was run twice would fail the second time.
+        assert!(lines[0].contains("; retrying in 0."), "{errors}");
+        // A second execution would fail.
         assert_eq!(lines[1..], ["a", "b"].map(|name| format!("[memory] create /memories/{name} (1 line, 4 bytes)")));
         let requests = api.finish();
         assert_eq!(requests[1].body, requests[0].body);
@@ -304,13 +304,13 @@ fn nothing_of_a_response_that_breaks_off_is_run() {
 }
 
 #[test]
-fn attempts_end() {
+fn retries_are_limited() {
     let place = Place::in_memory();
     let busy = || Answer::error(503, "api_error", "Busy").with_header("retry-after", "0");
     let api = MessagesApi::start([busy(), busy(), busy()]);
     let (status, output, errors) = converse(&place, &api, &["--max-retries", "2"], &["Hi", "Never sent"]);
     assert_eq!((status, output.as_str()), (Some(2), ""), "{errors}");
-    assert!(errors.ends_with("memory-tool: the API answered with 503: api_error: Busy\n"), "{errors}");
+    assert!(errors.ends_with("memory-tool: the API returned 503: api_error: Busy\n"), "{errors}");
     api.finish();
 
     let api = MessagesApi::start([
@@ -318,29 +318,30 @@ fn attempts_end() {
         Answer::error(429, "a", "b").with_header("retry-after", "3600"),
     ]);
     let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-    assert_eq!(status, Some(2), "what asks for an hour is not waited for: {errors}");
-    let told = "the API asks to wait for 3600.0 s, and no more than 300 s are waited in all: the API answered with 429: a: b\n";
-    assert!(errors.ends_with(told), "{errors}");
+    assert_eq!(status, Some(2), "an hour exceeds the budget: {errors}");
+    let expected =
+        "the API asked for a 3600.0 s delay, longer than the 300 s retry budget: the API returned 429: a: b\n";
+    assert!(errors.ends_with(expected), "{errors}");
     api.finish();
 }
 
 #[test]
-fn a_pipe_gets_the_beginning_of_an_answer_once_where_no_attempt_is_whole() {
+fn a_pipe_gets_an_incomplete_answer_once() {
     let place = Place::in_memory();
     for end in [End::Cut, End::Regular] {
-        let cut = || done("Half of an answer").until("message_delta", end);
+        let cut = || done("Half a reply").until("message_delta", end);
         let api = MessagesApi::start([done("Whole"), cut(), cut(), cut()]);
         let (status, output, errors) =
             converse(&place, &api, &["--max-retries", "2"], &["First", "Second", "Never sent"]);
-        assert_eq!((status, output.as_str()), (Some(3), "Whole\nHalf of an answer\n"), "{errors}");
-        assert_eq!(errors.matches("; asking again in ").count(), 2, "{errors}");
+        assert_eq!((status, output.as_str()), (Some(3), "Whole\nHalf a reply\n"), "{errors}");
+        assert_eq!(errors.matches("; retrying in ").count(), 2, "{errors}");
         assert!(errors.lines().last().unwrap().starts_with("memory-tool: "), "{errors}");
         api.finish();
     }
 }
 
 #[test]
-fn the_last_message_without_a_whole_answer_decides_the_status() {
+fn the_last_message_without_a_complete_answer_decides_the_status() {
     let declined = || Answer::stream("refusal", &[text("I")]);
     let cut = || Answer::stream("max_tokens", &[text("It is")]);
     let wrong = || Answer::error(400, "invalid_request_error", "No");
@@ -362,21 +363,21 @@ fn the_last_message_without_a_whole_answer_decides_the_status() {
 }
 
 #[test]
-fn an_error_that_lasts_is_told_at_once_and_without_the_key() {
+fn a_permanent_error_is_reported_without_the_key() {
     let place = Place::in_memory();
     let refused = Answer::error(401, "authentication_error", &format!("invalid x-api-key {KEY}"));
     let api = MessagesApi::start([refused.with_header("request-id", "req_1")]);
     let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
-    let told = "the API answered with 401: authentication_error: invalid x-api-key [the key] (request req_1)";
-    assert_eq!(errors, format!("memory-tool: {told}\n"));
+    let expected = "the API returned 401: authentication_error: invalid x-api-key [API key] (request req_1)";
+    assert_eq!(errors, format!("memory-tool: {expected}\n"));
     api.finish();
 
     let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": KEY}});
     let api = MessagesApi::start([done("Hi").until("message_stop", End::Regular).and(error)]);
     let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
     assert_eq!(status, Some(2));
-    assert!(errors.ends_with("the API broke the response off: invalid_request_error: [the key]\n"), "{errors}");
+    assert!(errors.ends_with("the API aborted the response: invalid_request_error: [API key]\n"), "{errors}");
     api.finish();
 
     for (body, words) in [("<html>\u{1b}[2J", "403: <html>\\u{1b}[2J"), ("", "403: ")] {
@@ -390,24 +391,24 @@ fn an_error_that_lasts_is_told_at_once_and_without_the_key() {
 }
 
 #[test]
-fn what_a_server_says_is_cut_once_the_key_is_out_of_it() {
+fn the_key_is_removed_before_a_message_is_shortened() {
     let place = Place::in_memory();
     let long = format!("{}{KEY}{}", "x".repeat(990), "y".repeat(1000));
-    let told = format!("the API answered with 403: {}[the key]y…\n", "x".repeat(990));
+    let expected = format!("the API returned 403: {}[API key]y…\n", "x".repeat(990));
     let whole = Answer::Whole { status: 403, headers: Vec::new(), body: long.clone() };
     let error = Answer::error(403, "a", &long["a: ".len()..]);
-    let told_of_error = told.replacen("xxx", "a: ", 1);
-    for (answer, told) in [(whole, told), (error, told_of_error)] {
+    let told_of_error = expected.replacen("xxx", "a: ", 1);
+    for (answer, expected) in [(whole, expected), (error, told_of_error)] {
         let api = MessagesApi::start([answer]);
         let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
         assert_eq!(status, Some(2));
-        assert!(errors.ends_with(&told) && !errors.contains("sk-ant"), "{errors}");
+        assert!(errors.ends_with(&expected) && !errors.contains("sk-ant"), "{errors}");
         api.finish();
     }
 }
 
 #[test]
-fn what_is_no_response_is_told() {
+fn an_invalid_response_is_reported() {
     let place = Place::in_memory();
     let body = Answer::Whole { status: 200, headers: Vec::new(), body: "{}".to_owned() };
     let unordered = json!({"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "a"}});
@@ -415,16 +416,13 @@ fn what_is_no_response_is_told() {
         let api = MessagesApi::start([answer]);
         let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
         assert_eq!(status, Some(2));
-        assert!(
-            errors.contains("127.0.0.1:") && errors.contains("does not answer as the Messages API does"),
-            "{errors}"
-        );
+        assert!(errors.contains("invalid response from 127.0.0.1:"), "{errors}");
         api.finish();
     }
 }
 
 #[test]
-fn a_response_without_end_is_not_read_to_its_end() {
+fn the_size_of_responses_is_limited() {
     let place = Place::in_memory();
     let text = |length| text(&"x".repeat(length));
     let novelty = json!({"type": "novelty", "data": "x".repeat(65 << 20)});
@@ -434,19 +432,19 @@ fn a_response_without_end_is_not_read_to_its_end() {
         let api = MessagesApi::start([answer]);
         let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
         assert_eq!((status, output.as_str()), (Some(2), ""));
-        let told = "does not answer as the Messages API does: the response is longer than 64 MiB\n";
-        assert!(errors.ends_with(told), "{errors}");
+        let expected = ": the response is longer than 64 MiB\n";
+        assert!(errors.ends_with(expected), "{errors}");
         api.finish();
     }
     let refusal = Answer::Whole { status: 400, headers: Vec::new(), body: "x".repeat(65 << 20) };
     let api = MessagesApi::start([refusal]);
     let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-    assert_eq!((status, errors.len()), (Some(2), "memory-tool: the API answered with 400: …\n".len() + 1000));
+    assert_eq!((status, errors.len()), (Some(2), "memory-tool: the API returned 400: …\n".len() + 1000));
     api.finish();
 }
 
 #[test]
-fn the_key_goes_to_no_other_server() {
+fn redirects_are_not_followed() {
     let place = Place::in_memory();
     let elsewhere = MessagesApi::start([]);
     let location = format!("{}/v1/messages", elsewhere.url());
@@ -460,13 +458,13 @@ fn the_key_goes_to_no_other_server() {
 }
 
 #[test]
-fn without_a_key_or_an_address_the_variable_is_named() {
+fn errors_name_missing_or_invalid_variables() {
     let place = Place::in_memory();
     for (name, value, words) in [
-        ("ANTHROPIC_API_KEY", "", "there is no key for the API: set ANTHROPIC_API_KEY"),
-        ("ANTHROPIC_API_KEY", "a\nb", "ANTHROPIC_API_KEY holds characters that no key has"),
-        ("ANTHROPIC_BASE_URL", "ftp://example.com", "ANTHROPIC_BASE_URL is not the address of a server"),
-        ("ANTHROPIC_BASE_URL", "example.com", "ANTHROPIC_BASE_URL is not the address of a server"),
+        ("ANTHROPIC_API_KEY", "", "no API key; set ANTHROPIC_API_KEY"),
+        ("ANTHROPIC_API_KEY", "a\nb", "ANTHROPIC_API_KEY contains invalid characters"),
+        ("ANTHROPIC_BASE_URL", "ftp://example.com", "ANTHROPIC_BASE_URL is not an http: or https: URL"),
+        ("ANTHROPIC_BASE_URL", "example.com", "ANTHROPIC_BASE_URL is not an http: or https: URL"),
     ] {
         let mut command = command(&place, "http://127.0.0.1:1", &[]);
         command.env(name, value);
@@ -477,15 +475,12 @@ fn without_a_key_or_an_address_the_variable_is_named() {
     let mut command = command(&place, "http://127.0.0.1:1", &[]);
     command.env_remove("ANTHROPIC_API_KEY");
     let (status, _, errors) = Chat::spawn(command).finish();
-    assert_eq!(
-        (status, errors.as_str()),
-        (Some(2), "memory-tool: there is no key for the API: set ANTHROPIC_API_KEY\n")
-    );
-    assert!(!place.store().exists(), "no store is made for nothing");
+    assert_eq!((status, errors.as_str()), (Some(2), "memory-tool: no API key; set ANTHROPIC_API_KEY\n"));
+    assert!(!place.store().exists(), "no store is created");
 }
 
 #[test]
-fn without_a_network_the_host_is_named() {
+fn an_unreachable_host_is_named() {
     let place = Place::in_memory();
     let mut chat = Chat::spawn(command(&place, "http://user:password@127.0.0.1:1/", &["--max-retries", "1"]));
     chat.say("Hi");
@@ -493,13 +488,13 @@ fn without_a_network_the_host_is_named() {
     assert_eq!((status, output.as_str()), (Some(2), ""));
     let lines: Vec<_> = errors.lines().collect();
     assert_eq!(lines.len(), 2, "{errors}");
-    assert!(lines[0].starts_with("[chat] cannot reach 127.0.0.1:1: ") && lines[0].contains("; asking again in "));
+    assert!(lines[0].starts_with("[chat] cannot reach 127.0.0.1:1: ") && lines[0].contains("; retrying in "));
     assert!(lines[1].starts_with("memory-tool: cannot reach 127.0.0.1:1: "), "{errors}");
     assert!(!errors.contains("password"), "{errors}");
 }
 
 #[test]
-fn ctrl_c_takes_back_what_claude_is_answering_and_ends_the_program_at_the_prompt() {
+fn ctrl_c_drops_the_message_and_ends_the_program_at_the_prompt() {
     let place = Place::in_memory();
     let calls = [text("Beginning\n"), create("toolu_2", "/memories/b", "two\n")];
     let api = MessagesApi::start([
@@ -512,14 +507,14 @@ fn ctrl_c_takes_back_what_claude_is_answering_and_ends_the_program_at_the_prompt
     chat.say("First");
     api.wait_for(2);
     chat.signal("-INT");
-    chat.errors.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation\n");
+    chat.errors.wait_for("[chat] interrupted; unanswered messages were dropped\n");
     chat.say("Second");
     api.wait_for(3);
     chat.signal("-INT");
     chat.say("Third");
     chat.output.wait_for("Fine");
     chat.errors.wait(|said, _| said.matches("interrupted").count() == 2);
-    // Between two messages there is nothing to take back. The answer of the third may still be at its end.
+    // Between two messages, Ctrl-C ends the program.
     chat.say("/usage");
     chat.output.wait_for("requests:");
     chat.signal("-INT");
@@ -528,7 +523,7 @@ fn ctrl_c_takes_back_what_claude_is_answering_and_ends_the_program_at_the_prompt
     assert!(output.starts_with("Fine\n4 requests: "), "{output}");
     assert!(place.file("a").exists() && !place.file("b").exists());
     let requests = api.finish();
-    // What was done stays said, and the results are there; the rest is gone.
+    // Executed commands and their results are kept, and unanswered messages are dropped.
     let last = requests[3].messages();
     assert_eq!(last[..2].len(), 2);
     assert_eq!(last[1]["content"], json!([create("toolu_1", "/memories/a", "one\n")]));
@@ -537,7 +532,7 @@ fn ctrl_c_takes_back_what_claude_is_answering_and_ends_the_program_at_the_prompt
 }
 
 #[test]
-fn a_message_that_was_taken_back_leaves_nothing() {
+fn a_dropped_message_is_not_sent_again() {
     let place = Place::in_memory();
     let api = MessagesApi::start([done("One\n").until("message_delta", End::Silence), done("Two")]);
     let mut chat = Chat::start(&place, &api, &[]);
@@ -552,7 +547,7 @@ fn a_message_that_was_taken_back_leaves_nothing() {
 }
 
 #[test]
-fn sigterm_ends_the_program_amid_a_response() {
+fn sigterm_ends_the_program_during_a_response() {
     let place = Place::in_memory();
     let api = MessagesApi::start([done("One\n").until("message_delta", End::Silence)]);
     let mut chat = Chat::start(&place, &api, &[]);
@@ -564,10 +559,10 @@ fn sigterm_ends_the_program_amid_a_response() {
 }
 
 #[test]
-fn signals_end_the_program_also_where_nobody_takes_its_output() {
+fn signals_end_the_program_with_a_blocked_output() {
     for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
         let place = Place::in_memory();
-        let api = MessagesApi::start([done(&"x".repeat(1 << 20))]); // more than a pipe holds
+        let api = MessagesApi::start([done(&"x".repeat(1 << 20))]); // exceeds the capacity of a pipe
         let mut process = command(&place, api.url(), &[]).spawn().unwrap();
         let mut output = process.stdout.take().unwrap();
         let mut chat = Chat {
@@ -579,7 +574,7 @@ fn signals_end_the_program_also_where_nobody_takes_its_output() {
         chat.say("First");
         output.read_exact(&mut [0]).unwrap();
         chat.signal(signal);
-        chat.errors.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation\n");
+        chat.errors.wait_for("[chat] interrupted; unanswered messages were dropped\n");
         if signal == "-INT" {
             chat.signal(signal);
         }
@@ -590,7 +585,7 @@ fn signals_end_the_program_also_where_nobody_takes_its_output() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
+fn ctrl_c_lets_the_running_command_finish_and_skips_others() {
     let place = Place::in_memory();
     let calls = [text("Noting"), create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
     let api = MessagesApi::start([done("Ready\n"), Answer::stream("tool_use", &calls), done("Fine")]);
@@ -603,9 +598,9 @@ fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
     chat.say("Second");
     wait_until_it_waits_for_the_lock(&chat, &place);
     chat.signal("-INT");
-    chat.errors.wait_for("[chat] interrupted: the memory command that is running ends first\n");
+    chat.errors.wait_for("[chat] interrupted; waiting for the running memory command\n");
     chat.signal("-INT");
-    chat.errors.wait(|said, _| said.matches("ends first").count() == 2);
+    chat.errors.wait(|said, _| said.matches("waiting for").count() == 2);
     drop(lock);
     chat.errors.wait_for("[memory] create /memories/a (1 line, 4 bytes)\n");
     chat.say("Third");
@@ -617,13 +612,13 @@ fn ctrl_c_lets_a_memory_command_finish_and_does_not_begin_another() {
     let results = unmarked_last(&requests[2]);
     assert_eq!(requests[2].messages()[3]["content"], json!(calls));
     assert_eq!(results[0]["content"], "File created successfully at: /memories/a");
-    assert_eq!(results[1]["content"], "Not run: the user interrupted.");
+    assert_eq!(results[1]["content"], "Not executed: the user interrupted.");
     assert_eq!((&results[1]["is_error"], &results[2]), (&json!(true), &text("Third")));
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_ends_a_look_at_the_memory() {
+fn ctrl_c_stops_the_memory_command() {
     let place = Place::in_memory();
     let api = MessagesApi::start([]);
     for (signal, expected) in [("-INT", 0), ("-TERM", 143)] {
@@ -649,8 +644,8 @@ fn ctrl_c_ends_a_look_at_the_memory() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_is_heeded_between_two_commands() {
-    // The line about the first holds more than a pipe does: the program waits until its errors are read. The memory answers at once.
+fn ctrl_c_works_between_two_commands() {
+    // The first line exceeds the capacity of a pipe, so the program waits until its errors are read.
     let first = view("toolu_0", &format!("/memories/{}", "x".repeat(1 << 17)));
     let others = (1..300).map(|number| create(&format!("toolu_{number}"), &format!("/memories/{number}"), ""));
     let calls: Vec<_> = std::iter::once(first).chain(others).collect();
@@ -666,16 +661,16 @@ fn ctrl_c_is_heeded_between_two_commands() {
         process,
     };
     chat.signal("-INT");
-    wait_until_it_sleeps(&chat); // so it has noted the signal
+    wait_until_it_sleeps(&chat); // so it has received the signal
     chat.errors = Transcript::of(errors);
-    chat.errors.wait_for("[chat] interrupted: the memory commands that are not begun are not run\n");
+    chat.errors.wait_for("[chat] interrupted; skipping the remaining memory commands\n");
     chat.say("Second");
     assert_eq!(chat.finish().0, Some(0));
     let results = unmarked_last(&api.finish()[1]);
-    assert_eq!(results[299]["content"], "Not run: the user interrupted.");
+    assert_eq!(results[299]["content"], "Not executed: the user interrupted.");
 }
 
-/// A thread that a signal or another thread wakes is no longer asleep, however long it waits for a processor.
+/// Waits until all threads of the program sleep. A thread that was woken does not count as asleep.
 #[cfg(target_os = "linux")]
 fn wait_until_it_sleeps(chat: &Chat) {
     let threads = format!("/proc/{}/task", chat.process.id());
@@ -689,7 +684,7 @@ fn wait_until_it_sleeps(chat: &Chat) {
     }
 }
 
-/// A command that waits has the file of the lock, or of the queue before it, open.
+/// Waits until the program has the file of the lock open.
 #[cfg(target_os = "linux")]
 fn wait_until_it_waits_for_the_lock(chat: &Chat, place: &Place) {
     let private = place.store().join(".memory-tool").canonicalize().unwrap();
@@ -705,11 +700,11 @@ fn wait_until_it_waits_for_the_lock(chat: &Chat, place: &Place) {
     }
 }
 
-/// What runs the program on a terminal of its own, and ends with its status.
+/// Runs the program on a terminal, and ends with its status.
 #[cfg(unix)]
 const ON_A_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
-/// The editor asks for pasted lines to be marked.
+/// The editor enables bracketed paste at each prompt.
 #[cfg(unix)]
 const PROMPT: &str = "\u{1b}[?2004h";
 #[cfg(unix)]
@@ -721,7 +716,7 @@ const UP: &str = "\u{1b}[A";
 
 #[cfg(unix)]
 impl Chat {
-    /// The program on a terminal: the transcript of the output has all that it shows.
+    /// Starts the program on a terminal. The transcript of the output contains everything on it.
     fn on_a_terminal(place: &Place, api: &MessagesApi, options: &[&str]) -> Self {
         let chat = Self::spawn(on_a_terminal(&command(place, api.url(), options)));
         chat.output.wait_for(PROMPT);
@@ -770,10 +765,10 @@ fn ctrl_c_clears_a_line_and_ends_the_program_on_an_empty_one() {
     ]);
     let mut chat = Chat::on_a_terminal(&place, &api, &[]);
     chat.press("First\r");
-    // On a terminal the beginning is there before the end.
+    // A terminal shows the start before the end.
     chat.output.wait_for("Beginning");
     chat.press(CTRL_C);
-    chat.output.wait_for("[chat] interrupted: what Claude had not answered is not part of the conversation");
+    chat.output.wait_for("[chat] interrupted; unanswered messages were dropped");
     chat.press_after("interrupted", "half a line");
     chat.wait_for_after("interrupted", "half a line");
     chat.press(CTRL_C);
@@ -783,7 +778,7 @@ fn ctrl_c_clears_a_line_and_ends_the_program_on_an_empty_one() {
     chat.press("/usage\r");
     chat.output.wait_for("1 request: ");
     chat.press_after("1 request", "Second\r");
-    // Claude is silent.
+    // Claude sends nothing.
     chat.output.wait_for("\rthinking… 1 s");
     chat.output.wait_for("thinking… 2 s");
     chat.press(CTRL_C);
@@ -818,13 +813,13 @@ fn lines_are_edited_and_recalled() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_typed_while_claude_answers_is_not_lost() {
+fn input_during_an_answer_is_kept() {
     let place = Place::in_memory();
     let slow = Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "1");
     let api = MessagesApi::start([slow, done("One"), done("Two"), done("Three")]);
     let mut chat = Chat::on_a_terminal(&place, &api, &[]);
     chat.press("First\r");
-    chat.output.wait_for("asking again");
+    chat.output.wait_for("retrying");
     chat.press("Second\rThird\r");
     chat.output.wait_for("Three");
     chat.press_after("Three", "/quit\r");
@@ -834,10 +829,11 @@ fn what_is_typed_while_claude_answers_is_not_lost() {
 
 #[cfg(unix)]
 #[test]
-fn a_person_sees_what_a_command_changes_and_what_claude_thinks() {
+fn a_terminal_shows_changes_and_thinking() {
     let place = Place::in_memory();
     let replace = json!({
-        "command": "str_replace", "path": "/memories/a", "old_str": "tea\nwith milk", "new_str": "tea\nno\u{1b}[2J milk",
+        "command": "str_replace", "path": "/memories/a",
+        "old_str": "tea\nwith milk", "new_str": "tea\nno\u{1b}[2J milk",
     });
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 2, "insert_text": "no sugar\n"});
     let missing = json!({"command": "str_replace", "path": "/memories/a", "old_str": "coffee", "new_str": "cocoa"});
@@ -854,7 +850,7 @@ fn a_person_sees_what_a_command_changes_and_what_claude_thinks() {
     let mut chat = Chat::on_a_terminal(&place, &api, &["--show-thinking"]);
     chat.press("No milk\r");
     chat.press_after("Noted.", "More\r");
-    chat.press_after("declines", "/quit\r");
+    chat.press_after("declined", "/quit\r");
     let (status, output, _) = chat.end();
     let shown = "\u{1b}[2m[thinking] Hm.\u{1b}[22m\n\
                  Noting.\n\
@@ -864,13 +860,13 @@ fn a_person_sees_what_a_command_changes_and_what_claude_thinks() {
                  [memory] str_replace /memories/a: error: No replacement was performed";
     assert!(output.replace('\r', "").contains(shown), "{output}");
     assert!(!output.contains("cocoa"), "{output}");
-    assert_eq!(status, Some(0), "a person saw that Claude declined");
+    assert_eq!(status, Some(0), "declining is only reported");
     api.finish();
 }
 
 #[cfg(unix)]
 #[test]
-fn a_signal_amid_a_line_gives_the_terminal_back() {
+fn a_signal_during_a_line_restores_the_terminal() {
     const AFTERWARDS: &str = r#"sh -c 'echo "pid $$."; exec "$@"' - "$@"; echo "[status $?]"; stty -a"#;
     let place = Place::in_memory();
     let api = MessagesApi::start([]);
@@ -894,7 +890,7 @@ fn a_signal_amid_a_line_gives_the_terminal_back() {
 }
 
 #[test]
-fn commands_for_the_program_are_no_messages() {
+fn chat_commands_are_not_sent_to_claude() {
     let place = Place::in_memory();
     let api = MessagesApi::start([
         Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
@@ -908,18 +904,18 @@ fn commands_for_the_program_are_no_messages() {
     let listing =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
     let expected = format!(
-        "0 requests: 0 tokens of input, 0 read from the cache, 0 written to the cache, 0 tokens of output\n\
+        "0 requests: 0 input tokens, 0 read from the cache, 0 written to the cache, 0 output tokens\n\
          {listing}\n0B\t/memories\n\
          One\n\
          {listing}\n4B\t/memories\n4B\t/memories/a\n\
-         2 requests: 20 tokens of input, 40 read from the cache, 60 written to the cache, 14 tokens of output\n\
+         2 requests: 20 input tokens, 40 read from the cache, 60 written to the cache, 14 output tokens\n\
          Two\n"
     );
     assert_eq!(output, expected);
     assert_eq!(
         errors,
         "[memory] create /memories/a (1 line, 4 bytes)\n\
-         [chat] the conversation is empty; the memory stays as it is\n\
+         [chat] conversation cleared; the memory is unchanged\n\
          [chat] unknown command /nonsense here; /help lists the commands\n"
     );
     let requests = api.finish();
@@ -928,7 +924,7 @@ fn commands_for_the_program_are_no_messages() {
 }
 
 #[test]
-fn the_user_looks_at_a_file_or_a_directory() {
+fn the_memory_command_prints_files_and_directories() {
     let place = Place::in_memory();
     let files = [
         create("toolu_1", "/memories/a b/one.txt", "tea\n\u{1b}[2Jno milk"),
@@ -948,14 +944,15 @@ fn the_user_looks_at_a_file_or_a_directory() {
              node_modules:\n15B\t/memories/a b\n15B\t/memories/a b/one.txt\n"
         )
     );
-    let told = "[memory] view /memories/none: error: The path /memories/none does not exist. Please provide a valid path.\n\
+    let expected = "[memory] view /memories/none: error: The path /memories/none does not exist. \
+                    Please provide a valid path.\n\
                 [memory] view one: error: Path must start with /memories, got: one\n";
-    assert!(errors.ends_with(told), "{errors}");
+    assert!(errors.ends_with(expected), "{errors}");
     api.finish();
 }
 
 #[test]
-fn help_lists_all_commands() {
+fn help_lists_all_chat_commands() {
     let place = Place::in_memory();
     let api = MessagesApi::start([]);
     let (status, output, errors) = converse(&place, &api, &[], &["/help", "/x\u{1b}[2J"]);
@@ -972,7 +969,7 @@ fn help_lists_all_commands() {
 }
 
 #[test]
-fn thinking_is_shown_where_it_is_asked_for() {
+fn thinking_is_printed_on_request() {
     let content = [json!({"type": "thinking", "thinking": "Green\u{1b}?\nBlack.", "signature": "s"}), text("Tea.")];
     for (options, shown) in [
         (&["--show-thinking"][..], "[thinking] Green\\u{1b}?\nBlack.\n"),
@@ -987,12 +984,12 @@ fn thinking_is_shown_where_it_is_asked_for() {
         let requests = api.finish();
         let asked = json!({"type": "adaptive", "display": "summarized"});
         assert_eq!(requests[0].body.get("thinking"), options.contains(&"--show-thinking").then_some(&asked));
-        assert_eq!(requests[1].messages()[1]["content"], json!(content), "thinking is sent back as it came");
+        assert_eq!(requests[1].messages()[1]["content"], json!(content), "thinking is sent back without changes");
     }
 }
 
 #[test]
-fn an_answer_that_is_cut_off_amid_thinking_does_not_stay_in_the_way() {
+fn incomplete_thinking_is_dropped() {
     let place = Place::in_memory();
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": ""});
     let api = MessagesApi::start([Answer::stream("max_tokens", &[thinking]), done("Yes.")]);
@@ -1002,7 +999,7 @@ fn an_answer_that_is_cut_off_amid_thinking_does_not_stay_in_the_way() {
 }
 
 #[test]
-fn a_memory_that_fails_is_told_to_both() {
+fn a_storage_failure_is_reported_to_claude_and_the_operator() {
     let place = Place::in_memory();
     let (opened, _, _) = converse(&place, &MessagesApi::start([]), &[], &["/memory"]);
     assert_eq!(opened, Some(0));
@@ -1019,7 +1016,7 @@ fn a_memory_that_fails_is_told_to_both() {
 }
 
 #[test]
-fn calls_of_a_response_that_is_not_complete_are_not_run() {
+fn calls_of_a_truncated_response_are_not_executed() {
     for reason in ["max_tokens", "model_context_window_exceeded", "novelty"] {
         let place = Place::in_memory();
         let mut calls = [create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
@@ -1042,7 +1039,7 @@ fn calls_of_a_response_that_is_not_complete_are_not_run() {
 }
 
 #[test]
-fn a_turn_that_claude_declines_is_taken_back_whole() {
+fn all_messages_of_a_declined_turn_are_dropped() {
     let place = Place::in_memory();
     let refusal = json!({
         "type": "message", "content": [text("I")], "stop_reason": "refusal", "usage": {},
@@ -1056,15 +1053,15 @@ fn a_turn_that_claude_declines_is_taken_back_whole() {
     ]);
     let (status, _, errors) = converse(&place, &api, &[], &["First", "Second", "Third"]);
     assert_eq!(status, Some(1));
-    assert!(errors.contains("[chat] Claude declines to go on (No weapons.): your message is taken out"), "{errors}");
-    assert!(place.file("a").exists(), "the memory stays as it is");
+    assert!(errors.contains("[chat] Claude declined to answer (No weapons.); your message was dropped"), "{errors}");
+    assert!(place.file("a").exists(), "the memory is kept");
     let requests = api.finish();
     assert_eq!(requests[3].messages().len(), 3);
     assert_eq!(unmarked_last(&requests[3]), [text("Third")]);
 }
 
 #[test]
-fn a_response_that_pauses_is_sent_back_to_go_on() {
+fn a_paused_response_is_continued() {
     let place = Place::in_memory();
     for reason in ["pause_turn", "compaction"] {
         let content = [json!({"type": "compaction", "content": "Summary"}), text("One ")];
@@ -1078,7 +1075,7 @@ fn a_response_that_pauses_is_sent_back_to_go_on() {
 }
 
 #[test]
-fn a_turn_that_does_not_end_is_ended() {
+fn the_number_of_responses_in_a_turn_is_limited() {
     let views = (0..100).map(|round| Answer::stream("tool_use", &[view(&format!("toolu_{round}"), "/memories")]));
     let pauses = (0..3).map(|round| Answer::stream("pause_turn", &[text(&format!("{round} "))]));
     let three: &[&str] = &["--max-responses", "3"];
@@ -1089,8 +1086,9 @@ fn a_turn_that_does_not_end_is_ended() {
         let (status, output, errors) = converse(&place, &api, options, &["First", "Second"]);
         assert_eq!(status, Some(3), "{errors}");
         assert!(output.ends_with("Fine\n"), "{output}");
-        let told = format!("[chat] Claude is not done after {responses} responses; your next message lets it go on\n");
-        assert!(errors.ends_with(&told) && errors.matches("[chat]").count() == 1, "{errors}");
+        let expected =
+            format!("[chat] stopped after {responses} responses (--max-responses); send a message to continue\n");
+        assert!(errors.ends_with(&expected) && errors.matches("[chat]").count() == 1, "{errors}");
         let last = unmarked_last(&api.finish()[responses]);
         assert_eq!((last.len(), &last[results]), (results + 1, &text("Second")));
     }
@@ -1106,7 +1104,7 @@ fn a_response_without_content_leaves_no_empty_message() {
 }
 
 #[test]
-fn options_are_heeded() {
+fn options_change_the_request() {
     let place = Place::in_memory();
     let request = |options: &[&str], model: Option<&str>| {
         let api = MessagesApi::start([done("Hi")]);
@@ -1132,9 +1130,9 @@ fn options_are_heeded() {
 }
 
 #[test]
-fn policies_and_keys_hold_for_claude_as_for_others() {
+fn policies_apply_to_claude() {
     let place = Place::in_memory();
-    fs::create_dir_all(place.file("")).unwrap(); // a store, which --read-only does not create
+    fs::create_dir_all(place.file("")).unwrap(); // --read-only does not create a store
     let api = MessagesApi::start([
         Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
         done("Read-only."),
@@ -1146,7 +1144,7 @@ fn policies_and_keys_hold_for_claude_as_for_others() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told_and_the_conversation_goes_on() {
+fn a_line_that_cannot_be_sent_is_reported() {
     let place = Place::in_memory();
     let api = MessagesApi::start([done("Hi")]);
     let mut chat = Chat::start(&place, &api, &[]);
@@ -1159,7 +1157,7 @@ fn what_cannot_be_sent_is_told_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_ends_the_program_quietly() {
+fn a_closed_output_ends_the_program_without_an_error() {
     let place = Place::in_memory();
     let api = MessagesApi::start([Answer::stream("tool_use", &[text("One"), create("toolu_1", "/memories/a", "")])]);
     let mut process = command(&place, api.url(), &[]).spawn().unwrap();

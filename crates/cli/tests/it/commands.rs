@@ -1,4 +1,4 @@
-//! The six commands for people: what they take, print and end with.
+//! The six commands for people: input, output and exit status.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -9,25 +9,25 @@ use memory_tool_test_fixtures::session::{Place, program};
 use serde_json::{Value, json};
 
 trait Commands {
-    /// Runs a command on the store, with this on its standard input.
-    fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran;
+    /// Runs a command on the store with this input.
+    fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> CommandOutput;
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.run_with_input(arguments, b"")
     }
 
-    /// Puts a file into the store as another program would.
+    /// Writes a file into the store, like another program.
     fn put(&self, name: &str, content: impl AsRef<[u8]>);
 
     fn content(&self, name: &str) -> String;
 }
 
 impl Commands for Place {
-    fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
+    fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> CommandOutput {
         let mut command = program();
         command.args(arguments).arg("--store").arg(self.store());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A command that takes no input may have ended before it was given any.
+        // A command without input may have ended already.
         let _ = process.stdin.take().unwrap().write_all(input);
         process.wait_with_output().unwrap().into()
     }
@@ -43,38 +43,38 @@ impl Commands for Place {
     }
 }
 
-/// How a command ended: status, standard output, standard error.
+/// Exit status, standard output and standard error of a command.
 #[derive(Debug, Eq, PartialEq)]
-struct Ran(Option<i32>, String, String);
+struct CommandOutput(Option<i32>, String, String);
 
-impl From<Output> for Ran {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self(output.status.code(), text(output.stdout), text(output.stderr))
     }
 }
 
-fn replied(reply: &str) -> Ran {
-    Ran(Some(0), format!("{reply}\n"), String::new())
+fn replied(reply: &str) -> CommandOutput {
+    CommandOutput(Some(0), format!("{reply}\n"), String::new())
 }
 
-fn refused(message: &str) -> Ran {
-    Ran(Some(1), String::new(), format!("{message}\n"))
+fn refused(message: &str) -> CommandOutput {
+    CommandOutput(Some(1), String::new(), format!("{message}\n"))
 }
 
 #[test]
-fn a_pipe_gets_every_byte_as_it_is() {
+fn a_pipe_gets_every_byte() {
     let place = Place::new();
     place.put("a", "\u{1b}]0;title\u{7}\u{9b}2J\r\n");
-    let Ran(status, output, errors) = place.run(&["view", "/memories/a"]);
+    let CommandOutput(status, output, errors) = place.run(&["view", "/memories/a"]);
     assert_eq!((status, errors.as_str()), (Some(0), ""));
     assert!(output.contains("\t\u{1b}]0;title\u{7}\u{9b}2J\r\n"), "{output:?}");
-    let Ran(_, output, _) = place.run(&["view", "/memories/a", "--json"]);
+    let CommandOutput(_, output, _) = place.run(&["view", "/memories/a", "--json"]);
     assert!(output.contains("\\u001b]0;title\\u0007\u{9b}2J\\r"), "{output:?}");
 }
 
 #[test]
-fn view_shows_a_directory_or_a_file() {
+fn view_prints_a_directory_or_a_file() {
     let place = Place::new();
     const HEADER: &str =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
@@ -109,7 +109,7 @@ fn view_takes_a_range() {
         )
     );
     for wrong in [&["--view-range", "1"][..], &["--view-range", "1", "x"], &["--view-range", "1", "2", "3"]] {
-        let Ran(status, output, errors) = place.run(&[&["view", "/memories/a"], wrong].concat());
+        let CommandOutput(status, output, errors) = place.run(&[&["view", "/memories/a"], wrong].concat());
         assert_eq!((status, output.as_str()), (Some(2), ""), "{errors}");
     }
 }
@@ -119,7 +119,7 @@ fn view_names_an_image_instead_of_printing_it() {
     let place = Place::new();
     place.put("a.png", b"\x89PNG\r\n\x1a\n\0");
     assert_eq!(place.run(&["view", "/memories/a.png"]), replied("[/memories/a.png: image/png]"));
-    let Ran(status, output, _) = place.run(&["view", "--json", "/memories/a.png"]);
+    let CommandOutput(status, output, _) = place.run(&["view", "--json", "/memories/a.png"]);
     let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoA"});
     assert_eq!(
         (status, serde_json::from_str::<Value>(&output).unwrap()),
@@ -128,7 +128,7 @@ fn view_names_an_image_instead_of_printing_it() {
 }
 
 #[test]
-fn create_takes_its_text_from_the_option_a_file_or_the_standard_input() {
+fn create_reads_its_text_from_an_option_a_file_or_standard_input() {
     let place = Place::new();
     let file = place.outside("file");
     fs::write(&file, "from a file\r\n").unwrap();
@@ -142,7 +142,7 @@ fn create_takes_its_text_from_the_option_a_file_or_the_standard_input() {
     assert_eq!(contents, ["- é\n", "from a file\r\n", "from\0the input\n", "", ""]);
     assert_eq!(place.run(&["create", "/memories/a", "--text", "x"]), refused("Error: File /memories/a already exists"));
     assert_eq!(place.content("a"), "- é\n");
-    let Ran(status, _, errors) = place.run(&["create", "/memories/f", "--text", "x", "--file", "y"]);
+    let CommandOutput(status, _, errors) = place.run(&["create", "/memories/f", "--text", "x", "--file", "y"]);
     assert_eq!(status, Some(2), "{errors}");
 }
 
@@ -168,12 +168,12 @@ fn str_replace_replaces_or_deletes_a_text() {
         place.run(&["str_replace", "/memories/a", "--old-str", "three", "--new-str", ""]),
         refused("No replacement was performed, old_str `three` did not appear verbatim in /memories/a.")
     );
-    let Ran(status, ..) = place.run(&["str_replace", "/memories/a", "--new-str", "x"]);
+    let CommandOutput(status, ..) = place.run(&["str_replace", "/memories/a", "--new-str", "x"]);
     assert_eq!(status, Some(2));
 }
 
 #[test]
-fn insert_takes_its_text_from_the_option_a_file_or_the_standard_input() {
+fn insert_reads_its_text_from_an_option_a_file_or_standard_input() {
     let place = Place::new();
     place.put("a", "first\nlast");
     let file = place.outside("file");
@@ -194,13 +194,13 @@ fn insert_takes_its_text_from_the_option_a_file_or_the_standard_input() {
         &["--insert-line", "x"],
         &["--insert-line", "1", "--insert-text", "x", "--file", "y"],
     ] {
-        let Ran(status, ..) = place.run(&[&["insert", "/memories/a"], wrong].concat());
+        let CommandOutput(status, ..) = place.run(&[&["insert", "/memories/a"], wrong].concat());
         assert_eq!(status, Some(2));
     }
 }
 
 #[test]
-fn delete_deletes() {
+fn delete_removes_a_directory() {
     let place = Place::new();
     place.put("d/a", "");
     assert_eq!(place.run(&["delete", "/memories/d/"]), replied("Successfully deleted /memories/d"));
@@ -210,7 +210,7 @@ fn delete_deletes() {
 }
 
 #[test]
-fn rename_renames() {
+fn rename_moves_a_file() {
     let place = Place::new();
     place.put("a", "text");
     assert_eq!(
@@ -222,12 +222,12 @@ fn rename_renames() {
         place.run(&["rename", "/memories/d/b", "/memories/d"]),
         refused("Error: The destination /memories/d already exists")
     );
-    let Ran(status, ..) = place.run(&["rename", "/memories/d"]);
+    let CommandOutput(status, ..) = place.run(&["rename", "/memories/d"]);
     assert_eq!(status, Some(2));
 }
 
 #[test]
-fn a_wrong_path_is_an_answer_of_the_tool() {
+fn a_path_outside_memories_is_refused() {
     let place = Place::new();
     fs::create_dir_all(place.file("")).unwrap();
     for arguments in [
@@ -244,14 +244,14 @@ fn a_wrong_path_is_an_answer_of_the_tool() {
 }
 
 #[test]
-fn json_prints_the_result_also_of_an_error() {
+fn json_prints_results_and_errors() {
     let place = Place::new();
     let reply = r#"{"type":"tool_result","content":"File created successfully at: /memories/a"}"#;
     assert_eq!(place.run(&["create", "--json", "/memories/a", "--text", "x"]), replied(reply));
     let error = r#"{"type":"tool_result","content":"Error: File /memories/a already exists","is_error":true}"#;
     assert_eq!(
         place.run(&["create", "--json", "/memories/a", "--text", "x"]),
-        Ran(Some(1), format!("{error}\n"), String::new())
+        CommandOutput(Some(1), format!("{error}\n"), String::new())
     );
     for (arguments, status) in [
         (&["view", "/memories"][..], 0),
@@ -260,7 +260,7 @@ fn json_prints_the_result_also_of_an_error() {
         (&["rename", "/memories/a", "/memories/b"], 0),
         (&["delete", "/memories/b"], 0),
     ] {
-        let Ran(ended, output, errors) = place.run(&[arguments, &["--json"]].concat());
+        let CommandOutput(ended, output, errors) = place.run(&[arguments, &["--json"]].concat());
         let result: Value = serde_json::from_str(&output).unwrap();
         assert_eq!((ended, result["type"].as_str(), errors.as_str()), (Some(status), Some("tool_result"), ""));
         assert_eq!(result["is_error"] == true, status == 1, "{result}");
@@ -268,27 +268,31 @@ fn json_prints_the_result_also_of_an_error() {
 }
 
 #[test]
-fn input_that_is_not_text_is_no_command() {
+fn input_that_is_not_utf8_is_refused() {
     let place = Place::new();
     place.put("a", "text");
     let file = place.outside("binary");
     fs::write(&file, b"ab\xff").unwrap();
-    let of_file = format!("memory-tool: cannot read {}: not UTF-8 text, from byte 2 on\n", file.display());
-    let of_input = "memory-tool: cannot read the standard input: not UTF-8 text, from byte 2 on\n";
+    let of_file = format!("memory-tool: cannot read {}: invalid UTF-8 at byte 2\n", file.display());
+    let of_input = "memory-tool: cannot read standard input: invalid UTF-8 at byte 2\n";
     for command in [&["create", "/memories/b"][..], &["insert", "/memories/a", "--insert-line", "0"]] {
         let with_file = [command, &["--file", file.to_str().unwrap()]].concat();
-        assert_eq!(place.run(&with_file), Ran(Some(2), String::new(), of_file.clone()));
-        assert_eq!(place.run_with_input(command, b"ab\xff"), Ran(Some(2), String::new(), of_input.to_owned()));
+        assert_eq!(place.run(&with_file), CommandOutput(Some(2), String::new(), of_file.clone()));
+        assert_eq!(
+            place.run_with_input(command, b"ab\xff"),
+            CommandOutput(Some(2), String::new(), of_input.to_owned())
+        );
     }
     assert_eq!(place.content("a"), "text");
     assert!(!place.file("b").exists());
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn the_error_names_a_file_that_cannot_be_read() {
     let place = Place::new();
     let missing = place.outside("missing");
-    let Ran(status, output, errors) = place.run(&["create", "/memories/a", "--file", missing.to_str().unwrap()]);
+    let CommandOutput(status, output, errors) =
+        place.run(&["create", "/memories/a", "--file", missing.to_str().unwrap()]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
     let start = format!("memory-tool: cannot read {}: ", missing.display());
     assert!(errors.starts_with(&start) && errors.ends_with('\n'), "{errors}");
@@ -306,15 +310,15 @@ fn a_store_is_required() {
         &["delete", "/memories/a"],
         &["rename", "/memories/a", "/memories/b"],
     ] {
-        let Ran(status, output, errors) = program().args(arguments).output().unwrap().into();
+        let CommandOutput(status, output, errors) = program().args(arguments).output().unwrap().into();
         assert_eq!((status, output.as_str()), (Some(2), ""));
         assert!(errors.contains("not provided:\n  --store <URL>"), "{errors}");
     }
 }
 
 #[test]
-fn help_and_version_are_no_errors() {
-    let Ran(status, output, _) = program().arg("--version").output().unwrap().into();
+fn help_and_version_succeed() {
+    let CommandOutput(status, output, _) = program().arg("--version").output().unwrap().into();
     assert_eq!((status, output), (Some(0), format!("memory-tool {}\n", env!("CARGO_PKG_VERSION"))));
     for arguments in [
         &["--help"][..],
@@ -328,28 +332,28 @@ fn help_and_version_are_no_errors() {
         &["conformance", "--help"],
         &["verify", "--help"],
     ] {
-        let Ran(status, output, errors) = program().args(arguments).output().unwrap().into();
+        let CommandOutput(status, output, errors) = program().args(arguments).output().unwrap().into();
         assert_eq!((status, errors.as_str()), (Some(0), ""));
         assert!(output.contains("Usage: memory-tool"), "{output}");
     }
-    let Ran(_, run_help, _) = program().args(["run", "--help"]).output().unwrap().into();
+    let CommandOutput(_, run_help, _) = program().args(["run", "--help"]).output().unwrap().into();
     assert!(run_help.contains("16 MiB"), "{run_help}");
 }
 
 #[test]
-fn wrong_usage_has_a_status_of_its_own() {
+fn wrong_usage_has_status_2() {
     for arguments in [&[][..], &["nonsense"], &["clear_all_memory"], &["view"], &["--store", "x", "view", "/memories"]]
     {
-        let Ran(status, output, _) = program().args(arguments).output().unwrap().into();
+        let CommandOutput(status, output, _) = program().args(arguments).output().unwrap().into();
         assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}");
     }
 }
 
 #[test]
 #[cfg(unix)]
-fn a_reply_that_nobody_reads_is_no_error_and_one_that_cannot_be_written_is() {
+fn a_closed_output_is_not_an_error_and_a_full_disk_is() {
     let place = Place::new();
-    let create = |name: &str, output: Stdio| -> Ran {
+    let create = |name: &str, output: Stdio| -> CommandOutput {
         let path = format!("/memories/{name}");
         let store = place.store();
         let arguments =
@@ -366,39 +370,40 @@ fn a_reply_that_nobody_reads_is_no_error_and_one_that_cannot_be_written_is() {
     };
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    assert_eq!(create("a", writer.into()), Ran(Some(0), String::new(), String::new()));
+    assert_eq!(create("a", writer.into()), CommandOutput(Some(0), String::new(), String::new()));
     assert_eq!(place.content("a"), "");
     if cfg!(target_os = "linux") {
-        let Ran(status, _, errors) = create("b", File::options().write(true).open("/dev/full").unwrap().into());
+        let CommandOutput(status, _, errors) =
+            create("b", File::options().write(true).open("/dev/full").unwrap().into());
         assert_eq!(status, Some(2));
-        assert!(errors.starts_with("memory-tool: cannot write the standard output: "), "{errors}");
+        assert!(errors.starts_with("memory-tool: cannot write standard output: "), "{errors}");
     }
 }
 
 #[test]
-fn what_fails_in_the_storage_is_told_to_the_operator_and_not_in_the_reply() {
+fn causes_of_storage_failures_go_to_standard_error_only() {
     const MESSAGE: &str = "Error: The memory storage failed. Nothing was changed.";
     let place = Place::new();
     place.break_storage();
-    let Ran(status, output, errors) = place.run(&["view", "/memories"]);
+    let CommandOutput(status, output, errors) = place.run(&["view", "/memories"]);
     assert_eq!((status, output.as_str()), (Some(1), ""));
     let [causes] = errors.lines().collect::<Vec<_>>()[..] else { panic!("{errors}") };
     assert!(causes.starts_with(&format!("memory-tool: {MESSAGE}: ")) && causes.contains("lock failed: "), "{errors}");
-    let Ran(status, output, errors) = place.run(&["view", "/memories", "--json"]);
+    let CommandOutput(status, output, errors) = place.run(&["view", "/memories", "--json"]);
     let result = format!(r#"{{"type":"tool_result","content":"{MESSAGE}","is_error":true}}"#);
     assert_eq!((status, output, errors), (Some(1), result + "\n", causes.to_owned() + "\n"));
 }
 
 #[test]
-fn create_overwrites_and_view_shows_more_when_told_to() {
+fn create_overwrites_and_unlimited_views_are_options() {
     let place = Place::new();
     let create =
         |text: &str, option: &[&str]| place.run(&[&["create", "/memories/a.txt", "--text", text], option].concat());
     assert_eq!(create("old", &[]).0, Some(0));
     assert_eq!(create("new", &[]).0, Some(1));
     assert_eq!(create(&"x".repeat(20_000), &["--create-overwrites"]).0, Some(0));
-    let Ran(_, capped, _) = place.run(&["view", "/memories/a.txt"]);
+    let CommandOutput(_, capped, _) = place.run(&["view", "/memories/a.txt"]);
     assert!(capped.contains("\n[Line 1 of 1 has 20000 characters; the first 15993 are shown. "));
-    let Ran(_, whole, _) = place.run(&["view", "/memories/a.txt", "--max-view-chars", "none"]);
+    let CommandOutput(_, whole, _) = place.run(&["view", "/memories/a.txt", "--max-view-chars", "none"]);
     assert!(whole.ends_with(&format!("     1\t{}\n", "x".repeat(20_000))));
 }

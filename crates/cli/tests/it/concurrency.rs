@@ -1,4 +1,4 @@
-//! Several processes on one store behave as if one came after another (`[X3]`).
+//! Commands of several processes on one store are linearizable (`[X3]`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -51,7 +51,7 @@ fn expect_no_insert_lost(store: &OsStr) {
     let lines = content.lines().skip(1).map(|numbered| numbered.split_once('\t').unwrap().1);
     let mut found: Vec<_> = lines.map(str::to_owned).collect();
     assert_eq!(found.pop().as_deref(), Some("last"), "the line that was there first");
-    // Inserted at the beginning: each process's own lines stand in reverse order.
+    // Each process inserts at the start, so its lines are in reverse order.
     for process in 0..PROCESSES {
         let own = found.iter().filter(|line| line.starts_with(&format!("process {process},")));
         assert!(own.eq((0..INSERTS).rev().map(|insert| line(process, insert)).collect::<Vec<_>>().iter()), "{content}");
@@ -63,7 +63,7 @@ fn expect_no_insert_lost(store: &OsStr) {
 }
 
 #[test]
-fn of_those_that_create_one_path_at_once_exactly_one_wins() {
+fn exactly_one_of_concurrent_creates_of_a_path_succeeds() {
     let place = Place::new();
     let mut sessions = start_contenders(&place);
     for round in 0..rounds() {
@@ -84,7 +84,7 @@ fn of_those_that_create_one_path_at_once_exactly_one_wins() {
 }
 
 #[test]
-fn of_those_that_rename_to_one_path_at_once_exactly_one_wins() {
+fn exactly_one_of_concurrent_renames_to_a_path_succeeds() {
     let place = Place::new();
     let mut sessions = start_contenders(&place);
     for round in 0..rounds() / 2 {
@@ -109,7 +109,7 @@ fn of_those_that_rename_to_one_path_at_once_exactly_one_wins() {
 }
 
 #[test]
-fn of_those_that_rename_one_path_at_once_exactly_one_wins() {
+fn exactly_one_of_concurrent_renames_of_a_path_succeeds() {
     let place = Place::new();
     let mut sessions = start_contenders(&place);
     for round in 0..rounds() / 2 {
@@ -128,63 +128,63 @@ fn of_those_that_rename_one_path_at_once_exactly_one_wins() {
     sessions.into_iter().for_each(Session::close);
 }
 
-/// The most processes that take part in a race.
+/// The maximum number of processes in a race.
 const CONTENDERS: usize = 4;
 
 fn start_contenders(place: &Place) -> Vec<Session> {
     (0..CONTENDERS).map(|_| place.session()).collect()
 }
 
-/// How many take part in this round: two, three or four.
+/// The number of processes in this round: two, three or four.
 fn contenders_of(round: usize) -> usize {
     2 + round % (CONTENDERS - 1)
 }
 
-/// Who won a race, and what each was told.
+/// The winner and the losers of a race with their replies.
 struct Outcome {
     winner: (usize, String),
     losers: Vec<(usize, String)>,
 }
 
-/// Sends each contender its command before any result is awaited. Exactly one must succeed.
+/// Sends all commands before waiting for a result. Exactly one must succeed.
 fn race(sessions: &mut [Session], round: usize, command: impl Fn(usize) -> Value) -> Outcome {
     let contenders = contenders_of(round);
     for turn in 0..contenders {
-        // Nobody is always the first to be told.
+        // The first one varies.
         let contender = (round + turn) % contenders;
         sessions[contender].send(command(contender).to_string());
     }
     let results: Vec<_> = sessions.iter_mut().take(contenders).map(Session::receive).enumerate().collect();
     let (losers, winners): (Vec<_>, Vec<_>) = results.iter().partition(|(_, result)| result["is_error"] == true);
     let [winner] = winners.as_slice() else { panic!("not exactly one winner in round {round}: {results:?}") };
-    let told = |(contender, result): &(usize, Value)| (*contender, text(result));
-    Outcome { winner: told(winner), losers: losers.into_iter().map(told).collect() }
+    let reply = |(contender, result): &(usize, Value)| (*contender, text(result));
+    Outcome { winner: reply(winner), losers: losers.into_iter().map(reply).collect() }
 }
 
-/// Makes a file in even rounds, and a directory with a file in it in odd ones.
+/// Creates a file in even rounds, and a directory with a file in odd ones.
 fn create_something(round: usize, path: &str, content: &str) -> Value {
     json!({"command": "create", "path": something_at(round, path), "file_text": content})
 }
 
-/// Where the file lies that [`create_something`] made, once it is at `path`.
+/// The path of the file of [`create_something`] at `path`.
 fn something_at(round: usize, path: &str) -> String {
     if round.is_multiple_of(2) { path.to_owned() } else { format!("{path}/deep/file") }
 }
 
-/// All files of the store with their contents. The next round begins without them.
+/// Removes all files of the store, and returns them with their contents.
 fn take_files(place: &Place) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let memories = place.file("");
-    take_files_beneath(&memories, "/memories", &mut found);
+    take_files_under(&memories, "/memories", &mut found);
     found
 }
 
-fn take_files_beneath(directory: &Path, path: &str, found: &mut BTreeMap<String, String>) {
+fn take_files_under(directory: &Path, path: &str, found: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let path = format!("{path}/{}", entry.file_name().to_str().unwrap());
         if entry.file_type().unwrap().is_dir() {
-            take_files_beneath(&entry.path(), &path, found);
+            take_files_under(&entry.path(), &path, found);
             fs::remove_dir(entry.path()).unwrap();
         } else {
             found.insert(path, fs::read_to_string(entry.path()).unwrap());

@@ -1,4 +1,4 @@
-//! `memory-tool conformance`: the conformance suite as a program, on itself and on programs that are broken.
+//! `memory-tool conformance` on stores, on `memory-tool run`, and on broken programs.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,18 +11,18 @@ use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::Value;
 
-/// Runs `conformance` with these arguments, in a directory where a relative path does no harm.
+/// Runs `conformance` with these arguments in a temporary directory.
 fn conformance(arguments: &[&str]) -> Output {
     let place = Place::new();
     program().arg("conformance").args(arguments).current_dir(place.outside("")).output().unwrap()
 }
 
-fn check_store(store: &Path, arguments: &[&str]) -> Output {
+fn test_store(store: &Path, arguments: &[&str]) -> Output {
     conformance(&[&["--store", store.to_str().unwrap()], arguments].concat())
 }
 
-/// Checks `memory-tool run` with this between its options.
-fn check_ourselves(options: &str, arguments: &[&str]) -> Output {
+/// Tests `memory-tool run` with these options.
+fn test_run(options: &str, arguments: &[&str]) -> Output {
     let command = format!("'{}' run --store {{dir}} {options}", env!("CARGO_BIN_EXE_memory-tool"));
     conformance(&[&["--command", &command], arguments].concat())
 }
@@ -31,7 +31,7 @@ fn text(output: &[u8]) -> String {
     String::from_utf8(output.to_vec()).unwrap()
 }
 
-/// The JSON that a successful call of `conformance` printed, with nothing on the standard error.
+/// The JSON of a successful run without output on standard error.
 fn json(output: &Output) -> Value {
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{}", text(&output.stdout));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -55,17 +55,18 @@ fn listed(arguments: &[&str]) -> Vec<Value> {
     list.as_array().unwrap().clone()
 }
 
-/// The arguments for the whole suite, of which the default tier runs a part: each backend runs all of it in its own tests.
+/// The arguments for the whole suite, or a part of it in the default tier: each backend runs all of it in its own
+/// tests.
 fn suite<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let part = ["--filter", "view.", "--filter", "create.", "--filter", "rename.", "--filter", "scopes."];
     [arguments, by_tier(&part[..], &[], &[])].concat()
 }
 
 #[test]
-fn a_local_store_conforms_and_what_was_made_for_it_is_removed() {
+fn a_local_store_passes_and_its_files_are_removed() {
     let place = Place::in_memory();
-    let report = json(&check_store(&place.store().join("new"), &suite(&["--format", "json"])));
-    assert!(!place.store().exists(), "what was missing above it was made, too");
+    let report = json(&test_store(&place.store().join("new"), &suite(&["--format", "json"])));
+    assert!(!place.store().exists(), "missing parents are removed as well");
     assert_eq!(ids(report["results"].as_array().unwrap()), ids(&listed(&suite(&[]))));
     for outcome in ["passed", "failed", "ignored"] {
         assert_eq!(report["totals"][outcome], results(&report, outcome).len(), "{outcome}");
@@ -78,11 +79,11 @@ fn a_local_store_conforms_and_what_was_made_for_it_is_removed() {
 }
 
 #[test]
-fn a_sqlite_store_conforms_and_what_was_made_for_it_is_removed() {
+fn a_sqlite_store_passes_and_its_files_are_removed() {
     let place = Place::in_memory();
     let url = format!("sqlite:{}?memory=a%20b", place.store().join("new/memory.db").display());
     let report = json(&conformance(&suite(&["--store", &url, "--format", "json"])));
-    assert!(!place.store().exists(), "what was missing above it was made, too");
+    assert!(!place.store().exists(), "missing parents are removed as well");
     assert!(results(&report, "passed").len() > by_tier(80, 100, 100), "{}", report["totals"]);
     for ignored in results(&report, "ignored") {
         assert!(needs(ignored, "plain_files") || needs(ignored, "sealed"), "{ignored}");
@@ -90,7 +91,7 @@ fn a_sqlite_store_conforms_and_what_was_made_for_it_is_removed() {
 }
 
 #[test]
-fn a_directory_that_was_there_stays() {
+fn an_existing_directory_is_kept() {
     let place = Place::new();
     let above = place.outside("");
     let empty = place.outside("empty");
@@ -102,15 +103,15 @@ fn a_directory_that_was_there_stays() {
 }
 
 #[test]
-fn a_place_where_something_may_be_harmed_is_refused() {
+fn a_directory_that_is_not_empty_is_refused() {
     let place = Place::new();
     let [taken, file] = ["taken", "file"].map(|name| place.outside(name));
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join(".hidden"), "mine").unwrap();
     fs::write(&file, "mine").unwrap();
     let beneath = file.join("beneath");
-    for (path, reason) in [(&taken, "it is not empty"), (&file, ""), (&beneath, "")] {
-        let output = check_store(path, &[]);
+    for (path, reason) in [(&taken, "the directory is not empty"), (&file, ""), (&beneath, "")] {
+        let output = test_store(path, &[]);
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
         let errors = text(&output.stderr);
         assert!(errors.starts_with(&format!("memory-tool: cannot test a store in {}: {reason}", path.display())));
@@ -122,7 +123,7 @@ fn a_place_where_something_may_be_harmed_is_refused() {
 }
 
 #[test]
-fn a_database_that_may_be_harmed_is_refused() {
+fn an_existing_database_is_refused() {
     let place = Place::new();
     for taken in ["", "-wal", "-shm", "-journal"] {
         let file = place.outside(&format!("memory.db{taken}"));
@@ -139,8 +140,8 @@ fn a_database_that_may_be_harmed_is_refused() {
 }
 
 #[test]
-fn a_program_conforms_and_only_what_no_program_has_is_ignored() {
-    let report = json(&check_ourselves("{options}", &suite(&["--plain-files", "{dir}/memories", "--format", "json"])));
+fn a_program_passes_and_cases_for_libraries_are_ignored() {
+    let report = json(&test_run("{options}", &suite(&["--plain-files", "{dir}/memories", "--format", "json"])));
     assert!(results(&report, "passed").len() > by_tier(80, 100, 100), "{}", report["totals"]);
     for ignored in results(&report, "ignored") {
         let beyond = ["tool", "store", "scopes", "sealed", "stored_bytes"];
@@ -150,8 +151,8 @@ fn a_program_conforms_and_only_what_no_program_has_is_ignored() {
 }
 
 #[test]
-fn without_options_what_needs_them_is_ignored_and_says_why() {
-    let report = json(&check_ourselves("", &["--filter", "V8", "--filter", "C2", "--format", "json"]));
+fn cases_with_options_are_ignored_without_the_placeholder() {
+    let report = json(&test_run("", &["--filter", "V8", "--filter", "C2", "--format", "json"]));
     let ignored = results(&report, "ignored");
     assert!(ignored.iter().any(|case| needs(case, "options")), "{ignored:?}");
     for case in &ignored {
@@ -161,18 +162,17 @@ fn without_options_what_needs_them_is_ignored_and_says_why() {
 }
 
 #[test]
-fn what_is_said_to_be_lacking_is_ignored_for_that_reason() {
+fn a_declared_lack_is_the_reason_of_ignored_cases() {
     let place = Place::in_memory();
-    let table = check_store(&place.store(), &["--filter", "races.", "--lacks", "sessions=it locks = its directory"]);
+    let table = test_store(&place.store(), &["--filter", "races.", "--lacks", "sessions=it locks = its directory"]);
     assert!(table.status.success());
     let table = text(&table.stdout);
     assert!(table.contains("\nignored: it locks = its directory\n    races."), "{table}");
-    let everything =
-        check_store(&place.store(), &["--filter", "races.inserts-of-sessions", "--lacks", "sessions=none"]);
-    assert_eq!(everything.status.code(), Some(1), "where all is ignored, nothing was shown");
+    let everything = test_store(&place.store(), &["--filter", "races.inserts-of-sessions", "--lacks", "sessions=none"]);
+    assert_eq!(everything.status.code(), Some(1), "a run without results fails");
 }
 
-/// A program that is a shell script, which finds the directory of its case in `$1`.
+/// A shell script as program under test. `$1` is the directory of the case.
 #[cfg(unix)]
 struct Script(Place);
 
@@ -189,7 +189,7 @@ impl Script {
         self.0.outside("script")
     }
 
-    /// Where each start of it is written down.
+    /// Records each start of the script.
     fn log(&self) -> PathBuf {
         self.0.outside("log")
     }
@@ -202,7 +202,7 @@ impl Script {
         format!("sh '{}' {{dir}}", self.path().display())
     }
 
-    /// Checks a few cases on it, all of which must fail with this problem.
+    /// Checks that a few cases fail with this problem.
     fn fails(&self, problem: &str, timeout: &str) {
         let command = self.command();
         let few = ["--filter", "races.creates", "--filter", "view.empty-store", "--timeout", timeout];
@@ -219,14 +219,14 @@ impl Script {
         self.leaves_nothing();
     }
 
-    /// That neither a process nor a directory of a case is left.
+    /// Checks that no process and no directory of a case is left.
     fn leaves_nothing(&self) {
         let started = fs::read_to_string(self.log()).unwrap();
         assert!(!started.is_empty());
         for directory in started.lines() {
             assert!(!Path::new(directory).exists(), "{directory} is left");
         }
-        // What was killed may need a moment to be gone.
+        // A killed process may take a moment to disappear.
         let start = Instant::now();
         while is_running(&self.path()) {
             assert!(start.elapsed() < PATIENCE, "a process is left");
@@ -251,14 +251,14 @@ fn a_program_that_hangs_fails_its_cases() {
 
 #[test]
 #[cfg(unix)]
-fn a_program_that_dies_fails_its_cases_with_its_last_words() {
+fn failures_quote_the_last_lines_of_a_program_that_dies() {
     Script::new("echo 'no such module' >&2; exit 3").fails("it ended: exit status: 3", "10");
     Script::new("echo 'no such module' >&2; exit 3").fails("its standard error ends with: no such module", "10");
 }
 
 #[test]
 #[cfg(unix)]
-fn what_a_program_that_dies_leaves_behind_dies_with_it() {
+fn processes_of_a_program_that_dies_are_killed() {
     Script::new("sh -c 'sleep 1000; true' \"$0\" < /dev/null > /dev/null 2>&1 &").fails("it ended", "10");
 }
 
@@ -290,7 +290,7 @@ fn a_program_that_cannot_be_started_is_reported_in_one_line() {
 
 #[test]
 #[cfg(unix)]
-fn what_a_program_prints_cannot_command_the_terminal() {
+fn control_characters_of_a_program_are_escaped() {
     let script = Script::new(r"while read -r line; do printf '\033[2J\n'; done");
     let command = script.command();
     for format in ["table", "junit"] {
@@ -303,7 +303,7 @@ fn what_a_program_prints_cannot_command_the_terminal() {
 
 #[test]
 #[cfg(unix)]
-fn a_signal_ends_the_run_with_all_that_it_started() {
+fn a_signal_ends_the_run_and_its_processes() {
     let script = Script::new("sh -c 'sleep 1000; true' \"$0\"");
     for (signal, status) in [("INT", 130), ("TERM", 143)] {
         let mut command = program();
@@ -322,12 +322,12 @@ fn a_signal_ends_the_run_with_all_that_it_started() {
     }
 }
 
-/// Starts `conformance`, and sends it a signal as soon as it is at work.
+/// Starts `conformance`, and sends it a signal once `is_running` returns true.
 #[cfg(unix)]
-fn interrupt_once(command: &mut std::process::Command, signal: &str, status: i32, is_at_work: impl Fn() -> bool) {
+fn interrupt_once(command: &mut std::process::Command, signal: &str, status: i32, is_running: impl Fn() -> bool) {
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
-    while !is_at_work() {
+    while !is_running() {
         assert!(start.elapsed() < PATIENCE, "it does not begin");
         thread::sleep(Duration::from_millis(5));
     }
@@ -341,7 +341,7 @@ fn interrupt_once(command: &mut std::process::Command, signal: &str, status: i32
 }
 
 #[test]
-fn a_list_has_a_line_for_each_case_that_the_filters_mean() {
+fn a_list_has_a_line_for_each_selected_case() {
     let output = conformance(&["--list"]);
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     let table = text(&output.stdout);
@@ -354,11 +354,11 @@ fn a_list_has_a_line_for_each_case_that_the_filters_mean() {
         assert_eq!(columns[3].split(',').filter(|need| *need != "-").collect::<Vec<_>>(), ids_of(&case["needs"]));
         assert!(line.ends_with(case["reason"].as_str().unwrap()), "{line}");
     }
-    // The command line that is given to be tested is not touched.
+    // The program under test is not started.
     let some = listed(&["--filter", "races.", "--filter", "V3", "--command", "./no-such-program {dir}"]);
     assert!(!some.is_empty() && some.len() < all.len());
-    let is_meant = |case: &Value| ids([case])[0].contains("races.") || ids_of(&case["clauses"]).contains(&"V3");
-    assert_eq!(some, all.into_iter().filter(is_meant).collect::<Vec<_>>());
+    let is_selected = |case: &Value| ids([case])[0].contains("races.") || ids_of(&case["clauses"]).contains(&"V3");
+    assert_eq!(some, all.into_iter().filter(is_selected).collect::<Vec<_>>());
 }
 
 fn ids_of(list: &Value) -> Vec<&str> {
@@ -369,7 +369,7 @@ fn ids_of(list: &Value) -> Vec<&str> {
 fn a_junit_report_has_a_suite_for_each_clause_and_a_test_for_each_case() {
     let place = Place::in_memory();
     let filters = ["--filter", "scopes.", "--filter", "delete.", "--filter", "races."];
-    let output = check_store(&place.store(), &[&["--format", "junit"], filters.as_slice()].concat());
+    let output = test_store(&place.store(), &[&["--format", "junit"], filters.as_slice()].concat());
     assert!(output.status.success());
     let xml = text(&output.stdout);
     assert!(
@@ -397,28 +397,28 @@ fn a_junit_report_has_a_suite_for_each_clause_and_a_test_for_each_case() {
 }
 
 #[test]
-fn what_can_mean_nothing_is_wrong_usage() {
+fn invalid_options_are_reported_as_wrong_usage() {
     for (arguments, reason) in [
         (&[][..], "<--command <LINE>|--store <URL>|--list>"),
         (&["--command", "a {dir}", "--store", "b"], "cannot be used with"),
         (&["--command", "a"], "the command line lacks {dir}"),
         (&["--command", "a '{dir}"], "a quote that is not closed"),
         (&["--command", " "], "names no program"),
-        (&["--command", "a {dir}", "--plain-files", "memories"], "it lacks {dir}"),
+        (&["--command", "a {dir}", "--plain-files", "memories"], "expected the placeholder {dir}"),
         (&["--store", "a", "--plain-files", "{dir}"], "cannot be used with"),
         (
             &["--store", "a", "--filter", "view.", "--filter", "nonsense"],
             "no test case matches the filter \"nonsense\"",
         ),
         (&["--list", "--filter", "nonsense"], "no test case matches the filter \"nonsense\""),
-        (&["--list", "--format", "junit"], "a list has no form as JUnit"),
+        (&["--list", "--format", "junit"], "--list does not support --format junit"),
         (&["--list", "--format", "yaml"], "table, json, junit"),
         (&["--list", "--timeout", "0"], "a number of seconds above 0"),
         (&["--list", "--timeout=-1"], "a number of seconds above 0"),
         (&["--list", "--timeout", "NaN"], "a number of seconds above 0"),
         (&["--list", "--jobs", "0"], "--jobs <N>"),
-        (&["--list", "--lacks", "sessions"], "it has no reason"),
-        (&["--list", "--lacks", "sessions="], "it has no reason"),
+        (&["--list", "--lacks", "sessions"], "expected NEED=REASON"),
+        (&["--list", "--lacks", "sessions="], "expected NEED=REASON"),
         (&["--list", "--lacks", "nonsense=x"], "expected one of `"),
     ] {
         let output = conformance(arguments);

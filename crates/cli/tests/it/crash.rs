@@ -1,5 +1,5 @@
-//! `kill -9` at any instant: every acknowledged command has its whole effect, and no other has half of one (`[X1]`,
-//! `[X2]`).
+//! `kill -9` at any instant: every acknowledged command has its full effect, and no command has a partial effect
+//! (`[X1]`, `[X2]`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -16,22 +16,22 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// How many commands a process is given; it is killed before it is through with them.
+/// The number of commands that a process receives. It is killed before the last one.
 const COMMANDS: usize = 30;
 
 #[test]
-fn what_is_acknowledged_survives_and_nothing_is_ever_half_done() {
-    kill_again_and_again(&Storage::Directory(Place::new()), by_tier(20, 100, 300));
+fn acknowledged_commands_survive_and_others_are_atomic() {
+    kill_repeatedly(&Storage::Directory(Place::new()), by_tier(20, 100, 300));
 }
 
 #[test]
-fn what_is_acknowledged_survives_in_a_database() {
-    // SQLite's own way to survive is tested by its authors; what counts here is that ours uses it.
-    kill_again_and_again(&Storage::Database(Place::new()), by_tier(10, 40, 100));
+fn acknowledged_commands_survive_in_a_database() {
+    // This tests the use of SQLite, not its own recovery.
+    kill_repeatedly(&Storage::Database(Place::new()), by_tier(10, 40, 100));
 }
 
-fn kill_again_and_again(storage: &Storage, kills: u32) {
-    let seed = printed_seed(); // of the commands: the instants of the kills are never quite the same
+fn kill_repeatedly(storage: &Storage, kills: u32) {
+    let seed = printed_seed(); // for the commands; the times of the kills vary
     let mut random = Random(seed);
     let mut files = Files::new();
     let pace = Pace::measure(storage);
@@ -40,7 +40,7 @@ fn kill_again_and_again(storage: &Storage, kills: u32) {
         let round = Round { kill };
         let script = Script::write(&files, &mut random);
         let results = crash(storage, &script, &pace, &mut random);
-        assert_eq!(results, script.results[..results.len()], "what was answered before the kill");
+        assert_eq!(results, script.results[..results.len()], "the results before the kill");
         interrupted += u32::from(results.len() < COMMANDS);
         let possible = &script.states[results.len()..];
         assert_no_file_is_half_written(storage, possible);
@@ -55,7 +55,7 @@ fn kill_again_and_again(storage: &Storage, kills: u32) {
     assert!(interrupted >= kills / 10, "only {interrupted} of {kills} kills came before the last answer");
 }
 
-/// Where the files are kept.
+/// The backend under test.
 enum Storage {
     Directory(Place),
     Database(Place),
@@ -69,10 +69,10 @@ impl Storage {
         }
     }
 
-    /// All files as another program sees them, and whatever else is there.
+    /// All files and other entries, as another program sees them.
     fn files(&self) -> Files {
         match self {
-            Self::Directory(place) => look(place, |file| Some(fs::read_to_string(file).unwrap())),
+            Self::Directory(place) => examine_files(place, |file| Some(fs::read_to_string(file).unwrap())),
             Self::Database(place) => files_in_database(&Connection::open(place.database()).unwrap()),
         }
     }
@@ -88,7 +88,7 @@ fn files_in_database(connection: &Connection) -> Files {
 /// The files of a store: path and contents.
 type Files = BTreeMap<String, String>;
 
-/// Commands, with what is to come of them one after another.
+/// Commands with their expected results.
 struct Script {
     commands: Vec<Value>,
     /// The result of each.
@@ -98,7 +98,7 @@ struct Script {
 }
 
 impl Script {
-    /// Makes up commands, most of which succeed, and runs them on the reference store.
+    /// Generates commands, mostly successful ones, and runs them on the reference store.
     fn write(files: &Files, random: &mut Random) -> Self {
         let oracle = Oracle::with(files);
         let mut script = Self { commands: Vec::new(), results: Vec::new(), states: vec![files.clone()] };
@@ -116,7 +116,7 @@ impl Script {
     }
 }
 
-/// Starts a process, gives it all commands, kills it, and gives the results that came before.
+/// Starts a process, sends it all commands, kills it, and returns the results so far.
 fn crash(storage: &Storage, script: &Script, pace: &Pace, random: &mut Random) -> Vec<Value> {
     let mut session = storage.session();
     let awaited = random.below(COMMANDS * 2 / 3);
@@ -126,7 +126,7 @@ fn crash(storage: &Storage, script: &Script, pace: &Pace, random: &mut Random) -
     let mut lines = Vec::new();
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
-        // The process may well be killed before it has read all.
+        // The process may be killed before it has read everything.
         threads.spawn(move || input.write_all(script.lines().as_bytes()).is_ok());
         if let Storage::Directory(place) = storage {
             threads.spawn(|| watch(place, &script.states, &is_over));
@@ -140,7 +140,7 @@ fn crash(storage: &Storage, script: &Script, pace: &Pace, random: &mut Random) -
     lines.iter().map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
-/// Raises a flag also where a panic leaves the scope: a thread that waits for it would hold up the panic for ever.
+/// Raises a flag on drop, so that a panic does not wait forever for a thread that waits for the flag.
 struct RaisedOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for RaisedOnDrop<'_> {
@@ -149,24 +149,24 @@ impl Drop for RaisedOnDrop<'_> {
     }
 }
 
-/// Looks at the disk again and again: at any instant, each file is as long as it is in some state of the store.
+/// Checks the disk repeatedly: at any instant, each file has the length of some state of the store.
 fn watch(place: &Place, states: &[Files], is_over: &AtomicBool) {
     let mut lengths = BTreeMap::<&str, BTreeSet<usize>>::new();
     for (path, content) in states.iter().flatten() {
         lengths.entry(path).or_default().insert(content.len());
     }
     while !is_over.load(Ordering::Relaxed) {
-        // A directory may have come in the place of a file since that was listed.
+        // A directory may have replaced a file since the listing.
         let length =
             |file: &Path| fs::symlink_metadata(file).ok().filter(Metadata::is_file).map(|file| file.len() as usize);
-        for (path, length) in look(place, length) {
+        for (path, length) in examine_files(place, length) {
             let is_whole = lengths.get(path.as_str()).is_some_and(|lengths| lengths.contains(&length));
-            assert!(is_whole, "{path} is in no state of the store: {length} bytes");
+            assert!(is_whole, "{path} matches no state of the store: {length} bytes");
         }
     }
 }
 
-/// Waits precisely: sleeping takes longer than a command does.
+/// Waits in a loop, because sleeping takes longer than a command.
 fn wait(delay: Duration) {
     let start = Instant::now();
     while start.elapsed() < delay {
@@ -174,22 +174,22 @@ fn wait(delay: Duration) {
     }
 }
 
-/// Opens the store, which must not wait for anything that the dead process left.
+/// Opens the store, which must not wait for locks of the killed process.
 fn reopen(storage: &Storage) -> Session {
     let mut session = storage.session();
     session.succeed(&json!({"command": "view", "path": "/memories"}));
     session
 }
 
-/// As another program sees the store before it is opened again: each file is as it was or as it was to be.
+/// Checks the files before the store is opened again: each has an old or a new content.
 fn assert_no_file_is_half_written(storage: &Storage, possible: &[Files]) {
     for (path, content) in storage.files() {
         let is_whole = possible.iter().any(|files| files.get(&path) == Some(&content));
-        assert!(is_whole, "{path} is in no state of the store: {} bytes", content.len());
+        assert!(is_whole, "{path} matches no state of the store: {} bytes", content.len());
     }
 }
 
-/// That `view` shows exactly these files.
+/// Checks that `view` lists exactly these files.
 fn assert_views_show(session: &mut Session, files: &Files) {
     let oracle = Oracle::with(files);
     let directories = files.keys().flat_map(|path| path.match_indices('/').skip(1).map(|(end, _)| &path[..end]));
@@ -199,12 +199,12 @@ fn assert_views_show(session: &mut Session, files: &Files) {
     }
 }
 
-/// What `examine` gives for each file beneath `{base}/memories`; one for which it gives nothing has just gone.
-fn look<T>(place: &Place, examine: impl Fn(&Path) -> Option<T>) -> BTreeMap<String, T> {
+/// Calls `examine` for each file under `{base}/memories`, and skips those for which it returns `None`.
+fn examine_files<T>(place: &Place, examine: impl Fn(&Path) -> Option<T>) -> BTreeMap<String, T> {
     let mut found = BTreeMap::new();
     let mut directories = vec![("/memories".to_owned(), place.file(""))];
     while let Some((path, directory)) = directories.pop() {
-        // It may have gone as well.
+        // The directory may have been removed.
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let path = format!("{path}/{}", entry.file_name().to_str().unwrap());
             if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
@@ -221,7 +221,7 @@ fn summary(files: &Files) -> Vec<(&String, usize)> {
     files.iter().map(|(path, content)| (path, content.len())).collect()
 }
 
-/// What a store must do, one command after another.
+/// The reference implementation.
 struct Oracle {
     runtime: Runtime,
     tool: Engine<InMemoryStore>,
@@ -254,14 +254,14 @@ impl Oracle {
     }
 }
 
-/// How fast a process starts and works here and now.
+/// The time for starting a process and for a command.
 struct Pace {
     start: Duration,
     command: Duration,
 }
 
 impl Pace {
-    /// Takes the time of creating files. They are deleted again.
+    /// Measures the creation of files, which are deleted again.
     fn measure(storage: &Storage) -> Self {
         let begin = Instant::now();
         let mut session = storage.session();
@@ -279,7 +279,7 @@ impl Pace {
     }
 }
 
-/// Says which round failed, when one does.
+/// Prints the round on a panic.
 struct Round {
     kill: u32,
 }
@@ -292,7 +292,7 @@ impl Drop for Round {
     }
 }
 
-/// Random numbers by the SplitMix64 algorithm, and commands made of them.
+/// Random numbers by the SplitMix64 algorithm, and random commands.
 struct Random(u64);
 
 impl Random {
@@ -315,7 +315,7 @@ impl Random {
         if from.is_empty() { None } else { Some(from[self.below(from.len())]) }
     }
 
-    /// A command that has a good chance to succeed on these files.
+    /// A command that is likely to succeed on these files.
     fn command(&mut self, files: &Files) -> Value {
         let existing = |random: &mut Self| {
             let paths: Vec<_> = files.keys().map(String::as_str).collect();
@@ -344,7 +344,7 @@ impl Random {
         }
     }
 
-    /// One of a few paths, so that commands meet, up to three levels deep. `a` may be a file or a directory.
+    /// One of a few paths, so that commands conflict, up to three levels deep. `a` may be a file or a directory.
     fn path(&mut self) -> String {
         let mut path = "/memories".to_owned();
         for _ in 0..self.below(3) {
@@ -353,7 +353,7 @@ impl Random {
         format!("{path}/{}", ["a", "x", "y", "z"][self.below(4)])
     }
 
-    /// The path, or sometimes that of a directory above it.
+    /// The path, or sometimes its parent.
     fn or_directory(&mut self, path: String) -> String {
         match path.rsplit_once('/') {
             Some((directory, _)) if directory != "/memories" && self.below(2) == 0 => directory.to_owned(),
@@ -361,13 +361,13 @@ impl Random {
         }
     }
 
-    /// A few lines; now and then so many that writing them takes time.
+    /// A few lines, or sometimes so many that writing them takes time.
     fn content(&mut self) -> String {
         let lines = if self.below(5) == 0 { 2_000 } else { self.below(4) };
         (0..lines).map(|_| self.line() + "\n").collect()
     }
 
-    /// A line that there is only once.
+    /// A unique line.
     fn line(&mut self) -> String {
         format!("line {:016x}", self.next())
     }

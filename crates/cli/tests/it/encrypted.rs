@@ -1,4 +1,4 @@
-//! Encrypted stores on the command line: keys, their rotation, and what is said of a wrong one.
+//! Encrypted stores on the command line: keys, rotation, and errors about wrong keys.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const SECRET: &str = "the customer called about her divorce";
 const FILES: usize = 300;
 
-/// A key in a file of its own.
+/// Generates a key in a file.
 fn keygen(place: &Place, name: &str) -> PathBuf {
     let file = place.outside(name);
     let made = program().arg("keygen").arg("--output").arg(&file).output().unwrap();
@@ -57,8 +57,8 @@ fn content(number: usize) -> String {
     format!("{SECRET}, file {number}")
 }
 
-/// Nothing beneath a directory, names included, holds the secret or the name of a file.
-fn assert_nothing_is_seen(directory: PathBuf) {
+/// Checks that no name or content under a directory contains the secret or the name of a file.
+fn assert_no_plain_text(directory: PathBuf) {
     let mut directories = vec![directory];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -74,7 +74,7 @@ fn assert_nothing_is_seen(directory: PathBuf) {
 }
 
 #[test]
-fn the_commands_work_on_an_encrypted_store_and_nothing_is_seen_in_it() {
+fn an_encrypted_store_contains_no_plain_text() {
     let place = Place::new();
     let key = option("--key-file", keygen(&place, "key"));
     for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
@@ -82,9 +82,9 @@ fn the_commands_work_on_an_encrypted_store_and_nothing_is_seen_in_it() {
         assert_eq!(run(&store, &create("/memories/divorce/a"), &key), reply(created));
         let shown = format!("Here's the content of /memories/divorce/a with line numbers:\n     1\t{SECRET}");
         assert_eq!(run(&store, &["view", "/memories/divorce/a"], &key), reply(&shown));
-        assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+        assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problems found"));
     }
-    assert_nothing_is_seen(place.outside(""));
+    assert_no_plain_text(place.outside(""));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_key_comes_from_a_file_the_environment_or_a_passphrase() {
         command.args(["verify", "--key-env", "MEMORY_KEY", "--store"]).arg(&store).env("MEMORY_KEY", value);
         outcome(command.output().unwrap())
     };
-    assert_eq!(from_environment(text.trim()), reply("1 file, 37 bytes: no problem found"));
+    assert_eq!(from_environment(text.trim()), reply("1 file, 37 bytes: no problems found"));
     assert_fails(&from_environment("no key"), "cannot use the key");
     assert_fails(&run(&store, &["verify"], &option("--key-env", "NOT_SET")), "NOT_SET");
     let other = OsString::from(place.sqlite("passphrase"));
@@ -113,7 +113,7 @@ fn a_key_comes_from_a_file_the_environment_or_a_passphrase() {
 }
 
 #[test]
-fn one_passphrase_takes_the_place_of_another() {
+fn a_passphrase_is_replaced() {
     let place = Place::new();
     let store = place.store().into_os_string();
     let passphrase = |name: &str| {
@@ -125,9 +125,9 @@ fn one_passphrase_takes_the_place_of_another() {
     let (old, new) = (passphrase("old"), passphrase("new"));
     assert_eq!(run(&store, &create("/memories/a"), &option("--passphrase-file", &old)).0, Some(0));
     let both = [option("--passphrase-file", &new), option("--old-passphrase-file", &old)].concat();
-    let told = "1 file encrypted anew\nthe old key passphrase is no longer needed";
-    assert_eq!(run(&store, &["rekey"], &both), reply(told));
-    assert_eq!(run(&store, &["rekey"], &option("--passphrase-file", &new)), reply("0 files encrypted anew"));
+    let expected = "re-encrypted 1 file\nthe old key passphrase is no longer needed";
+    assert_eq!(run(&store, &["rekey"], &both), reply(expected));
+    assert_eq!(run(&store, &["rekey"], &option("--passphrase-file", &new)), reply("re-encrypted 0 files"));
     assert_fails(&run(&store, &["verify"], &option("--passphrase-file", &old)), "does not open it");
 }
 
@@ -152,7 +152,7 @@ fn a_key_is_never_overwritten() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
-/// A limit of the size of files stands for a disk that is full.
+/// A limit on the size of files simulates a full disk.
 #[test]
 fn a_key_that_cannot_be_written_leaves_no_file() {
     let place = Place::new();
@@ -165,22 +165,22 @@ fn a_key_that_cannot_be_written_leaves_no_file() {
 }
 
 #[test]
-fn without_the_key_nothing_is_read_or_written() {
+fn a_store_is_not_opened_without_its_key() {
     let place = Place::new();
     let store = place.store().into_os_string();
     let key = option("--key-file", keygen(&place, "key"));
     assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
     for arguments in [&create("/memories/b")[..], &["view", "/memories"], &["run"], &["verify"]] {
-        assert_fails(&run(&store, arguments, &[]), "the store is encrypted; a key is needed");
+        assert_fails(&run(&store, arguments, &[]), "the store is encrypted; add --key-file");
     }
     let other = option("--key-file", keygen(&place, "other"));
     assert_fails(&run(&store, &create("/memories/b"), &other), "it takes the key");
-    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problems found"));
 }
 
-/// The storage fails while the program starts, and works again when the first command comes.
+/// The storage fails while the program starts, and works again at the first command.
 #[test]
-fn a_store_that_could_not_be_asked_whether_it_is_encrypted_is_asked_again() {
+fn the_check_for_encryption_is_repeated_after_a_failure() {
     let place = Place::new();
     let store = place.store().into_os_string();
     let key = option("--key-file", keygen(&place, "key"));
@@ -192,13 +192,13 @@ fn a_store_that_could_not_be_asked_whether_it_is_encrypted_is_asked_again() {
     fs::remove_dir(place.store().join(".memory-tool/lock")).unwrap();
     session.fail(&create);
     drop(session);
-    assert_nothing_is_seen(place.store());
-    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problem found"));
+    assert_no_plain_text(place.store());
+    assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problems found"));
 }
 
-/// Whoever can put a link there must not be able to make a program without the key write what everybody can read.
+/// Otherwise an attacker could make a program without the key write plain text.
 #[test]
-fn a_store_with_a_link_in_the_place_of_its_index_is_encrypted_still() {
+fn a_store_with_a_link_as_index_still_counts_as_encrypted() {
     let place = Place::new();
     let store = place.store().into_os_string();
     let key = option("--key-file", keygen(&place, "key"));
@@ -206,22 +206,22 @@ fn a_store_with_a_link_in_the_place_of_its_index_is_encrypted_still() {
     let elsewhere = place.outside("index");
     fs::rename(place.file("index-1"), &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, place.file("index-1")).unwrap();
-    assert_fails(&run(&store, &create("/memories/b"), &[]), "the store is encrypted; a key is needed");
-    assert_nothing_is_seen(place.store());
+    assert_fails(&run(&store, &create("/memories/b"), &[]), "the store is encrypted; add --key-file");
+    assert_no_plain_text(place.store());
 }
 
 #[test]
-fn files_that_nobody_encrypted_are_not_taken_for_a_memory() {
+fn plain_files_are_refused_with_a_key() {
     let place = Place::new();
     let store = place.store().into_os_string();
     assert_eq!(run(&store, &create("/memories/a"), &[]).0, Some(0));
     let key = option("--key-file", keygen(&place, "key"));
     assert_fails(&run(&store, &["view", "/memories"], &key), "its files are not encrypted");
-    assert_eq!(run(&store, &["verify"], &[]), reply("1 file, 37 bytes: no problem found"));
+    assert_eq!(run(&store, &["verify"], &[]), reply("1 file, 37 bytes: no problems found"));
 }
 
 #[test]
-fn a_damaged_file_is_found_and_harms_no_other() {
+fn a_damaged_file_is_detected_and_others_stay_readable() {
     let place = Place::new();
     let store = place.store().into_os_string();
     let key = option("--key-file", keygen(&place, "key"));
@@ -245,7 +245,7 @@ fn a_damaged_file_is_found_and_harms_no_other() {
 }
 
 #[test]
-fn what_is_no_part_of_the_memory_is_found() {
+fn foreign_files_are_reported() {
     let place = Place::new();
     let store = place.store().into_os_string();
     let key = option("--key-file", keygen(&place, "key"));
@@ -258,12 +258,12 @@ fn what_is_no_part_of_the_memory_is_found() {
     assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));
     fs::remove_file(place.file("notes.txt")).unwrap();
     assert_eq!(run(&store, &create("/memories/b"), &key).0, Some(0));
-    assert_eq!(run(&store, &["verify"], &key), reply("2 files, 74 bytes: no problem found"));
+    assert_eq!(run(&store, &["verify"], &key), reply("2 files, 74 bytes: no problems found"));
 }
 
-/// The database and the encryption both find it: told is what names the file of the memory.
+/// The database and the encryption both detect it. The report names the file of the memory.
 #[test]
-fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
+fn lost_contents_are_reported_once_and_can_be_written_again() {
     let place = Place::new();
     let store = OsString::from(place.sqlite("a"));
     let key = option("--key-file", keygen(&place, "key"));
@@ -287,7 +287,8 @@ fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
              INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0, 0);
              DELETE FROM content WHERE id IN ({}, {}, 98);
              UPDATE content SET revision = 2, bytes = substr(bytes, 1, 120) WHERE id = {};
-             DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
+             DELETE FROM content
+             WHERE id = (SELECT content_id FROM file WHERE store = 'plain' AND path = '/memories/lost');",
             content(lost),
             content("/memories/index-1"),
             content(short),
@@ -340,7 +341,7 @@ fn assert_files(store: &OsString, key: &[OsString]) {
 }
 
 #[test]
-fn a_store_is_given_another_key() {
+fn a_store_is_rekeyed() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let (old, new) = (keygen(&place, "old"), keygen(&place, "new"));
@@ -356,11 +357,11 @@ fn a_store_is_given_another_key() {
     assert_eq!(report["no_longer_needed"].as_array().unwrap().len(), 1);
     assert_files(&store, &option("--key-file", &new));
     assert_fails(&run(&store, &["verify"], &option("--key-file", &old)), "it takes the key");
-    assert_eq!(run(&store, &["rekey"], &both), reply("0 files encrypted anew"));
-    assert_fails(&run(&store, &["rekey"], &[]), "a key is needed");
+    assert_eq!(run(&store, &["rekey"], &both), reply("re-encrypted 0 files"));
+    assert_fails(&run(&store, &["rekey"], &[]), "no key; add --key-file");
 }
 
-/// Whoever can write to the disk puts the memory of one in the place of another's, which has the same key.
+/// An attacker with write access replaces a memory with another one of the same key.
 #[test]
 fn another_memory_of_the_same_key_is_refused_by_its_name() {
     let place = Place::in_memory();
@@ -372,9 +373,9 @@ fn another_memory_of_the_same_key_is_refused_by_its_name() {
     assert_eq!(run(&store, &["verify"], &named("alice")).0, Some(0));
 
     let bobs = [&named("bob")[..], &[OsString::from("--memory-was-unnamed")]].concat();
-    assert_eq!(run(&other, &["rekey"], &bobs), reply("0 files encrypted anew"));
+    assert_eq!(run(&other, &["rekey"], &bobs), reply("re-encrypted 0 files"));
     let renamed = [&named("robert")[..], &option("--old-memory-name", "bob")].concat();
-    assert_eq!(run(&other, &["rekey"], &renamed), reply("0 files encrypted anew"));
+    assert_eq!(run(&other, &["rekey"], &renamed), reply("re-encrypted 0 files"));
     assert_eq!(run(&other, &["verify"], &named("robert")).0, Some(0));
 
     fs::remove_dir_all(&store).unwrap();
@@ -385,7 +386,7 @@ fn another_memory_of_the_same_key_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_given_another_key() {
+fn rekey_refuses_a_store_that_does_not_exist() {
     let place = Place::new();
     let key = option("--key-file", keygen(&place, "key"));
     for store in [place.store().into(), OsString::from(place.sqlite("a"))] {
@@ -394,9 +395,9 @@ fn a_store_that_is_not_there_is_not_given_another_key() {
     assert!(!place.store().exists());
 }
 
-/// Killed at another moment each time, until one is not killed any more.
+/// Each run is killed at another moment, until one completes.
 #[test]
-fn a_rotation_goes_on_after_kill_9() {
+fn rekey_continues_after_kill_9() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let mut key = keygen(&place, "key-0");
@@ -443,9 +444,9 @@ fn the_suite_runs_on_an_encrypted_store() {
     assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
 }
 
-/// The programs that a check starts get the key file by the name that was given.
+/// The suite passes the name of the key file to the programs that it starts.
 #[test]
-fn the_name_of_a_key_file_may_begin_as_an_option_does() {
+fn the_name_of_a_key_file_may_start_with_a_hyphen() {
     let place = Place::new();
     keygen(&place, "-key");
     let mut command = program();
@@ -460,7 +461,7 @@ fn the_name_of_a_key_file_may_begin_as_an_option_does() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_wrong_usage() {
+fn invalid_options_are_reported_as_wrong_usage() {
     let place = Place::new();
     let key = keygen(&place, "key");
     for options in [

@@ -1,4 +1,4 @@
-//! What the command line prints about itself: help, completions and man pages; and its defaults.
+//! Help, completions, man pages, and the default store.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ fn commands() -> impl Iterator<Item = &'static str> + Clone {
     COMMANDS_WITH_STORE.into_iter().chain(COMMANDS_WITHOUT_STORE)
 }
 
-/// What a successful command prints.
+/// The output of a successful command.
 fn output_of(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     assert!(status.success() && stderr.is_empty(), "{command:?}: {status}, {}", String::from_utf8_lossy(&stderr));
@@ -55,7 +55,7 @@ fn section<'a>(help: &'a str, heading: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_commands_are_listed_and_those_for_packages_last() {
+fn all_commands_are_listed_and_those_for_packages_last() {
     let help = help("", "-h", 100);
     let listed: Vec<_> = section(&help, "Commands:").iter().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(listed[listed.len() - 3..], ["completions", "man", "help"]);
@@ -64,7 +64,7 @@ fn the_commands_are_listed_and_those_for_packages_last() {
 }
 
 #[test]
-fn each_help_has_its_sections_in_order_and_ends_with_examples() {
+fn sections_are_in_order_and_examples_at_the_end() {
     for (command, option) in commands().chain([""]).flat_map(|command| [(command, "-h"), (command, "--help")]) {
         let help = help(command, option, 100);
         let place = |heading: &str| help.find(&format!("\n{heading}"));
@@ -91,7 +91,7 @@ fn the_options_of_a_command_itself_come_first() {
 }
 
 #[test]
-fn the_short_help_has_a_line_for_each_option_and_the_long_one_more() {
+fn the_short_help_has_one_line_for_each_option() {
     for command in commands().chain([""]) {
         let (short, long) = (help(command, "-h", 100), help(command, "--help", 100));
         assert!(short.lines().count() < long.lines().count(), "{command}");
@@ -106,22 +106,22 @@ fn the_short_help_has_a_line_for_each_option_and_the_long_one_more() {
 }
 
 #[test]
-fn no_line_of_a_help_is_too_wide() {
+fn lines_fit_the_terminal() {
     for (command, option) in commands().chain([""]).flat_map(|command| [(command, "-h"), (command, "--help")]) {
-        // The widest that it becomes, also on a wider terminal.
+        // The maximum width, on any terminal.
         for line in help(command, option, 200).lines() {
             assert!(line.chars().count() <= 100, "{command} {option}: {line}");
         }
-        // A line of an example or of a table that clap breaks cannot be copied or read.
+        // clap must not break lines of examples and tables.
         let [narrow, wide] = [80, 100].map(|columns| help(command, option, columns));
-        for heading in ["Stores:", "Environment:", "Placeholders:", "Exit status:", "Examples:"] {
+        for heading in ["Stores:", "Environment:", "Chat commands:", "Ctrl-C:", "Exit status:", "Examples:"] {
             assert_eq!(section(&narrow, heading), section(&wide, heading), "{command} {option}");
         }
     }
 }
 
 #[test]
-fn the_completions_of_each_shell_know_each_command() {
+fn completions_contain_each_command() {
     let script = output_of(program().args(["completions", "bash"]));
     let first = script.lines().find_map(|line| line.trim().strip_prefix("opts=\"-h")).unwrap();
     let words: BTreeSet<_> = first.trim_matches('"').split(' ').collect();
@@ -145,7 +145,7 @@ fn the_completions_of_each_shell_know_each_command() {
 }
 
 #[test]
-fn there_is_a_man_page_for_each_command() {
+fn each_command_has_a_man_page() {
     let place = Place::new();
     let directory = place.outside("share/man/man1");
     assert_eq!(output_of(program().args(["man", "--directory"]).arg(&directory)), "");
@@ -169,14 +169,14 @@ fn there_is_a_man_page_for_each_command() {
         }
     }
     assert_eq!(output_of(program().arg("man")), read("memory-tool.1"));
-    // They are written again over those of an older version.
+    // Pages of an older version are overwritten.
     fs::write(directory.join("memory-tool.1"), "old").unwrap();
     output_of(program().args(["man", "--directory"]).arg(&directory));
     assert_eq!(output_of(program().arg("man")), read("memory-tool.1"));
 }
 
 #[test]
-fn a_directory_of_man_pages_that_cannot_be_written_is_named() {
+fn the_error_names_a_directory_that_cannot_be_written() {
     let place = Place::new();
     let file = place.outside("file");
     fs::write(&file, "").unwrap();
@@ -187,7 +187,7 @@ fn a_directory_of_man_pages_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn view_alone_prints_the_directory_of_memories() {
+fn view_without_a_path_prints_the_root() {
     let place = Place::new();
     let on_store = |words: &[&str]| output_of(program().args(words).arg("--store").arg(place.store()));
     on_store(&["create", "/memories/a.txt", "--text", "a"]);
@@ -196,7 +196,7 @@ fn view_alone_prints_the_directory_of_memories() {
 }
 
 #[test]
-fn the_environment_names_the_store_unless_an_option_does() {
+fn an_option_overrides_the_default_store() {
     let place = Place::new();
     let with_default = |words: &[&str]| output_of(program().args(words).env("MEMORY_TOOL_STORE", place.store()));
     with_default(&["create", "/memories/default.txt", "--text", ""]);
@@ -205,13 +205,13 @@ fn the_environment_names_the_store_unless_an_option_does() {
     with_default(&["create", "/memories/other.txt", "--text", "", "--store", &other]);
     let view = with_default(&["view", "--store", &other]);
     assert!(view.contains("/memories/other.txt") && !view.contains("default.txt"), "{view}");
-    // What is not used need not be right.
+    // An unused variable is not parsed.
     let view = output_of(program().args(["view", "--store", &other]).env("MEMORY_TOOL_STORE", "nonsense:x"));
     assert!(view.contains("/memories/other.txt"), "{view}");
 }
 
 #[test]
-fn a_key_applies_to_the_store_that_the_environment_names() {
+fn a_key_applies_to_the_default_store() {
     let place = Place::new();
     let key = place.outside("key");
     output_of(program().args(["keygen", "--output"]).arg(&key).stderr(std::process::Stdio::null()));
@@ -240,7 +240,7 @@ fn an_empty_variable_counts_as_unset() {
 }
 
 #[test]
-fn a_store_of_the_environment_that_is_wrong_or_absent_is_named() {
+fn errors_name_the_variable_and_the_default_store() {
     let place = Place::new();
     let view = |store: &str| {
         let Output { status, stderr, .. } = program().arg("view").env("MEMORY_TOOL_STORE", store).output().unwrap();
@@ -256,7 +256,7 @@ fn a_store_of_the_environment_that_is_wrong_or_absent_is_named() {
 }
 
 #[test]
-fn the_help_does_not_print_the_value_of_the_environment() {
+fn help_does_not_print_the_default_store() {
     for option in ["-h", "--help"] {
         let help = output_of(program().args(["run", option]).env("MEMORY_TOOL_STORE", "sqlite:private.db"));
         assert!(help.contains("[env: MEMORY_TOOL_STORE]") && !help.contains("private"), "{help}");
@@ -264,7 +264,7 @@ fn the_help_does_not_print_the_value_of_the_environment() {
 }
 
 #[test]
-fn commands_that_name_their_stores_ignore_the_environment() {
+fn copy_and_conformance_ignore_the_default_store() {
     let place = Place::new();
     let refused = |words: &[&str]| {
         let output = program().args(words).env("MEMORY_TOOL_STORE", place.store()).output().unwrap();
@@ -273,7 +273,7 @@ fn commands_that_name_their_stores_ignore_the_environment() {
     };
     assert!(refused(&["copy", "./source"]).contains("not provided:\n  <DST>"));
     assert!(refused(&["conformance"]).contains("--command <LINE>|--store <URL>|--list"));
-    // With a default store, a program may be tested all the same.
+    // A default store does not conflict with --command.
     let errors = refused(&["conformance", "--command", "./missing-program {dir}"]);
     assert!(errors.starts_with("memory-tool: ") && errors.contains("missing-program"), "{errors}");
     assert!(!place.store().exists());

@@ -1,4 +1,4 @@
-//! A local store that somebody else made, such as a clone of a repository: no command moves, reads, replaces or makes a file outside it.
+//! A hostile local store, such as a clone of a repository: no command reads, writes or moves a file outside it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_test_fixtures::session::{Place, program};
 
-/// A store as it comes with `git clone`: its links are relative, and lead to the `home` next to it.
+/// A store from `git clone`: its links are relative, and lead to the `home` next to it.
 fn make_store(place: &Place, staged: &str, links: &[(&str, &str)]) {
     let store = place.store();
     let _ = fs::remove_dir_all(&store);
@@ -22,7 +22,7 @@ fn make_store(place: &Place, staged: &str, links: &[(&str, &str)]) {
     fs::write(store.join(".memory-tool/journal"), journal).unwrap();
 }
 
-/// Every file beneath a directory with its content; what links lead to does not count.
+/// All files under a directory with their contents, without following links.
 fn files(directory: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -68,7 +68,7 @@ fn every_command(place: &Place, make: impl Fn()) {
 }
 
 #[test]
-fn a_store_of_somebody_else_reads_no_file_outside_it() {
+fn a_hostile_store_cannot_read_files_outside_it() {
     let place = Place::new();
     fs::create_dir_all(place.outside("home/.ssh")).unwrap();
     fs::write(place.outside("home/.ssh/id_rsa"), "SECRET").unwrap();
@@ -77,7 +77,7 @@ fn a_store_of_somebody_else_reads_no_file_outside_it() {
 }
 
 #[test]
-fn a_store_of_somebody_else_makes_no_file_outside_it() {
+fn a_hostile_store_cannot_create_files_outside_it() {
     let place = Place::new();
     fs::create_dir(place.outside("home")).unwrap();
     let links = [(".memory-tool/conflicts/d", "../../../home"), ("memories/x", "/")];
@@ -88,14 +88,14 @@ fn a_store_of_somebody_else_makes_no_file_outside_it() {
     });
 }
 
-/// Looking whether a store is whole makes nothing in it, and completes nothing.
+/// It does not complete an interrupted change either.
 #[test]
-fn verifying_a_store_changes_nothing_in_it() {
+fn verifying_does_not_change_a_store() {
     let place = Place::new();
     fs::create_dir_all(place.store().join("memories")).unwrap();
     fs::write(place.file("a"), "text").unwrap();
     let verify = || program().arg("verify").arg("--store").arg(place.store()).output().unwrap();
-    assert_eq!(String::from_utf8(verify().stdout).unwrap(), "1 file, 4 bytes: no problem found\n");
+    assert_eq!(String::from_utf8(verify().stdout).unwrap(), "1 file, 4 bytes: no problems found\n");
     assert!(!place.store().join(".memory-tool").exists());
     make_store(&place, "0123456789abcdef", &[]);
     let before = files(&place.store());
@@ -105,9 +105,9 @@ fn verifying_a_store_changes_nothing_in_it() {
     assert!(problems.contains("an interrupted change is pending: open the store for writing once"), "{problems}");
 }
 
-/// A file that another program put there, and that is larger than all the memory of the machine.
+/// The file is larger than the RAM of the machine.
 #[test]
-fn a_file_that_is_too_large_is_named_and_not_read() {
+fn a_file_that_is_too_large_is_reported() {
     let place = Place::new();
     fs::create_dir_all(place.store().join("memories")).unwrap();
     fs::write(place.file("a"), "text").unwrap();
@@ -132,5 +132,5 @@ fn a_file_that_is_too_large_is_named_and_not_read() {
     let (status, listing) = run(&["view", "--store", "store", "/memories"]);
     assert!(status == 0 && listing.contains("1024.0G\t/memories/big"), "{listing}");
     assert_eq!(run(&["delete", "--store", "store", "/memories/big"]).0, 0);
-    assert_eq!(run(&["verify", "--store", "store"]), (0, "1 file, 4 bytes: no problem found\n".to_owned()));
+    assert_eq!(run(&["verify", "--store", "store"]), (0, "1 file, 4 bytes: no problems found\n".to_owned()));
 }

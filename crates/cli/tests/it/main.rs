@@ -1,4 +1,4 @@
-//! Tests of the program `memory-tool`, each of which runs it.
+//! Tests that run the program `memory-tool`.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Policies on the command line: scopes, mounts, read-only memories, screening, what is told.
+//! Policies on the command line: scopes, mounts, read-only memories, screening, logs.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,14 +24,14 @@ fn assert_done(outcome: &(Option<i32>, String, String)) {
     assert_eq!((outcome.0, outcome.2.as_str()), (Some(0), ""), "{}", outcome.1);
 }
 
-/// The tool refused, in these words.
+/// Checks that the tool refused with these words.
 fn assert_refused(outcome: &(Option<i32>, String, String), words: &str) {
     assert_eq!((outcome.0, outcome.1.as_str()), (Some(1), ""), "{}", outcome.2);
     assert!(outcome.2.contains(words), "want {words}\n got {}", outcome.2);
 }
 
 #[test]
-fn a_scope_is_a_memory_of_its_own() {
+fn a_scope_is_a_separate_memory() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     assert_done(&run(&store, &create("/memories/a", "hers"), &["--scope", "alice"]));
@@ -44,7 +44,7 @@ fn a_scope_is_a_memory_of_its_own() {
 }
 
 #[test]
-fn a_read_only_memory_is_read() {
+fn a_read_only_memory_can_be_read() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     assert_done(&run(&store, &create("/memories/a", "text"), &[]));
@@ -80,7 +80,7 @@ fn other_stores_are_mounted() {
 }
 
 #[test]
-fn a_memory_grows_to_its_limits_and_not_beyond() {
+fn limits_are_enforced() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let long = "x".repeat(102_401);
@@ -96,7 +96,7 @@ fn a_memory_grows_to_its_limits_and_not_beyond() {
 }
 
 #[test]
-fn files_expire_that_nobody_uses() {
+fn unused_files_expire() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let rules = ["--expire-after=1s", "--pin=/memories/pinned", "--scope=alice"];
@@ -142,7 +142,7 @@ fn damaged_access_times_are_reported_and_reset() {
         for last in [&["--dry-run"][..], &[]] {
             let (status, output, errors) = run(&store, &[&expire[..], last].concat(), options);
             assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-            assert!(errors.contains("cannot read the access times: ") && errors.contains("add --reset"), "{errors}");
+            assert!(errors.contains("cannot read the access times: ") && errors.contains("with --reset"), "{errors}");
         }
         let reset = run(&store, &[&expire[..], &["--reset"]].concat(), options);
         assert_eq!((reset.0, reset.1.as_str()), (Some(0), "reset the access times\n"), "{}", reset.2);
@@ -150,7 +150,7 @@ fn damaged_access_times_are_reported_and_reset() {
     }
 }
 
-/// Replaces the record of the access times, as nothing but a damaged disk does.
+/// Replaces the record of the access times, like a damaged disk.
 fn damage_access_times(store: &OsString, in_scope: bool, key: Option<&Path>) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let mut builder = Memory::builder(store);
@@ -166,7 +166,7 @@ fn damage_access_times(store: &OsString, in_scope: bool, key: Option<&Path>) {
 }
 
 #[test]
-fn texts_are_screened() {
+fn secrets_are_refused_or_redacted() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
@@ -184,7 +184,7 @@ fn texts_are_screened() {
 }
 
 #[test]
-fn changes_are_recorded_with_who_made_them() {
+fn changes_are_recorded_with_their_actor() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let log = place.outside("audit.jsonl");
@@ -198,25 +198,25 @@ fn changes_are_recorded_with_who_made_them() {
     let recorded = std::fs::read_to_string(&log).unwrap();
     assert!(!recorded.contains("t7Kq"));
     let records: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = |record: &Value| ["actor", "command", "event"].map(|field| record[field].as_str().unwrap().to_owned());
-    let told: Vec<_> = records.iter().map(told).collect();
-    assert_eq!(told[..2], [["alice", "create", "intent"], ["alice", "create", "outcome"]]);
-    assert!(told[2..].iter().any(|record| *record == ["bob", "create", "command"]), "{told:?}");
-    assert_eq!(told.last().unwrap(), &["carol", "view", "command"]);
-    // The digest is that of what is kept, not of the secret.
+    let fields = |record: &Value| ["actor", "command", "event"].map(|field| record[field].as_str().unwrap().to_owned());
+    let recorded: Vec<_> = records.iter().map(fields).collect();
+    assert_eq!(recorded[..2], [["alice", "create", "intent"], ["alice", "create", "outcome"]]);
+    assert!(recorded[2..].iter().any(|record| *record == ["bob", "create", "command"]), "{recorded:?}");
+    assert_eq!(recorded.last().unwrap(), &["carol", "view", "command"]);
+    // The record describes the stored text, not the secret.
     let kept = secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").len();
     assert_eq!(records[0]["changes"][0]["after"]["size"], kept, "{}", records[0]);
 
     let nowhere = format!("--audit-log={}", place.outside("missing/audit.jsonl").display());
     let unrecorded = run(&store, &["delete", "/memories/a"], &[&nowhere, "--actor", "alice"]);
     assert_eq!(unrecorded.0, Some(2));
-    assert!(unrecorded.2.contains("cannot keep the audit log"), "{}", unrecorded.2);
+    assert!(unrecorded.2.contains("cannot open the audit log"), "{}", unrecorded.2);
     assert_done(&run(&store, &["view", "/memories/a"], &[]));
 }
 
 /// The order of the audit log among the policies: over mounts, scopes and limits, under screening.
 #[test]
-fn the_audit_log_has_each_change_under_the_path_that_was_given() {
+fn the_audit_log_records_paths_as_given() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let (log, team) = (place.outside("audit.jsonl"), place.outside("team"));
@@ -246,48 +246,49 @@ fn the_audit_log_has_each_change_under_the_path_that_was_given() {
 }
 
 #[test]
-fn commands_and_operations_are_told_without_contents() {
+fn commands_and_operations_are_logged_without_contents() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
-    let told = |options: &[&str]| -> Vec<Value> {
+    let events = |options: &[&str]| -> Vec<Value> {
         let (status, _, errors) =
             run(&store, &["create", "/memories/a", "--text", "secret", "--create-overwrites"], options);
         assert_eq!(status, Some(0));
         assert!(!errors.contains("secret"), "{errors}");
         errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let [command] = &told(&["--log", "commands"])[..] else { panic!("one command is one event") };
+    let [command] = &events(&["--log", "commands"])[..] else { panic!("one command is one event") };
     assert_eq!((&command["span"]["command"], &command["fields"]["outcome"]), (&json!("create"), &json!("done")));
     assert_eq!(command["span"].get("path"), None);
-    let operations = told(&["--log", "operations", "--log-paths"]);
+    let operations = events(&["--log", "operations", "--log-paths"]);
     assert!(operations.iter().any(|event| event["span"]["operation"] == "apply"), "{operations:?}");
     let last = operations.last().unwrap();
     assert_eq!((&last["span"]["command"], &last["span"]["path"]), (&json!("create"), &json!("/memories/a")));
 }
 
 #[test]
-fn policies_hold_for_whole_sessions() {
+fn policies_apply_to_sessions() {
     let place = Place::in_memory();
     let mut session = Session::start(place.store(), &["--scope", "alice", "--screen", "refuse"]);
     session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "postgres://app:\n"}));
     let joined = json!({
-        "command": "str_replace", "path": "/memories/a", "old_str": "app:\n", "new_str": "app:t7Kq-9vLz2@db.internal/app\n"
+        "command": "str_replace", "path": "/memories/a",
+        "old_str": "app:\n", "new_str": "app:t7Kq-9vLz2@db.internal/app\n"
     });
     assert!(session.fail(&joined).contains("password in a URL"));
     session.close();
 }
 
 #[test]
-fn what_cannot_be_meant_is_wrong_usage() {
+fn invalid_options_are_reported_as_wrong_usage() {
     let place = Place::new();
     for (options, words) in [
         (&["--scope", ""][..], "the name of a scope must not be empty"),
         (&["--max-files=many"], "--max-files"),
         (&["--pin=/memories/a"], "--expire-after"),
-        (&["--mount", "/memories/team"], "it is not of the form PATH=URL"),
+        (&["--mount", "/memories/team"], "expected PATH=URL"),
         (&["--mount", "team=./team"], "team"),
         (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
-        (&["--screen=refuse", "--screen-also=everything"], "it is none of personal, aws-access-key-id, "),
+        (&["--screen=refuse", "--screen-also=everything"], "expected one of personal, aws-access-key-id, "),
         (&["--screen-also=iban"], "--screen"),
         (&["--audit-log=log"], "--actor"),
         (&["--audit-log=log", "--actor="], "actor"),

@@ -1,4 +1,4 @@
-//! Where the keys and passphrases of the command line lie in the memory of the program, while it runs and after commands.
+//! Copies of keys and passphrases in the address space of the program.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use memory_tool_test_fixtures::process_memory::places;
 use memory_tool_test_fixtures::session::{Place, Session, program};
 
 #[test]
-fn the_keys_lie_in_one_place_each() {
+fn each_key_is_in_memory_once() {
     let place = Place::new();
     let texts = ["new.key", "old.key"].map(|name| {
         let file = place.outside(name);
@@ -25,7 +25,7 @@ fn the_keys_lie_in_one_place_each() {
 }
 
 #[test]
-fn the_passphrases_lie_in_one_place_each() {
+fn each_passphrase_is_in_memory_once() {
     let place = Place::new();
     let passphrases = ["new.phrase", "old.phrase"].map(|name| {
         let passphrase = RawKey::generate().unwrap().to_hex();
@@ -37,7 +37,7 @@ fn the_passphrases_lie_in_one_place_each() {
     assert!(session.finish().1.success());
 }
 
-/// A process that has written and read.
+/// A process after a write and a read.
 fn start(place: &Place, options: [&str; 4]) -> Session {
     let [first, first_file, second, second_file] = options;
     let mut command = program();

@@ -1,4 +1,4 @@
-//! `memory-tool run`: one line in, one `tool_result` line out, whatever the line holds.
+//! `memory-tool run`: each line of input gets one `tool_result` line of output.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -7,12 +7,13 @@ use std::process::Stdio;
 use memory_tool_test_fixtures::session::{Place, Session, program, text, wait_for_end};
 use serde_json::{Value, json};
 
-/// What `view` says of a store without files (`[V7]`).
-const EMPTY_STORE: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n0B\t/memories";
+/// The listing of a store without files (`[V7]`).
+const EMPTY_STORE: &str = "Here're the files and directories up to 2 levels deep in /memories, \
+                           excluding hidden items and node_modules:\n0B\t/memories";
 
 const VIEW: &str = r#"{"command":"view","path":"/memories"}"#;
 
-/// The message for a line, which must be an error; the process must go on serving.
+/// The error for a line. Checks that the process continues.
 fn refused(line: impl AsRef<[u8]>) -> String {
     let place = Place::new();
     let mut session = place.session();
@@ -24,7 +25,7 @@ fn refused(line: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn a_block_is_answered_with_its_id_and_a_bare_command_without_one() {
+fn results_have_the_id_of_a_block_and_none_for_a_bare_command() {
     let place = Place::new();
     let mut session = place.session();
     let block = json!({"type": "tool_use", "id": "toolu_1", "name": "memory",
@@ -81,7 +82,7 @@ fn all_six_commands_are_served() {
 }
 
 #[test]
-fn a_result_is_one_line_of_json_and_nothing_else() {
+fn a_result_is_one_line_of_json() {
     let place = Place::new();
     let mut session = place.session();
     session.send(VIEW);
@@ -106,12 +107,12 @@ fn many_lines_at_once_are_answered_in_order() {
 }
 
 #[test]
-fn the_end_of_the_input_ends_the_program_well() {
+fn the_program_succeeds_at_the_end_of_the_input() {
     Place::new().session().close();
 }
 
 #[test]
-fn every_line_counts_the_empty_one_and_the_one_that_is_not_ended_too() {
+fn empty_lines_and_an_unterminated_last_line_get_results() {
     let place = Place::new();
     let mut session = place.session();
     session.send_raw(format!("\n \t\n{VIEW}\r\n\r\n{VIEW}"));
@@ -173,7 +174,7 @@ fn a_lone_surrogate_is_refused() {
 }
 
 #[test]
-fn nesting_without_end_is_refused() {
+fn deep_nesting_is_refused() {
     for opening in ["[", "{\"a\":", "[{\"a\":"] {
         assert_not_json(opening.repeat(100_000));
     }
@@ -182,7 +183,7 @@ fn nesting_without_end_is_refused() {
 }
 
 #[test]
-fn json_that_is_no_object_is_refused() {
+fn json_that_is_not_an_object_is_refused() {
     for (line, found) in [
         ("[]", "an array"),
         (r#"[{"command":"view","path":"/memories"}]"#, "an array"),
@@ -211,7 +212,7 @@ fn an_unknown_command_is_refused() {
 }
 
 #[test]
-fn a_missing_or_mistyped_field_is_refused_by_its_name() {
+fn the_error_names_a_missing_or_mistyped_field() {
     assert_eq!(refused(r#"{"command":"view"}"#), "Error: Missing field `path` of the command view");
     assert_eq!(
         refused(r#"{"command":"insert","path":"/memories/a","insert_line":"1","insert_text":""}"#),
@@ -224,7 +225,7 @@ fn a_missing_or_mistyped_field_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_block_that_cannot_be_run_is_refused_under_its_id() {
+fn the_error_of_a_block_has_its_id() {
     for (block, id, message) in [
         (
             json!({"type": "tool_use", "id": "t", "name": "bash", "input": {}}),
@@ -259,7 +260,7 @@ fn a_block_that_cannot_be_run_is_refused_under_its_id() {
 }
 
 #[test]
-fn a_line_of_17_mib_is_refused_and_the_next_one_served() {
+fn a_line_of_17_mib_is_refused_and_the_next_one_is_served() {
     let huge = format!(r#"{{"command":"create","path":"/memories/a","file_text":"{}"}}"#, "x".repeat(17 << 20));
     assert_eq!(refused(huge), "Error: The input is longer than 16777216 bytes");
 }
@@ -289,7 +290,7 @@ fn a_huge_last_line_without_its_line_feed_is_refused() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_line_without_end_takes_no_more_memory_than_the_longest_that_is_served() {
+fn a_too_long_line_uses_no_more_memory_than_the_longest_valid_one() {
     let place = Place::new();
     let mut session = place.session();
     let mebibyte = vec![b'x'; 1 << 20];
@@ -305,7 +306,7 @@ fn a_line_without_end_takes_no_more_memory_than_the_longest_that_is_served() {
 }
 
 #[test]
-fn create_refuses_what_exists_unless_told_otherwise() {
+fn create_refuses_an_existing_file_by_default() {
     let place = Place::new();
     let create = |text: &str| json!({"command": "create", "path": "/memories/a", "file_text": text});
     let mut session = place.session();
@@ -320,7 +321,7 @@ fn create_refuses_what_exists_unless_told_otherwise() {
 }
 
 #[test]
-fn the_cap_on_view_is_the_contracts_another_or_none() {
+fn the_limit_of_view_can_be_changed_and_turned_off() {
     let place = Place::new();
     let mut session = place.session();
     let lines = "123456789\n".repeat(2_000);
@@ -339,7 +340,7 @@ fn the_cap_on_view_is_the_contracts_another_or_none() {
 }
 
 #[test]
-fn wrong_options_are_wrong_usage() {
+fn invalid_options_are_reported_as_wrong_usage() {
     for options in [
         &["--max-view-chars", "0"][..],
         &["--max-view-chars", "-1"],
@@ -358,7 +359,7 @@ fn wrong_options_are_wrong_usage() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_ends_the_program_quietly() {
+fn a_closed_output_ends_the_program_without_an_error() {
     let place = Place::new();
     fs::create_dir_all(place.file("")).unwrap();
     let mut process = program()
@@ -370,7 +371,7 @@ fn an_output_that_nobody_reads_ends_the_program_quietly() {
         .spawn()
         .unwrap();
     drop(process.stdout.take());
-    // The input stays open: the program ends of itself, not because the input does.
+    // The input stays open: the program must end because of the output.
     let mut input = process.stdin.take().unwrap();
     input.write_all(format!("{VIEW}\n").as_bytes()).unwrap();
     let status = wait_for_end(&mut process);
@@ -381,7 +382,7 @@ fn an_output_that_nobody_reads_ends_the_program_quietly() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn an_output_that_fails_is_reported() {
+fn an_error_of_the_output_is_reported() {
     let place = Place::new();
     fs::create_dir_all(place.file("")).unwrap();
     let input = place.outside("input");
@@ -398,23 +399,23 @@ fn an_output_that_fails_is_reported() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.starts_with("memory-tool: cannot write the standard output: No space left"), "{errors}");
+    assert!(errors.starts_with("memory-tool: cannot write standard output: No space left"), "{errors}");
 }
 
 #[test]
 #[cfg(unix)]
-fn an_input_that_fails_is_reported() {
+fn an_error_of_the_input_is_reported() {
     let place = Place::new();
     fs::create_dir_all(place.file("")).unwrap();
     let directory = File::open(std::env::temp_dir()).unwrap();
     let output = program().args(["run", "--store"]).arg(place.store()).stdin(directory).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.starts_with("memory-tool: cannot read the standard input: Is a directory"), "{errors}");
+    assert!(errors.starts_with("memory-tool: cannot read standard input: Is a directory"), "{errors}");
 }
 
 #[test]
-fn what_fails_in_the_storage_is_told_to_the_operator_and_not_to_the_model() {
+fn causes_of_storage_failures_go_to_standard_error_only() {
     let place = Place::new();
     let mut session = place.session();
     session.call(VIEW);

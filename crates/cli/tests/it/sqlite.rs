@@ -1,4 +1,4 @@
-//! Memories in a SQLite database: the commands, several memories in one file, and what is said of a file that holds none.
+//! Memories in a SQLite database: the commands, several memories in one file, and errors about other files.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ fn the_six_commands_work_on_one_memory_and_leave_the_others_alone() {
 }
 
 #[test]
-fn a_new_database_is_made_with_its_parents() {
+fn a_new_database_is_created_with_its_parents() {
     let place = Place::new();
     let create = ["create", "/memories/a", "--text", "here", "--store", "sqlite:new/er/a%23b.db"];
     assert!(program().args(create).current_dir(place.outside("")).output().unwrap().status.success());
@@ -57,7 +57,7 @@ fn a_new_database_is_made_with_its_parents() {
 }
 
 #[test]
-fn a_file_that_holds_no_memory_is_refused_as_it_is() {
+fn a_file_without_a_memory_is_refused_and_not_changed() {
     let newer = "PRAGMA user_version = 7";
     for (reason, make) in [
         (
@@ -85,13 +85,13 @@ fn a_file_that_holds_no_memory_is_refused_as_it_is() {
     }
 }
 
-/// Changes the database as another program would.
+/// Changes the database like another program.
 fn change(place: &Place, sql: &str) {
     Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
 }
 
 #[test]
-fn no_reply_holds_the_path_of_the_database() {
+fn replies_never_contain_the_path_of_the_database() {
     let place = Place::new();
     let mut session = Session::start(place.sqlite("alice"), &[]);
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});

@@ -1,4 +1,4 @@
-//! How a store is named, and what is said of one that cannot be opened.
+//! URLs of stores, and errors about stores that cannot be opened.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,7 +19,7 @@ fn errors(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Whether `store` names the directory `expected`: what is created through it must be there.
+/// Checks that `store` names the directory `expected`, by creating a file.
 fn assert_names(store: &str, directory: &Path, expected: &Path) {
     let path = "/memories/a";
     let output =
@@ -29,7 +29,7 @@ fn assert_names(store: &str, directory: &Path, expected: &Path) {
     fs::remove_dir_all(expected).unwrap();
 }
 
-/// That neither `run` nor a command opens the store, for a reason that starts like this.
+/// Checks that `run` and `view` refuse the store with an error that starts like this.
 fn assert_refused(store: impl AsRef<OsStr>, reason: &str) {
     let store = store.as_ref();
     for arguments in [&["run"][..], &["view", "/memories"], &["view", "/memories", "--json"]] {
@@ -77,7 +77,7 @@ fn a_new_store_is_created_with_its_parents_and_is_empty() {
     assert!(output.stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
 }
 
-/// All that is beneath a directory, with the contents of files.
+/// All paths under a directory, with the contents of files.
 fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![directory.to_owned()];
@@ -96,7 +96,7 @@ fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 const A: &str = "/memories/a";
 
 /// A place with a store, a database, a file to import and a key. Commands run in its directory.
-fn furnished() -> Place {
+fn place_with_stores() -> Place {
     let place = Place::new();
     let key = place.outside("key");
     assert!(program().arg("keygen").arg("--output").arg(&key).output().unwrap().status.success());
@@ -112,8 +112,8 @@ fn in_place(place: &Place, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_does_not_exist_is_reported_and_not_created() {
-    let place = furnished();
+fn a_store_that_does_not_exist_is_reported_and_not_created() {
+    let place = place_with_stores();
     let before = everything(&place.outside(""));
     let commands: &[&[&str]] = &[
         &["view", "/memories"],
@@ -161,7 +161,7 @@ fn what_does_not_exist_is_reported_and_not_created() {
 
 #[test]
 fn a_scope_without_files_is_reported() {
-    let place = furnished();
+    let place = place_with_stores();
     for (store, url) in [("store", "file:store"), ("sqlite:memory.db", "sqlite:memory.db?memory=default")] {
         let reason = format!("memory-tool: there is no memory store for the scope typo at {url}\n");
         for command in [
@@ -179,10 +179,10 @@ fn a_scope_without_files_is_reported() {
 }
 
 #[test]
-fn run_says_what_it_creates_and_the_other_commands_that_create_are_silent() {
-    let place = furnished();
+fn only_run_reports_a_new_store() {
+    let place = place_with_stores();
     let mount = "--mount=/memories/m=mounted";
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (&["--store", "new"][..], "memory-tool: created the memory store at file:new\n"),
         (&["--store", "new"], ""),
         (
@@ -197,7 +197,7 @@ fn run_says_what_it_creates_and_the_other_commands_that_create_are_silent() {
         (&["--store", "in-process:", "--key-file", "key"], ""),
     ] {
         let output = in_place(&place, &[&["run"], arguments].concat());
-        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), told), "{arguments:?}");
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), expected), "{arguments:?}");
     }
     for arguments in [
         &["create", A, "--text", "x", "--store", "created"][..],
@@ -210,10 +210,10 @@ fn run_says_what_it_creates_and_the_other_commands_that_create_are_silent() {
     }
 }
 
-/// To keep a file alive, its use must be recorded; all else that reads leaves a store as it is.
+/// The exception is a view with `--expire-after`, which is recorded.
 #[test]
-fn to_read_a_store_changes_nothing_in_it() {
-    let place = furnished();
+fn commands_that_read_do_not_change_a_store() {
+    let place = place_with_stores();
     fs::create_dir_all(place.outside("by-hand/memories")).unwrap();
     fs::write(place.outside("by-hand/memories/a"), "kept").unwrap();
     let before = everything(&place.outside(""));
@@ -254,7 +254,7 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_url_that_names_no_store_is_refused() {
+fn an_invalid_url_is_refused() {
     for (store, reason) in [
         ("", "the path is missing"),
         ("file:", "the path is missing"),
@@ -291,7 +291,7 @@ fn a_path_that_is_a_file_is_refused() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_place_where_nobody_can_make_directories_is_refused() {
+fn a_directory_that_cannot_be_created_is_refused() {
     for command in [&["run"][..], &["create", A, "--text", ""]] {
         let output = program().args(command).args(["--store", "/proc/memory"]).output().unwrap();
         assert_refusal(&output, "memory-tool: cannot open the memory store in the directory /proc/memory: ");
@@ -300,7 +300,7 @@ fn a_place_where_nobody_can_make_directories_is_refused() {
 
 #[test]
 #[cfg(unix)]
-fn a_directory_without_rights_is_refused() {
+fn a_directory_without_permissions_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let place = Place::new();
@@ -321,25 +321,25 @@ fn a_directory_without_rights_is_refused() {
     }
 }
 
-/// As on a read-only disk, or in a backup of another user.
+/// As on a read-only disk or in a backup of another user.
 #[test]
 #[cfg(unix)]
-fn what_cannot_be_written_can_be_viewed_verified_and_exported() {
+fn a_read_only_store_can_be_viewed_verified_and_exported() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let place = furnished();
+    let place = place_with_stores();
     for path in everything(&place.outside("")).into_keys().chain([place.outside("")]) {
         let mode = if path.is_dir() { 0o555 } else { 0o444 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    // The program is copied for the other user where it can be reached.
+    // The other user needs access to the program.
     let reachable = Place::new();
     fs::set_permissions(reachable.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
     let before = everything(&place.outside(""));
     for store in ["store", "sqlite:memory.db", "sqlite:memory.db?memory=a"] {
         for (command, printed) in [
             (&["view", A][..], "kept\n"),
-            (&["verify"], "1 file, 4 bytes: no problem found\n"),
+            (&["verify"], "1 file, 4 bytes: no problems found\n"),
             (&["export", "-"], ""),
             (&["run", "--read-only"], ""),
         ] {
@@ -356,14 +356,14 @@ fn what_cannot_be_written_can_be_viewed_verified_and_exported() {
     assert_eq!(everything(&place.outside("")), before);
     fs::set_permissions(place.outside(""), fs::Permissions::from_mode(0o755)).unwrap();
     for directory in everything(&place.outside("")).into_keys().filter(|path| path.is_dir()) {
-        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap(); // or it could not be removed
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap(); // for the cleanup
     }
 }
 
-/// Directories that another user made, and may alone enter or change, lie among the files.
+/// Directories of another user are among the files.
 #[test]
 #[cfg(unix)]
-fn a_directory_without_rights_among_the_files_stops_nothing_else() {
+fn an_inaccessible_directory_does_not_affect_other_files() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     let place = Place::new();
@@ -384,13 +384,13 @@ fn a_directory_without_rights_among_the_files_stops_nothing_else() {
     }
     assert!(run(&["view", "/memories"]).ends_with("1B\t/memories/d/locked/\n"), "{}", run(&["view", "/memories"]));
     assert!(run(&["view", "/memories/.trash"]).starts_with("memory-tool: Error: The memory storage refused access"));
-    assert!(run(&["view", "/memories/only"]).contains("does not exist"), "nothing beneath it can be seen");
+    assert!(run(&["view", "/memories/only"]).contains("does not exist"), "its content is not visible");
     assert_eq!(run(&["delete", "/memories/d"]), "Successfully deleted /memories/d\n");
     let staging = fs::read_dir(place.store().join(".memory-tool/staging")).unwrap();
     assert_eq!(staging.count(), 0, "what was deleted is still on the disk");
 }
 
-/// The program as a user who is not the superuser, whom no rights would stop.
+/// The program as an unprivileged user, because permissions do not apply to the superuser.
 #[cfg(unix)]
 fn without_privileges(place: &Place) -> Command {
     use std::os::unix::fs::MetadataExt as _;
@@ -400,8 +400,9 @@ fn without_privileges(place: &Place) -> Command {
     if fs::metadata(place.outside("")).unwrap().uid() != 0 {
         return program();
     }
-    // Nobody may be unable to reach the program where it was built. It is copied by another process: what this one has
-    // open for writing is open for a moment in whatever another test starts, and cannot be run meanwhile.
+    // The unprivileged user may not reach the build directory. A separate process copies the program: a file that this
+    // process has open for writing may be inherited by processes of other tests, and cannot be executed until they
+    // close it.
     let reachable = place.outside("memory-tool");
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_memory-tool")).arg(&reachable).status().unwrap();
     assert!(copied.success());
@@ -411,7 +412,7 @@ fn without_privileges(place: &Place) -> Command {
 }
 
 #[test]
-fn a_memory_in_this_process_is_new_and_leaves_nothing() {
+fn an_in_process_store_starts_empty_and_leaves_no_files() {
     let place = Place::new();
     let directory = place.outside("");
     for _ in 0..2 {
@@ -429,7 +430,7 @@ fn a_memory_in_this_process_is_new_and_leaves_nothing() {
 }
 
 #[test]
-fn a_memory_in_this_process_lasts_for_a_session() {
+fn an_in_process_store_lasts_for_a_session() {
     let mut session = Session::start("in-process:", &[]);
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
     assert_eq!(session.succeed(&create), "File created successfully at: /memories/a");
@@ -438,7 +439,7 @@ fn a_memory_in_this_process_lasts_for_a_session() {
 }
 
 #[test]
-fn a_memory_in_this_process_is_not_looked_after() {
+fn maintenance_commands_refuse_an_in_process_store() {
     let place = Place::new();
     let key = place.outside("key");
     fs::write(&key, "0".repeat(64)).unwrap();

@@ -1,4 +1,4 @@
-//! `memory-tool copy`, `export` and `import`: what is put where, what stays, and what is told.
+//! `memory-tool copy`, `export` and `import`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,12 +14,12 @@ use memory_tool::{Batch, Memory};
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::{Value, json};
 
-/// How many instants a copy is killed at.
+/// The number of times that a copy is killed.
 const KILLS: u32 = 25;
 
 type Outcome = (Option<i32>, String, String);
 
-/// The files beneath a directory: names and contents.
+/// The files under a directory: names and contents.
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn outcome(command: &mut Command) -> Outcome {
@@ -33,7 +33,7 @@ fn run(arguments: &[&dyn AsRef<OsStr>]) -> Outcome {
     outcome(program().args(arguments.iter().map(AsRef::as_ref)))
 }
 
-/// The JSON that the program prints, with its status.
+/// The exit status and the JSON output of the program.
 fn report(arguments: &[&dyn AsRef<OsStr>]) -> (Option<i32>, Value) {
     let (status, output, errors) = outcome(program().args(arguments.iter().map(AsRef::as_ref)).arg("--json"));
     assert_eq!(errors, "");
@@ -44,7 +44,7 @@ fn done(status: i32, output: &str) -> Outcome {
     (Some(status), format!("{output}\n"), String::new())
 }
 
-/// Makes a local store with these files, as a person would by hand.
+/// Creates a local store with these files by hand.
 fn fill(store: &Path, files: &[(&str, &[u8])]) {
     for (name, content) in files {
         let path = store.join("memories").join(name);
@@ -53,7 +53,7 @@ fn fill(store: &Path, files: &[(&str, &[u8])]) {
     }
 }
 
-/// The plain files beneath a directory, links by what they lead to.
+/// The files under a directory. Links to files are followed.
 fn files(directory: &Path) -> Files {
     let mut found = Files::new();
     let mut directories = vec![directory.to_owned()];
@@ -75,7 +75,7 @@ fn memories(store: &Path) -> Files {
     files(&store.join("memories"))
 }
 
-/// The files of any store, by way of an export.
+/// The files of any store, from an export.
 fn exported(place: &Place, store: &dyn AsRef<OsStr>, options: &[&str]) -> Files {
     let target = place.outside("exported");
     let _ = fs::remove_dir_all(&target);
@@ -95,7 +95,7 @@ const ODD: &[(&str, &[u8])] = &[
     (".hidden", b"x"),
 ];
 
-/// Names as long as they may be, which no header of a tar archive holds.
+/// Names of the maximum length, which do not fit the header of a tar archive.
 fn long_names() -> [String; 2] {
     let segment = "n".repeat(255);
     [format!("{segment}/{segment}/{segment}/{}", "m".repeat(200)), "k".repeat(255)]
@@ -110,7 +110,7 @@ fn fill_with_odd_files(store: &Path) -> Files {
 }
 
 #[test]
-fn files_go_from_any_store_to_any_other_and_back() {
+fn files_are_copied_between_all_kinds_of_stores() {
     let place = Place::in_memory();
     let key = place.outside("memory.key");
     assert_eq!(run(&[&"keygen", &"--output", &key]).0, Some(0));
@@ -136,32 +136,35 @@ fn files_go_from_any_store_to_any_other_and_back() {
             }
             assert_eq!(outcome(&mut command), done(0, &summary), "{source:?} to {destination:?}");
         };
-        copy(format!("{} files copied, 0 overwritten, {bytes} bytes; 0 already there, 0 besides", all.len()));
-        copy(format!("0 files copied, 0 overwritten, 0 bytes; {} already there, 0 besides", all.len()));
+        copy(format!(
+            "copied {} files ({bytes} bytes), overwrote 0; 0 unchanged, 0 only in the destination",
+            all.len()
+        ));
+        copy(format!("copied 0 files (0 bytes), overwrote 0; {} unchanged, 0 only in the destination", all.len()));
     }
     assert_eq!(memories(&place.outside("last")), all);
 }
 
 #[test]
-fn what_is_there_with_other_bytes_stays_unless_it_is_to_be_overwritten() {
+fn existing_files_are_kept_unless_overwrite_is_given() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
     fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"beneath"), ("e", b"file")]);
     fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file"), ("e/f", b"a directory"), ("g", b"more")]);
     let before = memories(&destination);
-    let told = "/memories/a stays as it is: another file is there\n\
-                /memories/e stays as it is: a directory is there\n\
-                /memories/c/d is refused: /memories/c is a file, not a directory\n";
-    let summary = "0 files copied, 0 overwritten, 0 bytes; 1 already there, 3 besides";
-    assert_eq!(run(&[&"copy", &source, &destination]), done(1, &format!("{told}{summary}")));
+    let expected = "/memories/a was not copied: another file is there\n\
+                /memories/e was not copied: a directory is there\n\
+                /memories/c/d was refused: /memories/c is a file, not a directory\n";
+    let summary = "copied 0 files (0 bytes), overwrote 0; 1 unchanged, 3 only in the destination";
+    assert_eq!(run(&[&"copy", &source, &destination]), done(1, &format!("{expected}{summary}")));
     assert_eq!(memories(&destination), before);
 
     let (status, found) = report(&[&"copy", &source, &destination, &"--overwrite"]);
     let expected = json!({
-        "dry_run": false, "copied": 0, "overwritten": 1, "bytes": 3, "already_there": 1, "redacted": [],
+        "dry_run": false, "copied": 0, "overwritten": 1, "bytes": 3, "unchanged": 1, "redacted": [],
         "conflicts": [{"path": "/memories/e", "reason": "a directory is there"}],
         "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
-        "unverified": [], "besides": 3, "unreadable": [], "gone": [], "goes_on_changing": false,
+        "unverified": [], "only_in_destination": 3, "unreadable": [], "gone": [], "source_still_changing": false,
     });
     assert_eq!((status, found), (Some(1), expected));
     let mut after = before;
@@ -170,16 +173,16 @@ fn what_is_there_with_other_bytes_stays_unless_it_is_to_be_overwritten() {
 }
 
 #[test]
-fn a_dry_run_tells_the_same_and_changes_nothing() {
+fn a_dry_run_reports_the_same_and_changes_nothing() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
     fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"1"), ("s", b"postgres://app:t7Kq-9vLz2@db.internal/app")]);
-    // Where there is no store, none comes into being.
+    // A dry run does not create a store.
     let database = place.sqlite("a");
     for store in [destination.as_os_str(), OsStr::new(&database)] {
         let (status, output, _) = run(&[&"copy", &source, &store, &"--dry-run", &"--screen=redact"]);
-        let told = "/memories/s is redacted\n4 files would be copied, 0 overwritten, ";
-        assert_eq!((status, output.starts_with(told)), (Some(0), true), "{output}");
+        let expected = "/memories/s was redacted\nwould copy 4 files (";
+        assert_eq!((status, output.starts_with(expected)), (Some(0), true), "{output}");
     }
     assert!(!destination.exists() && !place.database().exists());
 
@@ -198,11 +201,11 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
         let copy = |options: &[&str]| {
             let mut command = program();
             let (status, output, _) = outcome(command.arg("copy").arg(&source).arg(&destination).args(options));
-            (status, output.replace("would be copied", "copied"))
+            (status, output.replace("would copy", "copied").replace("would overwrite", "overwrote"))
         };
-        let rehearsed = copy(&[options, &["--dry-run"]].concat());
+        let dry_run = copy(&[options, &["--dry-run"]].concat());
         assert_eq!(files(&destination), before, "{options:?}");
-        assert_eq!(copy(options), rehearsed, "{options:?}");
+        assert_eq!(copy(options), dry_run, "{options:?}");
         fs::remove_dir_all(&destination).unwrap();
         fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file")]);
         run(&[&"view", &"/memories", &"--store", &destination]);
@@ -210,25 +213,28 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
 }
 
 #[test]
-fn a_dry_run_knows_that_what_is_expired_gives_way() {
+fn a_dry_run_ignores_expired_files() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
     fill(&source, &[("a", b"new"), ("b/c", b"1"), ("d", b"2"), ("e/f", b"3")]);
-    fill(&destination, &[("a", b"old!"), ("b", b"a file"), ("d/x", b"a directory"), ("g", b"besides")]);
+    fill(&destination, &[("a", b"old!"), ("b", b"a file"), ("d/x", b"a directory"), ("g", b"other")]);
     let expire = "--expire-after=1h";
     let last_used = ["a", "b", "d/x", "g"].map(|name| format!(r#""/memories/{name}":1740000000"#)).join(",");
     let times = format!(r#"{{"version":1,"files":{{{last_used}}}}}"#);
     record_access_times(&destination, times);
     let before = files(&destination);
-    let rehearsed = run(&[&"copy", &source, &destination, &expire, &"--dry-run"]);
+    let dry_run = run(&[&"copy", &source, &destination, &expire, &"--dry-run"]);
     assert_eq!(files(&destination), before);
-    assert_eq!(rehearsed, done(0, "4 files would be copied, 0 overwritten, 6 bytes; 0 already there, 0 besides"));
+    assert_eq!(
+        dry_run,
+        done(0, "would copy 4 files (6 bytes), would overwrite 0; 0 unchanged, 0 only in the destination")
+    );
     let copied = run(&[&"copy", &source, &destination, &expire]);
-    assert_eq!(copied.1, rehearsed.1.replace("would be copied", "copied"));
+    assert_eq!(copied.1, dry_run.1.replace("would copy", "copied").replace("would overwrite", "overwrote"));
 }
 
 #[test]
-fn a_copy_that_is_killed_goes_on_from_there() {
+fn a_copy_continues_after_a_kill() {
     let place = Place::in_memory();
     let source = place.store();
     let texts: Vec<_> = (0..40).map(|number| (format!("d{}/{number}", number % 3), vec![b'x'; number * 500])).collect();
@@ -252,21 +258,21 @@ fn a_copy_that_is_killed_goes_on_from_there() {
         if process.wait().unwrap().code().is_none() {
             interrupted += 1;
         } else {
-            length = length * 9 / 10; // the machine has become faster
+            length = length * 9 / 10; // the machine is faster now
         }
         let (status, found) = report(&[&"copy", &source, &destination]);
         let count = |field: &str| found[field].as_u64().unwrap();
-        assert_eq!((status, count("copied") + count("already_there")), (Some(0), 40), "{found}");
-        assert_eq!((count("overwritten"), count("besides")), (0, 0));
+        assert_eq!((status, count("copied") + count("unchanged")), (Some(0), 40), "{found}");
+        assert_eq!((count("overwritten"), count("only_in_destination")), (0, 0));
         assert_eq!(exported(&place, &destination, &[]), all);
     }
-    // Some even where the machine was slow when the whole copy was timed, and is fast since then.
+    // A few at least, even if the machine was slow when the complete copy was timed.
     assert!(interrupted >= KILLS / 10, "only {interrupted} were interrupted");
     assert_eq!(memories(&source), all);
 }
 
 #[test]
-fn a_damaged_file_is_told_and_the_others_are_copied() {
+fn a_damaged_file_is_reported_and_others_are_copied() {
     let place = Place::in_memory();
     let key = place.outside("memory.key");
     run(&[&"keygen", &"--output", &key]);
@@ -306,7 +312,7 @@ fn a_damaged_file_is_told_and_the_others_are_copied() {
 }
 
 #[test]
-fn policies_hold_for_what_is_copied_and_imported() {
+fn policies_apply_to_copies_and_imports() {
     let place = Place::in_memory();
     let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
     fill(&place.store(), &[("a", secret.as_bytes()), ("b", b"harmless")]);
@@ -330,15 +336,15 @@ fn policies_hold_for_what_is_copied_and_imported() {
         assert!(found["refused"][0]["reason"].as_str().unwrap().contains("password in a URL (line 1)"), "{found}");
         assert_eq!(memories(&to("refused")).into_keys().collect::<Vec<_>>(), ["b"]);
 
-        // Once more: what is kept of the text is recognized.
+        // The second time, the redacted text is recognized.
         for (copied, there) in [(2, 0), (0, 2)] {
             let (status, found) = put(&to("redacted"), &["--screen=redact"]);
             assert_eq!((status, &found["redacted"]), (Some(0), &json!(["/memories/a"])), "{found}");
-            assert_eq!((&found["copied"], &found["already_there"]), (&json!(copied), &json!(there)));
+            assert_eq!((&found["copied"], &found["unchanged"]), (&json!(copied), &json!(there)));
         }
         let kept = &memories(&to("redacted"))["a"];
         assert_eq!(kept, &secret.replace("t7Kq-9vLz2", "[redacted: password in a URL]").into_bytes());
-        // What the file held before does not let the secret in again.
+        // An earlier content with the secret does not matter.
         fill(&to("redacted"), &[("a", format!("{secret} ").as_bytes())]);
         assert_eq!(put(&to("redacted"), &["--screen=redact", "--overwrite"]).0, Some(0));
         assert_eq!(&memories(&to("redacted"))["a"], kept);
@@ -347,13 +353,13 @@ fn policies_hold_for_what_is_copied_and_imported() {
         assert_eq!(status, Some(0));
         let scoped = to("scoped");
         let (_, output, _) = run(&[&"copy", &scoped, &to("unscoped"), &"--source-scope=alice"]);
-        assert_eq!(output, "2 files copied, 0 overwritten, 49 bytes; 0 already there, 0 besides\n");
+        assert_eq!(output, "copied 2 files (49 bytes), overwrote 0; 0 unchanged, 0 only in the destination\n");
         assert_eq!(memories(&to("unscoped")), memories(&store));
     }
 }
 
 #[test]
-fn a_source_must_be_there_and_be_another_store() {
+fn a_source_must_exist_and_differ_from_the_destination() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
     let (status, output, errors) = run(&[&"copy", &source, &destination]);
@@ -370,13 +376,13 @@ fn a_source_must_be_there_and_be_another_store() {
         let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
         assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
     }
-    // A source that is there and holds no file is no success either.
+    // An empty source is not a success either.
     let empty = place.outside("empty");
     fs::create_dir_all(empty.join("memories")).unwrap();
     let (status, output, errors) = run(&[&"copy", &empty, &place.outside("empty too")]);
-    assert_eq!((status, output.starts_with("0 files copied")), (Some(1), true), "{output}");
-    assert!(errors.contains("there is no file in ") && errors.lines().count() == 1, "{errors}");
-    // A key that is missing is told before anything is made.
+    assert_eq!((status, output.starts_with("copied 0 files ")), (Some(1), true), "{output}");
+    assert!(errors.contains("no files in ") && errors.lines().count() == 1, "{errors}");
+    // A missing key is reported before anything is created.
     let source = place.store();
     let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
     assert!(status == Some(2) && errors.contains("cannot use the key"), "{errors}");
@@ -385,7 +391,7 @@ fn a_source_must_be_there_and_be_another_store() {
 }
 
 #[test]
-fn a_store_is_not_copied_into_itself_however_it_is_named() {
+fn a_store_is_not_copied_into_itself_under_another_name() {
     let place = Place::in_memory();
     let store = place.store();
     fill(&store, &[("a", b"text")]);
@@ -418,7 +424,7 @@ fn a_store_is_not_copied_into_itself_however_it_is_named() {
         assert!(status == Some(2) && errors.contains("into itself"), "{source} {destination} {options:?} {errors}");
     }
     assert_eq!(memories(&store).into_keys().collect::<Vec<_>>(), ["a"]);
-    // What has nothing in common is copied.
+    // Stores that do not overlap are copied.
     for (source, destination, options) in [
         ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=b", &[][..]),
         ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=a", &["--source-scope=alice", "--scope=bob"]),
@@ -431,7 +437,7 @@ fn a_store_is_not_copied_into_itself_however_it_is_named() {
 }
 
 #[test]
-fn nothing_is_put_into_what_ends_with_the_process() {
+fn in_process_stores_are_refused_as_destination() {
     let place = Place::in_memory();
     let (store, other) = (place.store(), place.outside("other"));
     fill(&store, &[("m/a", b"text")]);
@@ -471,7 +477,7 @@ fn access_times_are_not_copied() {
     let to = |name: &str| place.outside(name);
     let archive = place.outside("used.tar");
     assert_eq!(run(&[&"copy", &used, &to("copy")]).0, Some(0));
-    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "2 files exported, 23 bytes"));
+    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "exported 2 files (23 bytes)"));
     assert_eq!(run(&[&"import", &archive, &"--store", &to("import")]).0, Some(0));
     for store in [to("copy"), to("import")] {
         assert_eq!((memories(&store), has_records(&store)), (memories(&plain), false), "{store:?}");
@@ -479,23 +485,25 @@ fn access_times_are_not_copied() {
 }
 
 #[test]
-fn an_export_comes_back_as_it_was() {
+fn an_import_restores_an_export() {
     let place = Place::in_memory();
     let all = fill_with_odd_files(&place.store());
     let bytes: usize = all.values().map(Vec::len).sum();
     for target in ["plain", "backup.tar", "backup.tar.gz", "backup.tgz", "B.TAR.GZ"] {
         let path = place.outside(target);
-        let summary = format!("{} files exported, {bytes} bytes", all.len());
+        let summary = format!("exported {} files ({bytes} bytes)", all.len());
         assert_eq!(run(&[&"export", &"--store", &place.store(), &path]), done(0, &summary));
         let store = place.outside(&format!("of-{target}"));
         let summary = |copied: usize, bytes: usize, there: usize| {
-            format!("{copied} files imported, 0 overwritten, {bytes} bytes; {there} already there, 0 besides")
+            format!(
+                "imported {copied} files ({bytes} bytes), overwrote 0; {there} unchanged, 0 only in the destination"
+            )
         };
         assert_eq!(run(&[&"import", &"--store", &store, &path]), done(0, &summary(all.len(), bytes, 0)));
         assert_eq!(run(&[&"import", &"--store", &store, &path]), done(0, &summary(0, 0, all.len())));
         assert_eq!(memories(&store), all);
         let (status, _, errors) = run(&[&"export", &"--store", &store, &path]);
-        assert!(status == Some(2) && errors.contains("something is there"), "{errors}");
+        assert!(status == Some(2) && errors.contains(": it exists; "), "{errors}");
     }
     assert_eq!(files(&place.outside("plain")), all);
     let mode = |name: &str| fs::metadata(place.outside(name)).unwrap().permissions().mode() & 0o777;
@@ -504,13 +512,13 @@ fn an_export_comes_back_as_it_was() {
 }
 
 #[test]
-fn an_archive_has_the_same_bytes_each_time_and_tar_reads_it() {
+fn archives_are_reproducible_and_readable_by_tar() {
     let place = Place::in_memory();
     let all = fill_with_odd_files(&place.store());
     assert_eq!(run(&[&"export", &"--store", &place.store(), &place.outside("a.tar")]).0, Some(0));
     let output = program().arg("export").arg("--store").arg(place.store()).arg("-").output().unwrap();
     assert!(output.status.success());
-    assert!(String::from_utf8(output.stderr).unwrap().contains(" files exported, "));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("exported "));
     assert_eq!(output.stdout, fs::read(place.outside("a.tar")).unwrap());
 
     let unpacked = place.outside("unpacked");
@@ -522,18 +530,18 @@ fn an_archive_has_the_same_bytes_each_time_and_tar_reads_it() {
     let mode = |name: &str| fs::metadata(unpacked.join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!([mode("d/e"), mode("a.txt")], [0o700, 0o600]);
 
-    // What tar writes is read, with its `./` and beneath a directory of it.
+    // Archives of tar are read, with `./` and with a directory.
     let mut packed = program();
     let (status, output, _) = {
         let tar = Command::new("tar").arg("-c").arg("-C").arg(&unpacked).arg("./d").output().unwrap().stdout;
-        feed(packed.args(["import", "-", "--beneath", "d/e", "--store"]).arg(place.outside("e")), &tar)
+        feed(packed.args(["import", "-", "--under", "d/e", "--store"]).arg(place.outside("e")), &tar)
     };
     assert_eq!((status, output.lines().count()), (Some(0), 1), "{output}");
     assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
 }
 
 #[test]
-fn an_archive_of_no_files_replaces_none_that_is_there() {
+fn an_empty_export_does_not_replace_an_archive() {
     let place = Place::in_memory();
     fill(&place.store(), &[("a", b"text")]);
     let database = place.sqlite("alice");
@@ -545,8 +553,8 @@ fn an_archive_of_no_files_replaces_none_that_is_there() {
     let before = files(&backups);
     let empty = place.outside("empty");
     fs::create_dir_all(empty.join("memories")).unwrap();
-    let told = "kept the existing archive: there are no files to export\n0 files exported, 0 bytes";
-    assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, told));
+    let expected = "kept the existing archive: there are no files to export\nexported 0 files (0 bytes)";
+    assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, expected));
     for mistyped in [&["--scope=alcie"][..], &["--scope=alcie", "--overwrite"]] {
         let mut command = program();
         let (status, output, errors) =
@@ -555,9 +563,9 @@ fn an_archive_of_no_files_replaces_none_that_is_there() {
         assert!(errors.contains("there is no memory store for the scope alcie at "), "{errors}");
     }
     assert_eq!(files(&backups), before);
-    // Where none is there, an empty store makes an empty archive.
+    // Without an existing archive, an empty store becomes an empty archive.
     let new = backups.join("new.tar");
-    assert_eq!(run(&[&"export", &"--store", &empty, &new]), done(0, "0 files exported, 0 bytes"));
+    assert_eq!(run(&[&"export", &"--store", &empty, &new]), done(0, "exported 0 files (0 bytes)"));
     assert_eq!(fs::read(new).unwrap(), END);
 }
 
@@ -568,7 +576,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_compressed_archive_has_the_same_bytes_each_time_and_holds_the_plain_one() {
+fn compressed_archives_are_reproducible() {
     let place = Place::in_memory();
     let all = fill_with_odd_files(&place.store());
     for target in ["a.tar", "a.tar.gz", "b.tgz"] {
@@ -578,7 +586,7 @@ fn a_compressed_archive_has_the_same_bytes_each_time_and_holds_the_plain_one() {
     assert_eq!(read("a.tar.gz"), read("b.tgz"));
     let unpacked = Command::new("gzip").arg("-dc").arg(place.outside("b.tgz")).output().unwrap();
     assert!(unpacked.status.success() && unpacked.stdout == read("a.tar"));
-    // What gzip makes is read whatever it is called, and from the standard input; so are several streams in a row.
+    // Archives of gzip are read under any name and from standard input, including several streams in a row.
     let (first, rest) = unpacked.stdout.split_at(2_000);
     for (number, archive) in [gzip(&unpacked.stdout), [gzip(first), gzip(rest)].concat()].iter().enumerate() {
         let (of_file, of_input) = (place.outside(&format!("file{number}")), place.outside(&format!("input{number}")));
@@ -590,7 +598,7 @@ fn a_compressed_archive_has_the_same_bytes_each_time_and_holds_the_plain_one() {
 }
 
 #[test]
-fn a_compressed_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
+fn a_truncated_or_damaged_compressed_archive_is_reported() {
     let whole = gzip(&[regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec(), vec![0; 9_000]].concat());
     let import = |bytes: &[u8]| {
         let place = Place::in_memory();
@@ -603,23 +611,23 @@ fn a_compressed_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
     assert_eq!(import(&whole).0, Some(0));
     for length in (2..whole.len()).step_by(7).chain([whole.len() - 1]) {
         let (status, found) = import(&whole[..length]);
-        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{length} bytes: {found}");
+        assert_eq!((status, found["archive_error"].is_string()), (Some(1), true), "{length} bytes: {found}");
     }
     let checksum = whole.len() - 8;
     for (position, byte) in whole.iter().enumerate().skip(checksum) {
         let mut damaged = whole.clone();
         damaged[position] = !byte;
         let (status, found) = import(&damaged);
-        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "byte {position}: {found}");
+        assert_eq!((status, found["archive_error"].is_string()), (Some(1), true), "byte {position}: {found}");
     }
 }
 
-/// What is a thousand times as long as it looks takes time, and no more memory than other archives.
+/// An archive that is a thousand times as large when decompressed uses no more memory than others.
 #[test]
-fn a_compressed_archive_cannot_fill_the_memory() {
+fn a_compressed_archive_cannot_exhaust_memory() {
     const LENGTH: usize = 512 << 20;
     let place = Place::in_memory();
-    // Streams in a row are one, and that of a megabyte of zeros or letters is made once.
+    // Streams in a row count as one, so a megabyte is compressed once and repeated.
     let filled = |byte: u8| gzip(&vec![byte; 1 << 20]).repeat(LENGTH >> 20);
     let header = |kind, name: &[u8]| gzip(&entry(kind, name, LENGTH as u64, b""));
     let rest = gzip(&[regular("last", b"last"), END.to_vec()].concat());
@@ -641,13 +649,13 @@ fn a_compressed_archive_cannot_fill_the_memory() {
         shell.args(["-c", "ulimit -v 300000 && exec \"$0\" import \"$1\" --json --store \"$2\""]);
         let (_, output, errors) = outcome(shell.arg(program().get_program()).arg(&path).arg(&store));
         let found: Value = serde_json::from_str(&output).expect(&errors);
-        assert_eq!(found["broken_off"].is_null(), is_whole, "{number}: {found}");
+        assert_eq!(found["archive_error"].is_null(), is_whole, "{number}: {found}");
         assert_eq!(found["copied"], i32::from(number == 0), "{number}: {found}");
     }
 }
 
 #[test]
-fn an_archive_of_another_format_is_refused_in_one_line() {
+fn unsupported_formats_are_refused() {
     let place = Place::in_memory();
     fill(&place.store(), &[("a", b"text")]);
     for name in [
@@ -664,12 +672,12 @@ fn an_archive_of_another_format_is_refused_in_one_line() {
         "dir/x.tzst",
     ] {
         let target = place.outside(name);
-        let told = format!(
+        let expected = format!(
             "memory-tool: cannot export to {}: its format is not supported. \
              Name a directory, or a file that ends in .tar, .tar.gz or .tgz\n",
             target.display()
         );
-        assert_eq!(run(&[&"export", &"--store", &place.store(), &target]), (Some(2), String::new(), told));
+        assert_eq!(run(&[&"export", &"--store", &place.store(), &target]), (Some(2), String::new(), expected));
         assert!(!target.exists());
     }
     let store = place.outside("to");
@@ -683,41 +691,41 @@ fn an_archive_of_another_format_is_refused_in_one_line() {
     ] {
         let source = place.outside("backup");
         fs::write(&source, [start, &[7; 2_000]].concat()).unwrap();
-        let told = |source: &str| {
+        let expected = |source: &str| {
             format!(
-                "memory-tool: cannot import {source}: {format} is not supported. \
-                 Name a directory, a tar archive, or one that is compressed with gzip\n"
+                "memory-tool: cannot import {source}: {format} is not supported; \
+                 name a directory or a tar archive, plain or with gzip\n"
             )
         };
         let of_file = run(&[&"import", &source, &"--store", &store]);
-        assert_eq!(of_file, (Some(2), String::new(), told(source.to_str().unwrap())));
+        assert_eq!(of_file, (Some(2), String::new(), expected(source.to_str().unwrap())));
         let of_input = feed(program().args(["import", "-", "--store"]).arg(&store), start);
-        assert_eq!(of_input, (Some(2), String::new(), told("-")));
+        assert_eq!(of_input, (Some(2), String::new(), expected("-")));
     }
     assert!(!store.exists());
 }
 
 #[test]
-fn the_directory_of_a_store_is_copied_and_not_imported() {
+fn the_directory_of_a_store_is_not_imported() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
     let create = ["create", "/memories/a", "--text", "text", "--store"];
     assert!(program().args(create).arg(&source).output().unwrap().status.success());
-    let told = format!(
-        "memory-tool: cannot import {0}: it is the directory of a store. Copy it instead: \
+    let expected = format!(
+        "memory-tool: cannot import {0}: it is the directory of a store; use: \
          memory-tool copy {0} file://{1}\n",
         source.display(),
         destination.display()
     );
-    assert_eq!(run(&[&"import", &source, &"--store", &destination]), (Some(2), String::new(), told));
+    assert_eq!(run(&[&"import", &source, &"--store", &destination]), (Some(2), String::new(), expected));
     assert!(!destination.exists());
-    let beneath = run(&[&"import", &source, &"--store", &destination, &"--beneath=memories"]);
+    let beneath = run(&[&"import", &source, &"--store", &destination, &"--under=memories"]);
     assert_eq!(beneath.0, Some(0), "{beneath:?}");
     assert_eq!(memories(&destination), memories(&source));
 }
 
 #[test]
-fn an_import_without_a_file_creates_no_store() {
+fn an_import_without_files_creates_no_store() {
     let place = Place::in_memory();
     let (empty, junk) = (place.outside("empty"), place.outside("junk"));
     fs::create_dir(&empty).unwrap();
@@ -728,11 +736,11 @@ fn an_import_without_a_file_creates_no_store() {
         assert!(!place.store().exists());
     }
     fill(&place.store(), &[("a", b"text")]);
-    assert_eq!(report(&[&"import", &empty, &"--store", &place.store()]).1["besides"], 1);
+    assert_eq!(report(&[&"import", &empty, &"--store", &place.store()]).1["only_in_destination"], 1);
 }
 
 #[test]
-fn a_directory_that_a_source_lacks_is_reported_and_no_store_is_created() {
+fn a_missing_directory_of_a_source_is_reported() {
     let place = Place::in_memory();
     let (plain, archive) = (place.outside("plain"), place.outside("plain.tar.gz"));
     fs::create_dir_all(plain.join("typo-not")).unwrap();
@@ -742,32 +750,32 @@ fn a_directory_that_a_source_lacks_is_reported_and_no_store_is_created() {
     for source in [&plain, &archive] {
         for option in [&[][..], &["--dry-run"], &["--json"]] {
             let mut command = program();
-            command.arg("import").arg(source).args(["--beneath=typo", "--store"]).arg(&store).args(option);
-            let told = format!("memory-tool: there is nothing under typo in {}\n", source.display());
-            assert_eq!(outcome(&mut command), (Some(2), String::new(), told));
+            command.arg("import").arg(source).args(["--under=typo", "--store"]).arg(&store).args(option);
+            let expected = format!("memory-tool: there is nothing under typo in {}\n", source.display());
+            assert_eq!(outcome(&mut command), (Some(2), String::new(), expected));
         }
     }
     assert!(!store.exists());
-    let (status, found) = report(&[&"import", &plain, &"--beneath=typo-not", &"--store", &store]);
+    let (status, found) = report(&[&"import", &plain, &"--under=typo-not", &"--store", &store]);
     assert_eq!((status, &found["copied"]), (Some(0), &json!(1)));
 }
 
 #[test]
-fn no_archive_goes_to_a_terminal() {
+fn archives_are_not_written_to_a_terminal() {
     let place = Place::in_memory();
-    fill(&place.store(), &[("a", b"what is remembered")]);
+    fill(&place.store(), &[("a", b"a memory")]);
     let on_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
     let mut python = Command::new("python3");
     python.args(["-c", on_terminal]).arg(program().get_program()).args(["export", "-", "--store"]).arg(place.store());
     let (status, output, errors) = outcome(python.stdin(Stdio::null()));
     assert_eq!((status, errors.as_str()), (Some(2), ""));
-    assert!(output.contains("cannot export an archive to a terminal") && !output.contains("remembered"), "{output}");
+    assert!(output.contains("cannot write an archive to a terminal") && !output.contains("a memory"), "{output}");
 }
 
-/// Runs a command with this on its standard input.
+/// Runs a command with this input.
 fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It may well not read all.
+    // The command may end before it has read all input.
     let _ = process.stdin.take().unwrap().write_all(input);
     let output = process.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -790,16 +798,16 @@ fn no_link_in_the_target_of_an_export_is_followed() {
     fs::write(target.join("mine"), "mine").unwrap();
     let (status, found) = report(&[&"export", &"--store", &place.store(), &target, &"--overwrite"]);
     let refused: Vec<_> =
-        found["refused"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
+        found["refused"].as_array().unwrap().iter().map(|problem| problem["path"].as_str().unwrap()).collect();
     assert_eq!((status, refused), (Some(1), vec!["/memories/a", "/memories/d/b", "/memories/f"]));
     assert_eq!((&found["exported"], &found["bytes"]), (&json!(1), &json!(3)));
     assert_eq!(files(&outside), Files::from([("a".to_owned(), b"theirs".to_vec())]));
     assert_eq!(fs::read(target.join("e")).unwrap(), b"new");
-    assert_eq!(fs::read_dir(&target).unwrap().count(), 5, "nothing else is left there");
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 5, "no other files remain");
 }
 
 #[test]
-fn what_is_no_plain_file_of_a_directory_is_left_out() {
+fn special_files_of_a_directory_are_skipped() {
     let place = Place::in_memory();
     let plain = place.outside("plain");
     fs::create_dir_all(plain.join("d")).unwrap();
@@ -815,9 +823,10 @@ fn what_is_no_plain_file_of_a_directory_is_left_out() {
     let store = place.store();
     let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
     let expected = json!({
-        "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "already_there": 0, "redacted": [],
-        "conflicts": [], "refused": [], "unverified": [], "besides": 0, "broken_off": null, "also_left_out": 0,
-        "left_out": [
+        "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "unchanged": 0, "redacted": [],
+        "conflicts": [], "refused": [], "unverified": [], "only_in_destination": 0, "archive_error": null,
+        "more_skipped": 0,
+        "skipped": [
             {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
             {"path": "large", "reason": "it has more than 10 bytes, see --skip-above"},
             {"path": "link", "reason": "it is a link"},
@@ -830,7 +839,7 @@ fn what_is_no_plain_file_of_a_directory_is_left_out() {
     assert_eq!(memories(&store), Files::from([("d/a".to_owned(), b"text".to_vec())]));
 }
 
-/// An entry of an archive, whatever its name; the size may be another than that of its content.
+/// An entry of an archive with any name. The size may differ from the length of the content.
 fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -841,7 +850,7 @@ fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8
     [header.as_bytes().as_slice(), content, &vec![0; padding]].concat()
 }
 
-/// A sparse file of one block, which may lie far behind its beginning.
+/// A sparse file with one block at this offset.
 fn sparse(name: &str, offset: u64, content: &[u8]) -> Vec<u8> {
     let length = content.len() as u64;
     let number = |number: u64| [[0x80, 0, 0, 0].as_slice(), &number.to_be_bytes()].concat();
@@ -857,7 +866,7 @@ fn sparse(name: &str, offset: u64, content: &[u8]) -> Vec<u8> {
     [header.as_bytes().as_slice(), content].concat()
 }
 
-/// The extensions that go before an entry.
+/// The extensions before an entry.
 fn extensions(records: &[&str]) -> Vec<u8> {
     let content: String = records.iter().map(|record| format!("{} {record}\n", record.len() + 4)).collect();
     assert!(records.iter().all(|record| (6..96).contains(&record.len())), "the length has two digits");
@@ -871,7 +880,7 @@ fn regular(name: &str, content: &[u8]) -> Vec<u8> {
 const END: [u8; 1024] = [0; 1024];
 
 #[test]
-fn a_hostile_archive_changes_nothing_but_what_it_may() {
+fn a_hostile_archive_changes_only_the_memory() {
     let place = Place::in_memory();
     let archive = [
         regular("./a", b"text"),
@@ -904,15 +913,15 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
     let path = place.outside("x.tar");
     fs::write(&path, archive).unwrap();
     let limit = "--skip-above=4096";
-    // A dry run knows what it would have written before.
-    let (_, mut rehearsed) = report(&[&"import", &path, &"--store", &place.store(), &limit, &"--dry-run"]);
+    // A dry run counts the files that it would have written.
+    let (_, mut dry_run) = report(&[&"import", &path, &"--store", &place.store(), &limit, &"--dry-run"]);
     assert!(!place.store().exists());
     let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &limit]);
-    rehearsed["dry_run"] = false.into();
-    rehearsed["besides"] = found["besides"].clone();
-    assert_eq!(rehearsed, found);
-    let left_out: Vec<_> =
-        found["left_out"].as_array().unwrap().iter().map(|told| told["path"].as_str().unwrap()).collect();
+    dry_run["dry_run"] = false.into();
+    dry_run["only_in_destination"] = found["only_in_destination"].clone();
+    assert_eq!(dry_run, found);
+    let skipped: Vec<_> =
+        found["skipped"].as_array().unwrap().iter().map(|problem| problem["path"].as_str().unwrap()).collect();
     let expected = [
         "../x",
         "/etc/x",
@@ -933,21 +942,21 @@ fn a_hostile_archive_changes_nothing_but_what_it_may() {
         "GNUSparseFile.1/posix",
         "posix of old",
     ];
-    assert_eq!((status, left_out.as_slice()), (Some(1), &expected[..]));
+    assert_eq!((status, skipped.as_slice()), (Some(1), &expected[..]));
     assert_eq!(
         found["refused"],
         json!([{"path": "/memories/a/b", "reason": "/memories/a is a file, not a directory"}])
     );
-    assert_eq!((&found["copied"], &found["broken_off"]), (&json!(2), &Value::Null));
+    assert_eq!((&found["copied"], &found["archive_error"]), (&json!(2), &Value::Null));
     let (_, output, _) = run(&[&"import", &path, &"--store", &place.store(), &limit]);
-    assert!(output.contains("\ne\\n\\u{1b}[2J is left out: ") && !output.contains('\u{1b}'), "{output}");
+    assert!(output.contains("\ne\\n\\u{1b}[2J was skipped: ") && !output.contains('\u{1b}'), "{output}");
     let expected = Files::from([("a".to_owned(), b"text".to_vec()), ("last".to_owned(), b"last".to_vec())]);
     assert_eq!(memories(&place.store()), expected);
     assert!(!place.outside("x").exists());
 }
 
 #[test]
-fn of_very_many_names_that_are_left_out_the_first_are_told() {
+fn the_number_of_reported_skipped_files_is_limited() {
     let place = Place::in_memory();
     let long = [b'\\'; 200_000];
     let named = [
@@ -960,16 +969,16 @@ fn of_very_many_names_that_are_left_out_the_first_are_told() {
     let path = place.outside("x.tar");
     fs::write(&path, named.concat()).unwrap();
     let (status, found) = report(&[&"import", &path, &"--store", &place.store()]);
-    let told = found["left_out"].as_array().unwrap();
-    assert_eq!((status, told.len(), &found["also_left_out"]), (Some(1), 1_000, &json!(2)));
-    assert!(["path", "reason"].iter().all(|part| told[0][part].as_str().unwrap().chars().count() == 1_025));
+    let skipped = found["skipped"].as_array().unwrap();
+    assert_eq!((status, skipped.len(), &found["more_skipped"]), (Some(1), 1_000, &json!(2)));
+    assert!(["path", "reason"].iter().all(|part| skipped[0][part].as_str().unwrap().chars().count() == 1_025));
     let (_, output, _) = run(&[&"import", &path, &"--store", &place.store()]);
-    assert!(output.contains("\n2 more left out\n0 files imported, "), "{output}");
+    assert!(output.contains("\nskipped 2 more files\nimported 0 files "), "{output}");
     assert_eq!(memories(&place.store()).into_keys().collect::<Vec<_>>(), ["last"]);
 }
 
 #[test]
-fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
+fn a_truncated_or_damaged_archive_is_reported() {
     let place = Place::in_memory();
     let whole = [regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec()].concat();
     let import = |bytes: &[u8]| {
@@ -982,13 +991,13 @@ fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
     assert_eq!(import(&whole).0, Some(0));
     for length in [0, 100, 512, 514, 1024, 1536, 1600, 2048, 2560] {
         let (status, found) = import(&whole[..length]);
-        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{length} bytes: {found}");
+        assert_eq!((status, found["archive_error"].is_string()), (Some(1), true), "{length} bytes: {found}");
     }
     let declared = |size: u64| [entry(tar::EntryType::Regular, b"huge", size, b"x"), regular("b", b"x")].concat();
     for (what, bytes) in [
         ("more than there is", declared(10_000_000)),
         ("far more than is allowed", declared(1 << 50)),
-        ("all that can be said", declared(u64::MAX >> 1)),
+        ("the maximum", declared(u64::MAX >> 1)),
         ("no archive", b"what is no archive at all".repeat(100)),
         ("compressed", [b"\x1f\x8b\x08\x00".as_slice(), &[7; 2000]].concat()),
         ("a sparse file of two sizes, and a long name behind it", {
@@ -1011,10 +1020,10 @@ fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
         }),
     ] {
         let (status, found) = import(&bytes);
-        assert_eq!((status, found["broken_off"].is_string()), (Some(1), true), "{what}: {found}");
+        assert_eq!((status, found["archive_error"].is_string()), (Some(1), true), "{what}: {found}");
         assert_eq!(found["copied"], 0, "{what}");
     }
-    // An export that fails leaves no archive, and none that was begun.
+    // A failed export leaves no incomplete archive.
     fill(&place.store(), &[("a", b"text")]);
     let target = place.outside("none/backup.tar");
     let (status, _, errors) = run(&[&"export", &"--store", &place.store(), &target]);
@@ -1022,7 +1031,7 @@ fn an_archive_that_is_cut_or_damaged_is_never_taken_for_whole() {
 }
 
 #[test]
-fn an_export_that_is_killed_leaves_no_file_that_seems_whole() {
+fn a_killed_export_leaves_no_incomplete_file_under_its_name() {
     let place = Place::in_memory();
     let texts: Vec<_> = (0..40).map(|number| (number.to_string(), vec![b'x'; 50_000])).collect();
     let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
@@ -1057,13 +1066,13 @@ fn an_export_that_is_killed_leaves_no_file_that_seems_whole() {
 }
 
 #[test]
-fn an_export_that_a_signal_ends_leaves_nothing_that_is_not_whole() {
+fn an_interrupted_export_removes_incomplete_files() {
     let place = Place::in_memory();
     let names: Vec<_> = (0..3_000).map(|number| number.to_string()).collect();
     let listed: Vec<_> = names.iter().map(|name| (name.as_str(), [b'x'; 500].as_slice())).collect();
     fill(&place.store(), &listed);
     for (signal, status, name) in [("-INT", 130, "backup.tar"), ("-TERM", 143, "backup.tar"), ("-INT", 130, "plain")] {
-        // The export may be through before the signal comes, and is then made again.
+        // If the export ends before the signal, it is repeated.
         let ended = (0..200).find_map(|attempt| {
             let beside = place.outside(&format!("{name}{signal}{attempt}"));
             fs::create_dir(&beside).unwrap();

@@ -1,4 +1,4 @@
-//! `memory-tool verify`: what is whole, what is not, and that looking changes nothing.
+//! `memory-tool verify`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ fn verify(store: impl AsRef<OsStr>, options: &[&str]) -> (Option<i32>, String, S
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// That only this was printed, and nothing on the standard error.
+/// The outcome with this output and an empty standard error.
 fn found(status: i32, output: &str) -> (Option<i32>, String, String) {
     (Some(status), output.to_owned(), String::new())
 }
@@ -25,23 +25,23 @@ fn create(session: &mut Session, path: &str, text: &str) {
 }
 
 #[test]
-fn what_is_whole_is_counted() {
+fn undamaged_files_are_counted() {
     let place = Place::new();
     for store in [place.store().into_os_string(), place.sqlite("default").into()] {
         let mut session = Session::start(&store, &[]);
         session.succeed(&json!({"command": "view", "path": "/memories"}));
-        assert_eq!(verify(&store, &[]), found(0, "0 files, 0 bytes: no problem found\n"));
+        assert_eq!(verify(&store, &[]), found(0, "0 files, 0 bytes: no problems found\n"));
         create(&mut session, "/memories/a", "x");
-        assert_eq!(verify(&store, &[]), found(0, "1 file, 1 byte: no problem found\n"));
+        assert_eq!(verify(&store, &[]), found(0, "1 file, 1 byte: no problems found\n"));
         create(&mut session, "/memories/d/e/f", "Grüße");
-        assert_eq!(verify(&store, &[]), found(0, "2 files, 8 bytes: no problem found\n"));
+        assert_eq!(verify(&store, &[]), found(0, "2 files, 8 bytes: no problems found\n"));
         assert_eq!(verify(&store, &["--json"]), found(0, "{\"files\":2,\"bytes\":8,\"problems\":[]}\n"));
         session.close();
     }
 }
 
 #[test]
-fn an_empty_directory_is_no_store() {
+fn an_empty_directory_is_not_a_store() {
     let place = Place::new();
     fs::create_dir(place.outside("empty")).unwrap();
     let (status, output, errors) = verify(place.outside("empty"), &[]);
@@ -54,7 +54,7 @@ fn an_empty_directory_is_no_store() {
 }
 
 #[test]
-fn a_storage_that_fails_leaves_the_question_open() {
+fn a_storage_failure_is_an_error() {
     let place = Place::new();
     place.session().succeed(&json!({"command": "view", "path": "/memories"}));
     place.break_storage();
@@ -66,9 +66,9 @@ fn a_storage_that_fails_leaves_the_question_open() {
     );
 }
 
-/// Wherever a page of the database is overwritten, it is found.
+/// Overwrites each page of the database in turn.
 #[test]
-fn damage_is_found_and_what_it_touches_is_named() {
+fn damage_is_detected_with_the_names_of_affected_files() {
     const PAGE: usize = 4_096;
     let place = Place::in_memory();
     let mut session = Session::start(place.sqlite("a"), &[]);
@@ -95,7 +95,7 @@ fn damage_is_found_and_what_it_touches_is_named() {
                     format!("{problems} problem{} found", if problems == 1 { "" } else { "s" })
                 );
             }
-            // So near the beginning that nothing can be known of the rest.
+            // Near the start, the database can no longer be opened.
             _ => assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "page at {start}"),
         }
     }
@@ -103,7 +103,7 @@ fn damage_is_found_and_what_it_touches_is_named() {
 }
 
 #[test]
-fn what_contradicts_itself_is_found_and_told_once() {
+fn inconsistent_rows_are_reported_once() {
     let place = Place::new();
     let mut session = Session::start(place.sqlite("a"), &[]);
     for path in ["/memories/whole", "/memories/short", "/memories/empty"] {
@@ -129,9 +129,9 @@ fn what_contradicts_itself_is_found_and_told_once() {
     assert_eq!((status, output), (Some(1), json!({"files": 1, "bytes": 4, "problems": expected})));
 }
 
-/// Others go on working: what they change between the listing and the reading is no problem.
+/// Files may change between the listing and the reading.
 #[test]
-fn writers_are_no_problem() {
+fn concurrent_writers_cause_no_false_reports() {
     const LOOKS: usize = 50;
     let place = Place::in_memory();
     for store in [place.store().into_os_string(), place.sqlite("a").into()] {
@@ -150,7 +150,7 @@ fn writers_are_no_problem() {
             }
         }
         for (status, output, errors) in verifying.join().unwrap() {
-            assert!(status == Some(0) && output.ends_with("no problem found\n"), "{output}{errors}");
+            assert!(status == Some(0) && output.ends_with("no problems found\n"), "{output}{errors}");
         }
     }
 }

@@ -60,11 +60,11 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
     /// Copies the source again until it has not changed since the previous attempt.
     pub(super) async fn run(mut self, rounds: usize) -> Result<CopyReport, TransferError> {
         let mut listed = Vec::new();
-        let mut goes_on_changing = false;
+        let mut source_still_changing = false;
         for round in 0..rounds {
             listed = self.source.list().await?;
             let is_new = self.copy_files(&listed).await?;
-            goes_on_changing = is_new && round > 0;
+            source_still_changing = is_new && round > 0;
             if !is_new {
                 break;
             }
@@ -75,7 +75,7 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
         let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason)).collect();
         let is_source_empty = listed.is_empty() && self.seen.is_empty();
         let written = self.destination.report(|path| listed.contains(path)).await?;
-        Ok(CopyReport { written, unreadable, gone, goes_on_changing, is_source_empty })
+        Ok(CopyReport { written, unreadable, gone, source_still_changing, is_source_empty })
     }
 
     /// Copies the files that have changed. Returns whether there were any.
@@ -183,15 +183,15 @@ mod tests {
         })
         .await;
         assert!(report.is_complete(), "{report:?}");
-        let WriteReport { copied, overwritten, bytes, already_there, besides, .. } = report.written;
-        assert_eq!((copied, overwritten, bytes, already_there, besides), (2, 0, 6, 0, 0));
+        let WriteReport { copied, overwritten, bytes, unchanged, only_in_destination, .. } = report.written;
+        assert_eq!((copied, overwritten, bytes, unchanged, only_in_destination), (2, 0, 6, 0, 0));
         assert_eq!(files, [file("/memories/a", "two"), file("/memories/b", "new")]);
     }
 
     #[tokio::test]
     async fn a_source_that_always_changes_is_reported() {
         let (report, files) = copy(|listing| write("a", &listing.to_string())).await;
-        assert!(report.goes_on_changing && !report.is_complete());
+        assert!(report.source_still_changing && !report.is_complete());
         assert_eq!(files, [file("/memories/a", &(ROUNDS - 1).to_string())]);
     }
 

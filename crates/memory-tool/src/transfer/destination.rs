@@ -36,7 +36,7 @@ pub(super) struct Destination {
 enum Outcome {
     Copied { bytes: u64 },
     Overwritten { bytes: u64 },
-    AlreadyThere,
+    Unchanged,
     Conflict { reason: String },
     Refused { reason: String },
     Unverified { reason: String },
@@ -92,7 +92,7 @@ impl Destination {
                 Ok(Node::Absent) => (Precondition::Absent, Outcome::Copied { bytes }),
                 Ok(Node::File(there)) if there.content == content => {
                     self.known_versions.insert(path.clone(), there.version);
-                    return Ok(attempted.unwrap_or(Outcome::AlreadyThere));
+                    return Ok(attempted.unwrap_or(Outcome::Unchanged));
                 }
                 Ok(Node::File(there)) if self.known_versions.get(path) == Some(&there.version) => {
                     (Precondition::Version(there.version), Outcome::Copied { bytes })
@@ -148,9 +148,10 @@ impl Destination {
     pub(super) async fn report(self, is_expected: impl Fn(&MemoryPath) -> bool) -> Result<WriteReport, TransferError> {
         let paths = sorted_paths(&*self.memory.inner.store).await.map_err(TransferError::Writing)?;
         let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
-        let besides = paths.iter().filter(is_other).count() as u64;
+        let only_in_destination = paths.iter().filter(is_other).count() as u64;
         let dry_run = self.memory.inner.transfer.is_dry_run;
-        let mut report = WriteReport { dry_run, besides, redacted: self.redacted, ..WriteReport::default() };
+        let mut report =
+            WriteReport { dry_run, only_in_destination, redacted: self.redacted, ..WriteReport::default() };
         for (path, outcome) in self.outcomes {
             outcome.add_to(&mut report, &path);
         }
@@ -164,7 +165,7 @@ impl Outcome {
     }
 
     fn is_stored(&self) -> bool {
-        matches!(self, Self::Copied { .. } | Self::Overwritten { .. } | Self::AlreadyThere)
+        matches!(self, Self::Copied { .. } | Self::Overwritten { .. } | Self::Unchanged)
     }
 
     fn add_to(self, report: &mut WriteReport, path: &MemoryPath) {
@@ -177,7 +178,7 @@ impl Outcome {
                 report.overwritten += 1;
                 report.bytes += bytes;
             }
-            Self::AlreadyThere => report.already_there += 1,
+            Self::Unchanged => report.unchanged += 1,
             Self::Conflict { reason } => report.conflicts.push(FileProblem::new(path, reason)),
             Self::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
             Self::Unverified { reason } => report.unverified.push(FileProblem::new(path, reason)),
@@ -187,7 +188,7 @@ impl Outcome {
     /// Combines the result of an earlier attempt with this later one.
     fn after(self, before: Option<Self>) -> Self {
         match (before, self) {
-            (Some(before @ (Self::Copied { .. } | Self::Overwritten { .. })), Self::AlreadyThere) => before,
+            (Some(before @ (Self::Copied { .. } | Self::Overwritten { .. })), Self::Unchanged) => before,
             (Some(Self::Overwritten { .. }), Self::Copied { bytes }) => Self::Overwritten { bytes },
             (_, last) => last,
         }
@@ -295,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_with_a_lost_result_is_counted_once() {
         let (written, _) = put(Fault::LostResult, false).await;
-        assert_eq!((written.copied, written.already_there, written.bytes), (1, 0, 4));
+        assert_eq!((written.copied, written.unchanged, written.bytes), (1, 0, 4));
     }
 
     #[cfg(feature = "screening")]
@@ -305,12 +306,12 @@ mod tests {
 
         let screen = SensitiveData::builder().redact(Detector::CREDENTIALS.iter().copied()).build();
         let memory = Memory::builder("in-process:").screen(screen).build().await.unwrap();
-        for (copied, already_there) in [(1, 0), (0, 1)] {
+        for (copied, unchanged) in [(1, 0), (0, 1)] {
             let mut destination = Destination::new(&memory, false);
             let secret = b"postgres://app:t7Kq-9vLz2@db.internal/app";
             destination.put(&FILE.parse().unwrap(), secret.to_vec()).await.unwrap();
             let written = destination.report(|_| false).await.unwrap();
-            assert_eq!((written.copied, written.already_there), (copied, already_there));
+            assert_eq!((written.copied, written.unchanged), (copied, unchanged));
             assert_eq!(written.redacted, [FILE.parse().unwrap()]);
         }
         assert!(!memory.read_to_string(FILE).await.unwrap().contains("t7Kq"));

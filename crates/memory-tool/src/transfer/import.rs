@@ -170,7 +170,7 @@ enum SourceItem {
 /// The results at the end of a source.
 struct SourceEnd {
     skipped: SkippedFiles,
-    broken_off: Option<String>,
+    archive_error: Option<String>,
 }
 
 /// The reason to stop reading a source.
@@ -188,7 +188,7 @@ impl From<Disconnected> for StopReason {
 
 fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result<SourceEnd, StopReason> {
     let failed = |source| StopReason::Failure(TransferError::Source { name: name.clone(), source });
-    let broken_off = match origin {
+    let archive_error = match origin {
         Origin::Reader(reader) => {
             archive::import_files(Archive::open(reader, &name).map_err(StopReason::Failure)?, &mut filter)?
         }
@@ -206,9 +206,9 @@ fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result
         }
     };
     match filter.finish() {
-        Ok(skipped) => Ok(SourceEnd { skipped, broken_off }),
+        Ok(skipped) => Ok(SourceEnd { skipped, archive_error }),
         // The unread part may contain the directory.
-        Err(nothing) if broken_off.is_some() => Ok(SourceEnd { skipped: nothing.skipped, broken_off }),
+        Err(nothing) if archive_error.is_some() => Ok(SourceEnd { skipped: nothing.skipped, archive_error }),
         Err(nothing) => Err(StopReason::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
     }
 }
@@ -226,10 +226,10 @@ pub(super) async fn run(
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }
-            Some(SourceItem::End(SourceEnd { skipped, broken_off })) => {
+            Some(SourceItem::End(SourceEnd { skipped, archive_error })) => {
                 let written = destination.report(|_| false).await?;
                 let SkippedFiles { reported, more } = skipped;
-                return Ok(ImportReport { written, left_out: reported, also_left_out: more, broken_off });
+                return Ok(ImportReport { written, skipped: reported, more_skipped: more, archive_error });
             }
             None => return Err(import.stopped()),
         }
@@ -275,7 +275,7 @@ mod tests {
             assert_eq!(*progress.lock().unwrap(), [TransferProgress::new(1, None), TransferProgress::new(2, None)]);
             assert_eq!(copy.read("/memories/c").await.unwrap().into_file().unwrap().content, [0xff; 100_000]);
             let again = copy.import(Import::from_path(&target), |_| {}).await.unwrap();
-            assert_eq!((again.written.copied, again.written.already_there), (0, 2));
+            assert_eq!((again.written.copied, again.written.unchanged), (0, 2));
         }
     }
 
@@ -286,8 +286,8 @@ mod tests {
         let memory = empty().await;
         let import = Import::from_path(outside.path()).under("old").skip_above(9);
         let report = memory.import(import, |_| {}).await.unwrap();
-        assert_eq!((report.written.copied, report.left_out.len(), report.is_complete()), (1, 1, false));
-        assert_eq!(report.left_out[0].reason, "it has more than 9 bytes");
+        assert_eq!((report.written.copied, report.skipped.len(), report.is_complete()), (1, 1, false));
+        assert_eq!(report.skipped[0].reason, "it has more than 9 bytes");
         assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "text");
         let nothing = memory.import(Import::from_path(outside.path()).under("new"), |_| {}).await;
         assert!(matches!(nothing, Err(TransferError::NothingUnder { .. })), "{nothing:?}");
@@ -310,7 +310,7 @@ mod tests {
     async fn invalid_archives_are_reported() {
         let memory = empty().await;
         let report = memory.import(Import::from_reader(Cursor::new([7; 2_000])), |_| {}).await.unwrap();
-        assert!(report.broken_off.is_some() && !report.is_complete());
+        assert!(report.archive_error.is_some() && !report.is_complete());
         let zip = memory.import(Import::from_reader(&b"PK\x03\x04"[..]), |_| {}).await;
         assert!(matches!(zip, Err(TransferError::SourceFormat { .. })), "{zip:?}");
     }

@@ -160,7 +160,7 @@ impl Memory {
     /// 2. Links, special files, invalid names and files over the size limit are skipped and reported. If two files have
     ///    the same name, the first one is imported.
     /// 3. The format of an archive is detected from its first bytes. If an archive is damaged or truncated, the files
-    ///    before the damage are imported: see [`ImportReport::broken_off`].
+    ///    before the damage are imported: see [`ImportReport::archive_error`].
     /// 4. If the future is dropped, each file has either its old or its new contents.
     ///
     /// # Errors

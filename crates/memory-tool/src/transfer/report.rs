@@ -32,7 +32,7 @@ pub struct WriteReport {
     /// The total size of the new and replaced files in bytes.
     pub bytes: u64,
     /// The number of files that already had the same contents.
-    pub already_there: u64,
+    pub unchanged: u64,
     /// The files that a screen redacted.
     pub redacted: Vec<MemoryPath>,
     /// The files that were not written because the path has other contents.
@@ -42,7 +42,7 @@ pub struct WriteReport {
     /// The files whose contents differed or could not be read after the write.
     pub unverified: Vec<FileProblem>,
     /// The number of files that only the destination has.
-    pub besides: u64,
+    pub only_in_destination: u64,
 }
 
 impl WriteReport {
@@ -65,7 +65,7 @@ pub struct CopyReport {
     /// The files that were removed from the source after they were copied. They remain in the destination.
     pub gone: Vec<MemoryPath>,
     /// Whether the source still changed during the last attempt.
-    pub goes_on_changing: bool,
+    pub source_still_changing: bool,
     /// Whether the source contains no files, which can indicate a wrong name.
     #[serde(skip)]
     pub is_source_empty: bool,
@@ -74,7 +74,7 @@ pub struct CopyReport {
 impl CopyReport {
     /// Whether the source contains files, and the destination contains all of them.
     pub fn is_complete(&self) -> bool {
-        let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.goes_on_changing;
+        let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.source_still_changing;
         self.written.is_complete() && is_whole && !self.is_source_empty
     }
 }
@@ -114,16 +114,16 @@ pub struct ImportReport {
     #[serde(flatten)]
     pub written: WriteReport,
     /// The first 1,000 skipped entries: links, special files, invalid names and files over the size limit.
-    pub left_out: Vec<FileProblem>,
+    pub skipped: Vec<FileProblem>,
     /// The number of further skipped entries.
-    pub also_left_out: u64,
+    pub more_skipped: u64,
     /// The reason why the archive could not be read completely.
-    pub broken_off: Option<String>,
+    pub archive_error: Option<String>,
 }
 
 impl ImportReport {
     /// Whether every file of the source is in the memory.
     pub fn is_complete(&self) -> bool {
-        self.written.is_complete() && self.left_out.is_empty() && self.broken_off.is_none()
+        self.written.is_complete() && self.skipped.is_empty() && self.archive_error.is_none()
     }
 }

@@ -128,7 +128,7 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     cloud.assert_replies(&rename, "Successfully renamed /memories/d to /memories/e");
     let content = "Here's the content of /memories/e/a with line numbers:\n     1\tzero\n     2\t1\n     3\ttwo";
     cloud.assert_replies(&["view", "/memories/e/a"], content);
-    cloud.assert_replies(&["verify"], "1 file, 10 bytes: no problem found");
+    cloud.assert_replies(&["verify"], "1 file, 10 bytes: no problems found");
     cloud.assert_replies(&["delete", "/memories/e"], "Successfully deleted /memories/e");
     cloud.assert_replies(&["view", "/memories"], &format!("{HEADER}\n0B\t/memories"));
 }
@@ -189,7 +189,7 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
     let (status, output, _) = cloud.run(&["gc", "--older-than", "0s", "--json"]);
     let report: Value = serde_json::from_str(&output).unwrap();
     assert_eq!((status, report), (Some(0), json!({"removed_objects": 0, "removed_bytes": 0, "kept_objects": 1})));
-    cloud.assert_replies(&["verify"], "1 file, 100000 bytes: no problem found");
+    cloud.assert_replies(&["verify"], "1 file, 100000 bytes: no problems found");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn the_variables_of_the_clouds_tools_do() {
     program.args(create).args(["--store", &azure.store()]).env("AZURE_STORAGE_CONNECTION_STRING", connection);
     let (status, _, errors) = outcome(program.output().unwrap());
     assert_eq!((status, errors.as_str()), (Some(0), ""));
-    azure.assert_replies(&["verify"], "1 file, 4 bytes: no problem found");
+    azure.assert_replies(&["verify"], "1 file, 4 bytes: no problems found");
     let mut program = program_without_clouds();
     program
         .args(["verify", "--store", &azure.store()])
@@ -353,7 +353,7 @@ fn what_is_not_in_a_bucket_has_nothing_to_collect() {
         let output = program().args(["gc", "--store", &store]).output().unwrap();
         let (status, output, errors) = outcome(output);
         assert_eq!((status, output.as_str()), (Some(2), ""));
-        assert!(errors.starts_with("memory-tool: there is nothing to collect: "), "{errors}");
+        assert!(errors.starts_with("memory-tool: nothing to collect: "), "{errors}");
     }
     assert!(!place.store().exists() && !place.database().exists(), "looking makes nothing");
 }
