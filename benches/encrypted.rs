@@ -88,7 +88,7 @@ impl<'a> Subject<'a> {
         let contents = [b'x', b'y'].map(|byte| vec![byte; size]);
         let mut sealed = contents[0].clone();
         cipher.encrypt_in_place(&Nonce::from([0; 12]), b"", &mut sealed).unwrap();
-        let path = MemoryPath::root().child("file.txt").unwrap();
+        let path = MemoryPath::root().join("file.txt").unwrap();
         let subject = Self { runtime, ours, beneath: open(&format!("plain-{size}")), path, contents, cipher, sealed };
         for store in [&*subject.ours, &*subject.beneath] {
             subject.write(store, 0);

@@ -10,7 +10,7 @@ use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 
 fn path(name: &str) -> MemoryPath {
-    MemoryPath::root().child(name).unwrap()
+    MemoryPath::root().join(name).unwrap()
 }
 
 async fn write(store: &dyn Store, name: &str, content: &[u8]) {

@@ -121,7 +121,7 @@ impl MemoryPath {
     ///
     /// # Errors
     /// [`PathError`] if `name` is not a legal segment or the new path is too long.
-    pub fn child(&self, name: &str) -> Result<Self, PathError> {
+    pub fn join(&self, name: &str) -> Result<Self, PathError> {
         let joined = format!("{}/{name}", self.0);
         if name.contains('/') {
             return Err(PathError::NotASegment { name: quote(name) });
@@ -256,7 +256,7 @@ pub enum PathError {
         /// The invalid path.
         path: String,
     },
-    /// The name passed to [`MemoryPath::child`] contains a slash.
+    /// The name passed to [`MemoryPath::join`] contains a slash.
     #[error("The name {name} contains a slash")]
     NotASegment {
         /// The invalid name.

@@ -49,7 +49,7 @@ impl ObjectName {
             Self::Content(id) => id.to_string(),
         };
         // Both are legal names. If one were not, nothing would be found at the root, which is a directory.
-        MemoryPath::root().child(&name).unwrap_or_else(|_| MemoryPath::root())
+        MemoryPath::root().join(&name).unwrap_or_else(|_| MemoryPath::root())
     }
 
     fn kind(self) -> u8 {

@@ -318,7 +318,7 @@ impl Entries {
     }
 
     fn entry(&self, entry: &DirEntry) -> io::Result<Option<Entry>> {
-        let Some(path) = entry.file_name().to_str().and_then(|name| self.path.child(name).ok()) else {
+        let Some(path) = entry.file_name().to_str().and_then(|name| self.path.join(name).ok()) else {
             return Ok(None);
         };
         let metadata = match entry.metadata() {

@@ -91,7 +91,7 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), Stop> {
     let ends = [path("/memories/here")?, path("/memories/there")?];
     let mut files = Batch::new();
     for number in 0..FILES {
-        files = files.write(ends[0].child(&number.to_string())?, "x");
+        files = files.write(ends[0].join(&number.to_string())?, "x");
     }
     store.apply(files).await?;
     for round in 1..=ROUNDS {

@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn write(name: &str, text: &str) -> Batch {
-        Batch::new().write(MemoryPath::root().child(name).unwrap(), text)
+        Batch::new().write(MemoryPath::root().join(name).unwrap(), text)
     }
 
     /// Copies such a source to an empty memory, and returns the report and the copied files.

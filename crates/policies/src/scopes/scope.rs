@@ -67,7 +67,7 @@ impl Scope {
             return Err(ScopeError::SurroundingWhiteSpace);
         }
         // Its length is the only thing about an encoded name that could be illegal, and the limit above is made for it.
-        let directory = MemoryPath::root().child(&encode(name)).map_err(|_| too_long())?;
+        let directory = MemoryPath::root().join(&encode(name)).map_err(|_| too_long())?;
         Ok(Self { name: Arc::from(name), directory })
     }
 

@@ -136,7 +136,7 @@ impl SealedStore {
         }
         let hash = Sha256::new().chain_update(self.key).chain_update(path.as_str()).finalize();
         let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        MemoryPath::root().child(&name).unwrap()
+        MemoryPath::root().join(&name).unwrap()
     }
 
     fn seal(&self, path: &MemoryPath, content: &[u8], count: u64) -> Vec<u8> {
