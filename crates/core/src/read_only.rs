@@ -23,7 +23,7 @@ use crate::store_error::StoreError;
 /// let input = serde_json::json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
 /// assert_eq!(
 ///     tool.call(input).await.unwrap_err().to_string(),
-///     "Error: /memories is read-only: what is in it can be viewed, but not changed",
+///     "Error: /memories is read-only. Its files can be viewed, but not changed.",
 /// );
 /// # });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -82,7 +82,7 @@ impl<S: Store> ReadOnlyStore<S> {
 impl StoreError {
     /// The refusal to change `path`, which lies in the read-only `directory`.
     pub fn read_only(path: &MemoryPath, directory: &MemoryPath) -> Self {
-        let reason = format!("{directory} is read-only: what is in it can be viewed, but not changed");
+        let reason = format!("{directory} is read-only. Its files can be viewed, but not changed.");
         Self::refused(path, "read-only", reason)
     }
 }

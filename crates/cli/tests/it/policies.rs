@@ -281,7 +281,7 @@ fn policies_hold_for_whole_sessions() {
 fn what_cannot_be_meant_is_wrong_usage() {
     let place = Place::new();
     for (options, words) in [
-        (&["--scope", ""][..], "the name of a scope must not be empty"),
+        (&["--scope", ""][..], "scope name must not be empty"),
         (&["--max-files=many"], "--max-files"),
         (&["--pin=/memories/a"], "--expire-after"),
         (&["--mount", "/memories/team"], "it is not of the form PATH=URL"),

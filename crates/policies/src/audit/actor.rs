@@ -59,16 +59,16 @@ impl fmt::Display for Actor {
 #[non_exhaustive]
 pub enum ActorError {
     /// It is empty or blank: the name is missing.
-    #[error("the name of an actor must not be empty")]
+    #[error("actor name must not be empty")]
     Empty,
     /// It is longer than [`MAX_ACTOR_BYTES`].
-    #[error("the name of an actor has {length} bytes, and may have up to {MAX_ACTOR_BYTES}")]
+    #[error("actor name is {length} bytes long; the limit is {MAX_ACTOR_BYTES}")]
     TooLong {
         /// Its length in bytes.
         length: usize,
     },
     /// It holds a control character, such as the line feed at the end of a file.
-    #[error("the name of an actor contains the control character {}", character.escape_default())]
+    #[error("actor name contains the control character {}", character.escape_default())]
     ControlCharacter {
         /// The first such character.
         character: char,

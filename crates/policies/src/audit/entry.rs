@@ -102,10 +102,10 @@ impl Drop for Entry<'_> {
 
 /// What is not recorded is not done.
 pub(super) fn unrecorded(error: AuditError) -> StoreError {
-    StoreError::failure(FailureKind::Other, "recording in the audit log", error)
+    StoreError::failure(FailureKind::Other, "writing to the audit log", error)
 }
 
 /// Tells the operator that a record is not in the log, without the paths in it.
 pub(super) fn tell_of_missing(record: &AuditRecord, error: &(dyn std::error::Error + 'static)) {
-    tracing::error!(id = record.id, command = record.command, error, "a record is missing in the audit log");
+    tracing::error!(id = record.id, command = record.command, error, "could not write a record to the audit log");
 }

@@ -178,7 +178,7 @@ async fn off_thread<T: Send + 'static>(
 }
 
 fn has_ended() -> io::Error {
-    io::Error::other("the thread of the audit log has ended")
+    io::Error::other("the audit log thread has stopped")
 }
 
 /// Opens the file for appending. Where records are to survive a loss of power, so is the name of the file.
@@ -284,7 +284,7 @@ fn append_at_once(mut file: &File, line: &[u8]) -> io::Result<()> {
     loop {
         match file.write(line) {
             Ok(length) if length == line.len() => return Ok(()),
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::WriteZero, "the record was cut short")),
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::WriteZero, "only part of the record was written")),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

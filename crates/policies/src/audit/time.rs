@@ -24,7 +24,7 @@ pub(super) fn text_of(time: SystemTime) -> Option<String> {
 pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     match text_of(*time) {
         Some(text) => serializer.serialize_str(&text),
-        None => Err(S::Error::custom("a time that is before 1970 or after the year 9999")),
+        None => Err(S::Error::custom("time is before 1970 or after 9999")),
     }
 }
 

@@ -36,10 +36,10 @@ impl AccessTimes {
     /// # Errors
     /// What is wrong with the bytes, without anything that stands in them.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
-        const DAMAGED: &str = "the record of the access times is damaged";
+        const DAMAGED: &str = "the access times are damaged";
         let Header { version } = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
         if version != FORMAT {
-            return Err("the record of the access times has another format");
+            return Err("the access times have an unknown format version");
         }
         let document: Document<_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
         Ok(Self { by_path: document.files })

@@ -32,11 +32,11 @@ impl<S: Store> ExpiringStore<S> {
                 match store.sweep().await {
                     Ok(swept) if swept.removed.is_empty() => {}
                     Ok(swept) => {
-                        tracing::info!(removed = swept.removed.len(), kept = swept.kept, "expired files are removed");
+                        tracing::info!(removed = swept.removed.len(), kept = swept.kept, "removed expired files");
                     }
                     Err(error) => {
                         let error = name_of_store_error(&error);
-                        tracing::warn!(error, "a sweep of expired files failed");
+                        tracing::warn!(error, "sweep of expired files failed");
                     }
                 }
                 sleep(period).await;

@@ -21,10 +21,10 @@ const UNKNOWN: u64 = 0;
 #[non_exhaustive]
 pub enum ExpiryError {
     /// Files would expire as soon as they are written.
-    #[error("the idle time after which files expire must not be zero")]
+    #[error("idle time must not be zero")]
     NoIdleTime,
     /// Access times that are coarser than the idle time would say nothing of it.
-    #[error("the resolution of access times must be more than zero, and not longer than the idle time")]
+    #[error("resolution must be greater than zero and no longer than the idle time")]
     Resolution,
 }
 

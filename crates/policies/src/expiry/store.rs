@@ -173,7 +173,7 @@ impl<S: Store> ExpiringStore<S> {
         }
         self.table.commit(required, Batch::new(), Some(times)).await.unwrap_or_else(|error| {
             let error = name_of_store_error(&error);
-            tracing::warn!(error, "the time of an access is not recorded: files may expire although they are read");
+            tracing::warn!(error, "access time not recorded: files may expire while they are in use");
             true
         })
     }
@@ -360,7 +360,7 @@ fn cannot_be_read(error: &StoreError) -> bool {
 /// Tells the operator of an expired file that cannot be read.
 pub(super) fn tell_of_kept(error: &StoreError) {
     let error = name_of_store_error(error);
-    tracing::warn!(error, "an expired file cannot be read, and is kept");
+    tracing::warn!(error, "kept an expired file that cannot be read");
 }
 
 #[async_trait]

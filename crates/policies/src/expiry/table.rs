@@ -102,7 +102,7 @@ impl<S: Store> Table<S> {
             Ok(None) => Ok(Known { times: Arc::default(), basis: Basis::Stored(Precondition::Absent), as_of }),
             Ok(Some(record)) => self.parse(record, as_of),
             Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
-                Err("the inner store holds the access times damaged")
+                Err("the inner store reports that the access times are damaged")
             }
             Err(StoreError::Failure { kind: FailureKind::Full, .. }) => {
                 Err("the access times are too large to be read")
@@ -141,7 +141,7 @@ impl<S: Store> Table<S> {
     fn unreadable(&self, reason: &'static str, as_of: Instant) -> Known {
         let basis = Basis::Unreadable(reason);
         if self.lock().basis != basis {
-            tracing::warn!(reason, "no file of the memory expires, and no access is recorded");
+            tracing::warn!(reason, "access times cannot be read: no file expires and no access is recorded");
         }
         Known { times: Arc::default(), basis, as_of }
     }

@@ -55,7 +55,7 @@ use crate::preconditions::check_after_read;
 /// let refused = tool.call(json!({"command": "delete", "path": "/memories/team/style.md"})).await;
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "Error: /memories/team is read-only: what is in it can be viewed, but not changed",
+///     "Error: /memories/team is read-only. Its files can be viewed, but not changed.",
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -150,12 +150,12 @@ impl MountedStore {
     fn refuse_fixed(&self, path: &MemoryPath) -> Result<(), StoreError> {
         let Some(mount) = self.fixed_by(path) else { return Ok(()) };
         let point = mount.point();
-        let fixed = if point == path {
-            format!("{path} is a fixed directory: what is in it can be changed, but it")
+        let reason = if point == path {
+            format!("{path} is a mount point. Change the files in it; it cannot be replaced, renamed or deleted.")
         } else {
-            format!("{path} holds the fixed directory {point}, so it")
+            format!("{path} contains the mount point {point}, so it cannot be replaced, renamed or deleted.")
         };
-        refused(path, format!("{fixed} cannot be replaced, renamed or deleted"))
+        refused(path, reason)
     }
 
     /// Refuses to limit together what several stores hold: they do not change in one step. It is a mistake of the program, so it
@@ -175,7 +175,7 @@ impl MountedStore {
             return Ok(());
         }
         let reason = format!(
-            "{from} cannot be renamed to {to}, which is kept in another store: create what is needed there, then delete it here"
+            "{from} cannot be renamed to {to}, which is in a different store. Create the files there, then delete them here."
         );
         refused(from, reason)
     }
@@ -192,13 +192,12 @@ impl MountedStore {
         let Some(first) = paths.next() else { return Ok(&self.root) };
         let owner = self.owner(first);
         if let Some(other) = paths.find(|path| self.owner(path).point() != owner.point()) {
-            let reason = format!("{first} and {other} are kept in different stores, so no batch can be about both");
+            let reason = format!("{first} and {other} are in different stores, so one batch cannot include both.");
             return refused(other, reason);
         }
         if !owner.point().is_root() && has_records(batch) {
-            let reason = format!(
-                "{first} is kept in another store than the records of its policies, so no batch can be about both"
-            );
+            let reason =
+                format!("{first} is in a different store than the policy records, so one batch cannot include both.");
             return refused(first, reason);
         }
         Ok(owner)
@@ -224,9 +223,8 @@ impl MountedStore {
         for mount in &self.mounted {
             let point = mount.point();
             if !self.list_shown(mount, point).await?.is_empty() {
-                let reason = format!(
-                    "/memories cannot be emptied while there are files in {point}, which is kept in another store"
-                );
+                let reason =
+                    format!("/memories cannot be cleared while {point}, which is a different store, contains files.");
                 return refused(point, reason);
             }
         }
@@ -331,7 +329,8 @@ impl MountedStoreBuilder {
 /// A quota of a directory that is kept in several stores.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{directory} is kept in several stores, {point} in one of its own: limit each store by itself, before it is mounted"
+    "cannot check a quota on {directory}, which spans several stores (one is mounted at {point}): \
+     limit each store before mounting it"
 )]
 struct QuotaAcrossMounts {
     directory: MemoryPath,

@@ -114,7 +114,8 @@ impl Relocation {
     fn to_inner(&self, path: &MemoryPath) -> Result<MemoryPath, StoreError> {
         path.replace_prefix(&self.outer, &self.inner).map_err(|_| {
             let (length, most) = (path.as_str().len(), self.max_outer_bytes());
-            let reason = format!("The path has {length} bytes. In this memory a path may have up to {most} bytes");
+            let reason =
+                format!("The path is {length} bytes long; the limit in this memory is {most}. Use a shorter path.");
             StoreError::refused(path, POLICY, reason)
         })
     }
@@ -197,8 +198,9 @@ impl Relocation {
             return StoreError::Path(PathError::TooLong { path, length });
         }
         let most = self.max_outer_bytes();
-        let reason =
-            format!("Path {path} would have {length} bytes. In this memory a path may have up to {most} bytes");
+        let reason = format!(
+            "The path {path} would be {length} bytes long; the limit in this memory is {most}. Use a shorter path."
+        );
         StoreError::refused(&self.outer, POLICY, reason)
     }
 

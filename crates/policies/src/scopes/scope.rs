@@ -119,22 +119,22 @@ fn encode(name: &str) -> String {
 #[non_exhaustive]
 pub enum ScopeError {
     /// It is empty or blank: the name is missing.
-    #[error("the name of a scope must not be empty")]
+    #[error("scope name must not be empty")]
     Empty,
     /// It is longer than [`MAX_SCOPE_NAME_BYTES`].
-    #[error("the name of a scope has {length} bytes, and may have up to {MAX_SCOPE_NAME_BYTES}")]
+    #[error("scope name is {length} bytes long; the limit is {MAX_SCOPE_NAME_BYTES}")]
     TooLong {
         /// Its length in bytes.
         length: usize,
     },
     /// It holds a control character, such as the line feed at the end of a file.
-    #[error("the name of a scope contains the control character {}", character.escape_default())]
+    #[error("scope name contains the control character {}", character.escape_default())]
     ControlCharacter {
         /// The first such character.
         character: char,
     },
     /// It starts or ends with white space, which would silently be another scope than the name without it.
-    #[error("the name of a scope must not start or end with white space")]
+    #[error("scope name must not start or end with white space")]
     SurroundingWhiteSpace,
 }
 

@@ -20,7 +20,7 @@ use memory_tool_core::MemoryPath;
 /// impl Screen for Unannounced {
 ///     fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal> {
 ///         if path.as_str().contains(self.0) {
-///             return Err(Refusal::new("The name tells of a project that is not announced. Choose another"));
+///             return Err(Refusal::new("The name mentions an unannounced project. Choose another."));
 ///         }
 ///         Ok(())
 ///     }
@@ -43,7 +43,7 @@ use memory_tool_core::MemoryPath;
 ///
 /// let input = serde_json::json!({"command": "create", "path": "/memories/Bluebird.txt", "file_text": ""});
 /// let error = tool.call(input).await.unwrap_err();
-/// assert_eq!(error.to_string(), "Error: The name tells of a project that is not announced. Choose another");
+/// assert_eq!(error.to_string(), "Error: The name mentions an unannounced project. Choose another.");
 /// # Ok::<(), memory_tool_core::Error>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

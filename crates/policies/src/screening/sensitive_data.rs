@@ -103,7 +103,8 @@ impl Screen for SensitiveData {
         match self.findings(path.as_str()).first() {
             None => Ok(()),
             Some(finding) => Err(Refusal::new(format!(
-                "Nothing was stored: the name would hold what this memory does not keep: {}. Choose a name without it",
+                "Nothing was stored. This memory does not accept sensitive data, and the path contains: {}. \
+                 Choose a name without it.",
                 finding.detector
             ))),
         }
@@ -164,8 +165,8 @@ fn refusal(text: &str, findings: &[Finding]) -> Refusal {
         list.push(format!("and {} more", findings.len() - MAX_NAMED_FINDINGS));
     }
     Refusal::new(format!(
-        "Nothing was stored: the text would hold what this memory does not keep: {}. \
-         Leave the value out, or write where it can be found",
+        "Nothing was stored. This memory does not accept sensitive data, and the text contains: {}. \
+         Leave the value out, or note where to find it.",
         list.join(", ")
     ))
 }

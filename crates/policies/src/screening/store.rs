@@ -23,8 +23,8 @@ use crate::screening::screen::{Refusal, Screen, Verdict};
 /// let input = serde_json::json!({"command": "create", "path": "/memories/db.txt", "file_text": text});
 /// assert_eq!(
 ///     tool.call(input).await.unwrap_err().to_string(),
-///     "Error: Nothing was stored: the text would hold what this memory does not keep: password in a URL (line 2). \
-///      Leave the value out, or write where it can be found",
+///     "Error: Nothing was stored. This memory does not accept sensitive data, and the text contains: \
+///      password in a URL (line 2). Leave the value out, or note where to find it.",
 /// );
 /// # });
 /// # Ok::<(), std::io::Error>(())
@@ -151,7 +151,7 @@ fn refused(path: &MemoryPath, Refusal { reason }: Refusal) -> StoreError {
 
 fn not_text() -> Refusal {
     Refusal::new(
-        "Nothing was stored: the content is not UTF-8 text, and would hold what this memory does not keep. \
-         Leave it out, or store it as text",
+        "Nothing was stored. The content includes something that this memory does not accept, and it cannot be redacted \
+         because it is not UTF-8 text. Leave it out, or store it as text.",
     )
 }

@@ -403,7 +403,7 @@ fn what_cannot_be_recorded_is_not_done() {
         let chain: Vec<_> = chain.skip(1).map(ToString::to_string).collect();
         assert_eq!(
             chain,
-            ["recording in the audit log failed", "appending a record failed", "the disk /dev/sdb7 is gone"]
+            ["writing to the audit log failed", "appending a record failed", "the disk /dev/sdb7 is gone"]
         );
         assert_eq!(contents(&store.files).await, [(path("/memories/a"), 13, TEA.into())]);
     });

@@ -183,22 +183,23 @@ async fn a_refusal_says_the_limit_what_was_asked_and_what_is_left() {
     let store = LimitedStore::new(InMemoryStore::new(), limits);
     assert_eq!(
         reason(write(&store, "/memories/a", &"x".repeat(120_000)).await),
-        "The file would have 120,000 bytes. In this memory a file may have up to 102,400 bytes, and 102,400 more fit in: split it, or \
-         leave out what is no longer needed",
+        "This would make the file 120,000 bytes long; the limit is 102,400. \
+         Split the file, or remove text that is no longer needed.",
     );
     write(&store, "/memories/a", &"x".repeat(102_400)).await.unwrap();
     assert_eq!(
         reason(write(&store, "/memories/b", &"x".repeat(8_000)).await),
-        "The memory would have 110,400 bytes. It may have up to 110,000, and 7,600 more fit in: shorten or delete files first",
+        "This would make 110,400 bytes in all files; the limit is 110,000, and 7,600 are left. \
+         Shorten or delete files first.",
     );
     assert_eq!(
         reason(write(&store, "/memories/b/c/d", "x").await),
-        "A file would lie 3 levels deep. In this memory it may lie up to 2 levels deep: use fewer directories",
+        "This would put a file 3 levels deep; the limit is 2. Use fewer directories.",
     );
     write(&store, "/memories/b", "x").await.unwrap();
     assert_eq!(
         reason(write(&store, "/memories/c", "x").await),
-        "The memory would have 3 files. It may have up to 2, and 0 more fit in: delete or merge files first",
+        "This would make 3 files; the limit is 2. Delete or merge files first.",
     );
 }
 
@@ -209,8 +210,8 @@ async fn claude_reads_the_refusal() {
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "6"});
     assert_eq!(
         tool.call(insert).await.unwrap_err().to_string(),
-        "Error: The file would have 7 bytes. In this memory a file may have up to 5 bytes, and 0 more fit in: split it, or leave \
-         out what is no longer needed",
+        "Error: This would make the file 7 bytes long; the limit is 5. \
+         Split the file, or remove text that is no longer needed.",
     );
     let again = json!({"command": "create", "path": "/memories/a", "file_text": "123456"});
     let taken = "Error: File /memories/a already exists";
@@ -320,8 +321,8 @@ async fn stores_that_are_mounted_are_limited_one_by_one() {
     match without_room("/memories").await {
         Err(error @ StoreError::Failure { kind: FailureKind::Other, .. }) => {
             let cause = std::error::Error::source(&error).unwrap().to_string();
-            let expected = "/memories is kept in several stores, /memories/all in one of its own: limit each store by itself, \
-                            before it is mounted";
+            let expected = "cannot check a quota on /memories, which spans several stores (one is mounted at \
+                            /memories/all): limit each store before mounting it";
             assert_eq!(cause, expected);
         }
         other => unreachable!("{other:?}"),

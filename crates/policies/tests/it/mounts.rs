@@ -97,7 +97,7 @@ async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
         let before = contents(tool.store()).await;
         let answer = run(&tool, step).await;
         if is_refused {
-            let says_so = ["fixed directory", "kept in"].iter().any(|reason| answer.contains(reason));
+            let says_so = ["mount point", "different store"].iter().any(|reason| answer.contains(reason));
             prop_assert!(says_so, "{step:?}: {answer}");
             prop_assert_eq!(contents(tool.store()).await, before);
         } else {
@@ -177,8 +177,8 @@ async fn a_mounted_store_keeps_its_own_paths() {
 async fn refusals_say_what_can_be_done() {
     let builder = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/a/b"), InMemoryStore::new());
     let store = builder.mount_read_only(path("/memories/team"), InMemoryStore::new()).build().unwrap();
-    let at = "/memories/a/b is a fixed directory: what is in it can be changed, but it cannot be replaced, renamed or deleted";
-    let above = "/memories/a holds the fixed directory /memories/a/b, so it cannot be replaced, renamed or deleted";
+    let at = "/memories/a/b is a mount point. Change the files in it; it cannot be replaced, renamed or deleted.";
+    let above = "/memories/a contains the mount point /memories/a/b, so it cannot be replaced, renamed or deleted.";
     for (outcome, expected) in [
         (write(&store, "/memories/a/b", "").await, at),
         (remove(&store, "/memories/a/b").await, at),
@@ -189,16 +189,16 @@ async fn refusals_say_what_can_be_done() {
         (rename(&store, "/memories/a", "/memories/x").await, above),
         (
             rename(&store, "/memories/x", "/memories/a/b/x").await,
-            "/memories/x cannot be renamed to /memories/a/b/x, which is kept in another store: create what is needed there, \
-             then delete it here",
+            "/memories/x cannot be renamed to /memories/a/b/x, which is in a different store. \
+             Create the files there, then delete them here.",
         ),
         (
             rename(&store, "/memories/x", "/memories/team/x").await,
-            "/memories/team is read-only: what is in it can be viewed, but not changed",
+            "/memories/team is read-only. Its files can be viewed, but not changed.",
         ),
         (
             remove(&store, "/memories/team").await,
-            "/memories/team is read-only: what is in it can be viewed, but not changed",
+            "/memories/team is read-only. Its files can be viewed, but not changed.",
         ),
     ] {
         assert_eq!(reason(outcome), expected);
@@ -206,7 +206,7 @@ async fn refusals_say_what_can_be_done() {
     let both = Batch::new().require(path("/memories/team/x"), Precondition::Absent).write(path("/memories/x"), "");
     assert_eq!(
         reason(store.apply(both).await),
-        "/memories/team/x and /memories/x are kept in different stores, so no batch can be about both",
+        "/memories/team/x and /memories/x are in different stores, so one batch cannot include both.",
     );
     assert_eq!(contents(&store).await, []);
 }
@@ -216,7 +216,7 @@ async fn a_store_that_is_read_only_by_itself_is_told_where_it_is_mounted() {
     let builder = MountedStore::builder(InMemoryStore::new());
     let store = builder.mount(path("/memories/team"), ReadOnlyStore::new(InMemoryStore::new())).build().unwrap();
     let refused = write(&store, "/memories/team/x", "").await;
-    assert_eq!(reason(refused), "/memories/team is read-only: what is in it can be viewed, but not changed");
+    assert_eq!(reason(refused), "/memories/team is read-only. Its files can be viewed, but not changed.");
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn the_memory_is_emptied_only_where_that_empties_all_of_it() {
     let refused = tool.clear_all_memory().await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "Error: /memories cannot be emptied while there are files in /memories/team, which is kept in another store",
+        "Error: /memories cannot be cleared while /memories/team, which is a different store, contains files.",
     );
     assert_eq!(contents(tool.store()).await.len(), 2);
     remove(&team, "/memories").await.unwrap();
@@ -316,7 +316,7 @@ async fn records_are_kept_in_the_store_at_the_root() {
     let both = Batch::new().write(path("/memories/team/x"), "text").write_record(name.clone(), "2");
     assert_eq!(
         reason(store.apply(both).await),
-        "/memories/team/x is kept in another store than the records of its policies, so no batch can be about both",
+        "/memories/team/x is in a different store than the policy records, so one batch cannot include both.",
     );
     assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"1");
 }

@@ -128,7 +128,7 @@ async fn paths_are_as_long_as_the_inner_store_allows() {
         format!("{directories}/{}", "f".repeat(bytes - directories.len() - 1))
     };
     write(&store, &of_length(most), "text").await.unwrap();
-    let told = format!("The path has {} bytes. In this memory a path may have up to {most} bytes", most + 1);
+    let told = format!("The path is {} bytes long; the limit in this memory is {most}. Use a shorter path.", most + 1);
     let longer = of_length(most + 1);
     assert_eq!(reason(write(&store, &longer, "text").await), told);
     assert_eq!(reason(remove(&store, &longer).await), told);
@@ -148,8 +148,9 @@ async fn a_rename_that_would_make_a_path_too_long_is_told_of_paths_of_the_scope(
     let moved = deep.replacen("/d/", &format!("/{}/", "y".repeat(15)), 1);
     let told = reason(rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(15))).await);
     // Of a path that is longer than any may be, the inner store tells the beginning.
-    assert!(told.starts_with(&format!("Path {}", &moved[..1_000])), "{told}");
-    assert!(told.ends_with("… would have 1014 bytes. In this memory a path may have up to 1012 bytes"), "{told}");
+    assert!(told.starts_with(&format!("The path {}", &moved[..1_000])), "{told}");
+    let expected = "… would be 1014 bytes long; the limit in this memory is 1012. Use a shorter path.";
+    assert!(told.ends_with(expected), "{told}");
     let far = rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(100))).await;
     let Err(StoreError::Path(PathError::TooLong { path, length: 1_099 })) = far else { unreachable!("{far:?}") };
     assert!(path.starts_with("/memories/yyy") && !path.contains("alice"), "{path}");
@@ -256,7 +257,7 @@ async fn a_read_only_store_beneath_is_told_in_the_paths_of_the_scope() {
     let tool = Engine::new(ScopedStore::new(ReadOnlyStore::new(InMemoryStore::new()), scope("alice")));
     let refused = tool.call(json!({"command": "create", "path": "/memories/a", "file_text": ""})).await.unwrap_err();
     assert!(matches!(&refused, Error::Refused { path: refused, .. } if *refused == path("/memories/a")));
-    assert_eq!(refused.to_string(), "Error: /memories is read-only: what is in it can be viewed, but not changed");
+    assert_eq!(refused.to_string(), "Error: /memories is read-only. Its files can be viewed, but not changed.");
 }
 
 /// A store whose files are all damaged.
