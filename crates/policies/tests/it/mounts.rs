@@ -190,7 +190,7 @@ async fn refusals_say_what_can_be_done() {
         (
             rename(&store, "/memories/x", "/memories/a/b/x").await,
             "/memories/x cannot be renamed to /memories/a/b/x, which is in a different store. \
-             Create the files there, then delete them here.",
+             Create the new files first, then delete the old ones.",
         ),
         (
             rename(&store, "/memories/x", "/memories/team/x").await,
