@@ -1,4 +1,4 @@
-//! [`Entry`]: the records of one batch, from the intent to the outcome.
+//! [`Entry`]: writes the intent and the outcome of one batch.
 
 use memory_tool_core::{FailureKind, StoreError};
 
@@ -10,10 +10,10 @@ use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, recor
 use crate::audit::time;
 use crate::outcome::{Outcome, outcome_of_operation};
 
-/// What a batch is recorded as that reaches a store outside of any command.
+/// The recorded command of a batch outside of any command.
 const APPLY: &str = "apply";
 
-/// What the records of one batch, or of one command, have in common.
+/// The fields that all records of one batch or command share.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     id: String,
@@ -23,7 +23,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Of a batch: within the command that is under way, or of `actor` where there is none.
+    /// The fields for a batch, from the present command or, outside of a command, with `actor`.
     pub(super) fn of_batch(actor: &Actor) -> Result<Self, AuditError> {
         match CommandContext::current() {
             Some(command) => Self::of_command(&command),
@@ -45,7 +45,7 @@ impl Head {
         })
     }
 
-    /// A record as of now.
+    /// Creates a record with the present time.
     pub(super) fn record(&self, event: AuditEvent) -> AuditRecord {
         let Self { id, actor, command, command_id } = self.clone();
         AuditRecord { format: FORMAT, id, time: time::now(), actor, command, command_id, event }
@@ -62,7 +62,7 @@ impl Head {
     }
 }
 
-/// A batch that is being recorded. Dropped before its end, it hands over that.
+/// A batch in progress. Dropping it appends the outcome `dropped`.
 pub(super) struct Entry<'a> {
     log: &'a dyn AuditLog,
     head: Head,
@@ -70,7 +70,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Records what is about to be changed.
+    /// Appends the intent.
     pub(super) async fn begin(
         log: &'a dyn AuditLog,
         head: Head,
@@ -82,12 +82,12 @@ impl<'a> Entry<'a> {
         appended.map(|()| entry)
     }
 
-    /// Records what came of it. What was done is done, so the operator alone learns of a log that fails here.
+    /// Appends the outcome. If this fails, only the operator is informed, because the batch may have been applied.
     pub(super) async fn end(mut self, result: &Result<(), StoreError>) {
         self.has_ended = true;
         let record = self.head.outcome_of(result);
         if let Err(error) = self.log.append(&record).await {
-            tell_of_missing(&record, &error);
+            report_missing(&record, &error);
         }
     }
 }
@@ -100,12 +100,12 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// What is not recorded is not done.
+/// Converts the error of a record that had to be written before the change.
 pub(super) fn unrecorded(error: AuditError) -> StoreError {
     StoreError::failure(FailureKind::Other, "writing to the audit log", error)
 }
 
-/// Tells the operator that a record is not in the log, without the paths in it.
-pub(super) fn tell_of_missing(record: &AuditRecord, error: &(dyn std::error::Error + 'static)) {
+/// Reports to the operator that a record could not be written, without its paths.
+pub(super) fn report_missing(record: &AuditRecord, error: &(dyn std::error::Error + 'static)) {
     tracing::error!(id = record.id, command = record.command, error, "could not write a record to the audit log");
 }
