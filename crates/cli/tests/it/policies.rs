@@ -88,7 +88,7 @@ fn a_memory_grows_to_its_limits_and_not_beyond() {
     assert_done(&run(&store, &create("/memories/a", &long), &["--max-files", "2"]));
     assert_done(&run(&store, &create("/memories/b", "text"), &["--limits", "--max-files=2"]));
     let third = run(&store, &create("/memories/c", "text"), &["--limits", "--max-files=2"]);
-    assert_refused(&third, "would have 3 files. It may have up to 2");
+    assert_refused(&third, "would make 3 files; the limit is 2");
     assert_refused(&run(&store, &create("/memories/c/d", "text"), &["--max-depth=1"]), "1");
     assert_refused(&run(&store, &create("/memories/c", "text"), &["--max-bytes=102408"]), "3 more");
     assert_done(&run(&store, &["delete", "/memories/a"], &["--limits", "--max-files=1"]));
