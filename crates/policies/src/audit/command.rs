@@ -43,7 +43,7 @@ impl CommandContext {
         }
     }
 
-    /// The present command, or the innermost one if audited tools are nested.
+    /// The current command, or the innermost one if audited tools are nested.
     pub(super) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }

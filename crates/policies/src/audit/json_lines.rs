@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::channel::oneshot;
 use memory_tool_core::BoxError;
 
-use crate::audit::entry::report_missing;
+use crate::audit::batch_audit::report_missing;
 use crate::audit::filter::{AuditFilter, AuditTrail, Selection};
 use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::AuditRecord;

@@ -1,8 +1,8 @@
 //! [`AuditedTool`] and [`AuditedStore`], which record all changes, and the logs that they append to.
 
 mod actor;
+mod batch_audit;
 mod command;
-mod entry;
 mod filter;
 mod id;
 mod json_lines;

@@ -227,7 +227,7 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// Converts an outcome for a record. `is_unknown` means that the storage did not confirm a change.
-pub(super) fn recorded(outcome: Outcome, is_unknown: bool) -> (AuditOutcome, Option<String>) {
+pub(super) fn audit_outcome(outcome: Outcome, is_unknown: bool) -> (AuditOutcome, Option<String>) {
     let recorded = match outcome {
         Outcome::Done => AuditOutcome::Done,
         Outcome::Refused(_) => AuditOutcome::Refused,

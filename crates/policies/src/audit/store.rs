@@ -10,8 +10,8 @@ use memory_tool_core::{
 };
 
 use crate::audit::actor::Actor;
+use crate::audit::batch_audit::{BatchAudit, RecordFields, log_failure};
 use crate::audit::command::CommandContext;
-use crate::audit::entry::{Entry, Head, unrecorded};
 use crate::audit::log::AuditLog;
 use crate::audit::record::{AuditedChange, AuditedEntry, AuditedFile, AuditedState, MAX_LISTED_FILES};
 
@@ -208,11 +208,11 @@ impl<S: Store> Store for AuditedStore<S> {
         if batch.changes().is_empty() {
             return self.inner.apply(batch).await;
         }
-        let head = Head::of_batch(&self.actor).map_err(unrecorded)?;
+        let fields = RecordFields::of_batch(&self.actor).map_err(log_failure)?;
         let changes = self.describe_changes(&batch).await;
-        let entry = Entry::begin(&self.log, head, changes).await.map_err(unrecorded)?;
+        let audit = BatchAudit::begin(&self.log, fields, changes).await.map_err(log_failure)?;
         let result = self.inner.apply(batch).await;
-        entry.end(&result).await;
+        audit.end(&result).await;
         result
     }
 }

@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-/// The present time, rounded down to microseconds.
+/// The current time, rounded down to microseconds.
 pub(super) fn now() -> SystemTime {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UNIX_EPOCH + Duration::new(since_epoch.as_secs(), since_epoch.subsec_micros() * 1_000)

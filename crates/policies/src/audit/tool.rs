@@ -10,10 +10,10 @@ use memory_tool_core::{
 use serde_json::Value;
 
 use crate::audit::actor::Actor;
+use crate::audit::batch_audit::{RecordFields, log_failure, report_missing};
 use crate::audit::command::CommandContext;
-use crate::audit::entry::{Head, report_missing, unrecorded};
 use crate::audit::log::{AuditError, AuditLog};
-use crate::audit::record::{AuditEvent, recorded};
+use crate::audit::record::{AuditEvent, audit_outcome};
 use crate::outcome::outcome_of_command;
 
 /// A tool that adds the actor and the command to the records of [`AuditedStore`](crate::AuditedStore)s under it.
@@ -87,16 +87,16 @@ impl<T: MemoryTool> AuditedTool<T> {
         result: &Result<Reply, Error>,
     ) -> Result<(), AuditError> {
         let is_unknown = matches!(result, Err(Error::Storage { kind: FailureKind::OutcomeUnknown, .. }));
-        let (outcome, error) = recorded(outcome_of_command(result), is_unknown);
+        let (outcome, error) = audit_outcome(outcome_of_command(result), is_unknown);
         let event = AuditEvent::Command { path: path.cloned(), new_path: new_path.cloned(), outcome, error };
-        let record = Head::of_command(command)?.record(event);
+        let record = RecordFields::of_command(command)?.record(event);
         let appended = self.log.append(&record).await;
         appended.inspect_err(|error| report_missing(&record, error))
     }
 }
 
 fn failed(error: AuditError) -> Error {
-    let source: StoreError = unrecorded(error);
+    let source: StoreError = log_failure(error);
     Error::Storage { kind: FailureKind::Other, source }
 }
 

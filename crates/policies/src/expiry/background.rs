@@ -14,7 +14,7 @@ use crate::error_names::name_of_store_error;
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
 impl<S: Store> ExpiringStore<S> {
-    /// Spawns a task that sweeps now and then after each `period`, which is at least a second.
+    /// Spawns a task that sweeps immediately, and again after each `period`, which is at least a second.
     ///
     /// # Behavior
     /// 1. The task ends when the [`SweepTask`] is stopped or dropped. This interrupts a sweep between two batches or

@@ -60,10 +60,10 @@ pub(super) enum Use {
 /// Whether a file is expired, and whether its use must be recorded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ExpiryState {
-    /// Not expired, and the recorded time is recent enough.
-    Settled,
+    /// Not expired, and there is no use to record.
+    Recent,
     /// Not expired, and the use must be recorded.
-    Due,
+    NeedsRecording,
     /// Expired, so invisible.
     Expired,
 }
@@ -115,24 +115,26 @@ impl Rules {
     /// Returns the state of a file with the `recorded` time that is used at the time `now`.
     pub(super) fn state(&self, path: &MemoryPath, recorded: Option<u64>, used: Use, now: u64) -> ExpiryState {
         if self.is_pinned(path) {
-            return ExpiryState::Settled;
+            return ExpiryState::Recent;
         }
         match recorded {
-            None if now == UNKNOWN => ExpiryState::Settled,
-            None => ExpiryState::Due,
-            Some(recorded) if self.is_over(recorded, now) => ExpiryState::Expired,
-            Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => ExpiryState::Due,
-            Some(_) => ExpiryState::Settled,
+            None if now == UNKNOWN => ExpiryState::Recent,
+            None => ExpiryState::NeedsRecording,
+            Some(recorded) if self.is_idle_too_long(recorded, now) => ExpiryState::Expired,
+            Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => {
+                ExpiryState::NeedsRecording
+            }
+            Some(_) => ExpiryState::Recent,
         }
     }
 
     pub(super) fn is_expired(&self, path: &MemoryPath, recorded: u64, now: u64) -> bool {
-        self.is_over(recorded, now) && !self.is_pinned(path)
+        self.is_idle_too_long(recorded, now) && !self.is_pinned(path)
     }
 
     /// Whether a file with the `recorded` time has been idle for too long. Uses within the resolution are not recorded,
     /// so the last use may be later than `recorded` by that much.
-    fn is_over(&self, recorded: u64, now: u64) -> bool {
+    fn is_idle_too_long(&self, recorded: u64, now: u64) -> bool {
         age(recorded, now) >= self.idle_seconds.saturating_add(self.resolution_seconds)
     }
 }

@@ -11,7 +11,7 @@ use memory_tool_core::{
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, ExpiryState, Rules, Use};
-use super::table::{Basis, Known, Table, changed_paths, named_paths};
+use super::table::{CachedTimes, RecordState, Table, changed_paths, named_paths};
 use crate::error_names::name_of_store_error;
 use crate::preconditions::check_after_read;
 
@@ -56,8 +56,9 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///    the two times, the file may already be expired.
 /// 2. Listing a directory does not count as use of its files; renaming it does. A file without a recorded time counts
 ///    as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
-/// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths. A file
-///    that cannot be read because it is damaged remains until a batch changes its path or a directory above it.
+/// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths or
+///    space. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
+///    above it.
 /// 4. [Pinned](ExpiringStoreBuilder::pin) files never expire.
 /// 5. If the access times are damaged or have an unknown format, nothing expires and no access is recorded until
 ///    [`reset_access_times`](Self::reset_access_times) removes them.
@@ -73,7 +74,7 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// and `delete` write them in the same batch as the file, and take three to eight times as long.
 ///
 /// # Clocks
-/// Times come from the machines that use the memory, in whole seconds. The age of a file is the present time minus the
+/// Times come from the machines that use the memory, in whole seconds. The age of a file is the current time minus the
 /// latest recorded use. If a clock is set back, no file expires early; each lives longer by at most that amount, and
 /// expired files that were not yet removed become visible again. A clock that runs behind makes the files used with it
 /// expire earlier for other machines, and a clock that runs ahead makes the files of others expire early. Keep clocks
@@ -121,51 +122,51 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Returns the access times to use for a read of `path`. They are loaded unless the cached ones are sufficient.
-    async fn known_before(&self, path: &MemoryPath, now: u64) -> Result<Known, StoreError> {
-        let known = self.table.known();
-        if self.state(&known, path, Use::Access, now) == ExpiryState::Settled {
-            return Ok(known);
+    async fn times_for_read(&self, path: &MemoryPath, now: u64) -> Result<CachedTimes, StoreError> {
+        let cached = self.table.cached();
+        if self.state(&cached, path, Use::Access, now) == ExpiryState::Recent {
+            return Ok(cached);
         }
         self.table.stored().await
     }
 
-    fn state(&self, known: &Known, path: &MemoryPath, used: Use, now: u64) -> ExpiryState {
-        self.rules.state(path, known.times.get(path), used, now)
+    fn state(&self, cached: &CachedTimes, path: &MemoryPath, used: Use, now: u64) -> ExpiryState {
+        self.rules.state(path, cached.times.get(path), used, now)
     }
 
-    /// Determines the expired files among `files`, which were read after `known`, and records the use of the other
-    /// files. Returns `None` if the access times have changed since `known` and the caller must start again.
-    async fn judge(
+    /// Determines the expired files among `files`, which were read after `cached`, and records the use of the other
+    /// files. Returns `None` if the access times have changed since `cached` and the caller must start again.
+    async fn find_expired(
         &self,
-        known: &Known,
+        cached: &CachedTimes,
         files: impl Iterator<Item = &MemoryPath> + Send,
         used: Use,
         now: u64,
     ) -> Result<Option<BTreeSet<MemoryPath>>, StoreError> {
         let (mut due, mut expired) = (Vec::new(), BTreeSet::new());
         for path in files {
-            match self.state(known, path, used, now) {
-                ExpiryState::Settled => {}
-                ExpiryState::Due => due.push(path.clone()),
+            match self.state(cached, path, used, now) {
+                ExpiryState::Recent => {}
+                ExpiryState::NeedsRecording => due.push(path.clone()),
                 ExpiryState::Expired => _ = expired.insert(path.clone()),
             }
         }
         if due.is_empty() && expired.is_empty() {
             return Ok(Some(expired));
         }
-        let required = match &known.basis {
-            Basis::Unreadable(_) => return Ok(Some(BTreeSet::new())),
-            Basis::Outdated | Basis::Written(_) => {
+        let required = match &cached.state {
+            RecordState::Unreadable(_) => return Ok(Some(BTreeSet::new())),
+            RecordState::Outdated | RecordState::Written(_) => {
                 self.table.load().await?;
                 return Ok(None);
             }
-            Basis::Stored(required) => required,
+            RecordState::Stored(required) => required,
         };
         // Another writer may have recreated an expired file. The files read do not match the access times then.
-        if !expired.is_empty() && self.table.load().await?.basis != known.basis {
+        if !expired.is_empty() && self.table.load().await?.state != cached.state {
             return Ok(None);
         }
-        let is_current = due.is_empty() || self.record(&known.times, required, due, now).await;
+        let is_current = due.is_empty() || self.record(&cached.times, required, due, now).await;
         Ok(is_current.then_some(expired))
     }
 
@@ -182,14 +183,14 @@ impl<S: Store> ExpiringStore<S> {
         })
     }
 
-    /// Removes expired files from a listing. See [`judge`](Self::judge) for the result.
+    /// Removes expired files from a listing. See [`find_expired`](Self::find_expired) for the result.
     async fn unexpired(
         &self,
-        known: &Known,
+        cached: &CachedTimes,
         mut files: Vec<FileEntry>,
         now: u64,
     ) -> Result<Option<Vec<FileEntry>>, StoreError> {
-        let expired = self.judge(known, files.iter().map(|file| &file.path), Use::Listing, now).await?;
+        let expired = self.find_expired(cached, files.iter().map(|file| &file.path), Use::Listing, now).await?;
         Ok(expired.map(|expired| {
             files.retain(|file| !expired.contains(&file.path));
             files
@@ -200,16 +201,16 @@ impl<S: Store> ExpiringStore<S> {
     async fn read_unexpired(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         for _ in 0..MAX_ATTEMPTS {
             let now = self.rules.now();
-            let known = self.known_before(path, now).await?;
+            let cached = self.times_for_read(path, now).await?;
             match self.inner().read_opts(path, ReadOptions::new()).await? {
                 Node::Absent => return Ok(Node::Absent),
                 Node::File(file) => {
-                    if let Some(expired) = self.judge(&known, std::iter::once(path), Use::Access, now).await? {
+                    if let Some(expired) = self.find_expired(&cached, std::iter::once(path), Use::Access, now).await? {
                         return Ok(if expired.is_empty() { Node::File(file) } else { Node::Absent });
                     }
                 }
                 Node::Directory(files) => {
-                    if let Some(files) = self.unexpired(&known, files, now).await? {
+                    if let Some(files) = self.unexpired(&cached, files, now).await? {
                         let is_gone = files.is_empty() && !path.is_root();
                         return Ok(if is_gone { Node::Absent } else { Node::Directory(files) });
                     }
@@ -222,8 +223,8 @@ impl<S: Store> ExpiringStore<S> {
     /// Whether the inner store can apply the batch without the access times: it only writes files at required versions,
     /// and all files with a required version were used recently.
     fn is_plain_edit(&self, batch: &Batch, now: u64) -> bool {
-        let known = self.table.known();
-        let is_settled = |path: &MemoryPath| self.state(&known, path, Use::Access, now) == ExpiryState::Settled;
+        let cached = self.table.cached();
+        let is_recent = |path: &MemoryPath| self.state(&cached, path, Use::Access, now) == ExpiryState::Recent;
         let is_required = |edited: &MemoryPath| {
             batch
                 .preconditions()
@@ -234,7 +235,7 @@ impl<S: Store> ExpiringStore<S> {
         batch.changes().iter().all(is_edit)
             && batch.preconditions().iter().all(|(path, precondition)| match precondition {
                 Precondition::Absent => false,
-                Precondition::Version(_) => is_settled(path),
+                Precondition::Version(_) => is_recent(path),
             })
     }
 
@@ -242,20 +243,20 @@ impl<S: Store> ExpiringStore<S> {
     async fn apply_with_times(&self, batch: Batch, now: u64) -> Result<(), StoreError> {
         let mut kept = BTreeSet::new();
         for _ in 0..MAX_ATTEMPTS {
-            let known = self.table.stored().await?;
-            let Basis::Stored(required) = &known.basis else {
+            let cached = self.table.stored().await?;
+            let RecordState::Stored(required) = &cached.state else {
                 // Clearing the memory also removes an unreadable record, which may contain the paths of files.
                 let clears = |change: &Change| matches!(change, Change::Remove { path } if path.is_root());
                 let clears_all = batch.changes().iter().any(clears);
                 return self.inner().apply(if clears_all { self.table.with_removal(batch) } else { batch }).await;
             };
-            let mut expired = self.expired_near(&known.times, &batch, now);
+            let mut expired = self.expired_near(&cached.times, &batch, now);
             expired.retain(|path| !kept.contains(path));
             if !expired.is_empty() {
-                kept.append(&mut self.remove_expired(&known.times, required, expired, &batch).await?);
+                kept.append(&mut self.remove_expired(&cached.times, required, expired, &batch).await?);
                 continue;
             }
-            let times = self.times_after(&known.times, &batch, now);
+            let times = self.times_after(&cached.times, &batch, now);
             if self.table.commit(required, batch.clone(), times).await? {
                 return Ok(());
             }
@@ -309,7 +310,7 @@ impl<S: Store> ExpiringStore<S> {
         }
     }
 
-    /// Adds the removal of the file at `path`, at its present version, to the batch. Returns `None` if there is no
+    /// Adds the removal of the file at `path`, at its current version, to the batch. Returns `None` if there is no
     /// file.
     pub(super) async fn removing(&self, batch: Batch, path: &MemoryPath) -> Result<Option<Batch>, StoreError> {
         match self.inner().read_opts(path, ReadOptions::new()).await {
@@ -329,7 +330,7 @@ impl<S: Store> ExpiringStore<S> {
             match change {
                 Change::Remove { path } => _ = times.take(path),
                 Change::Write { path, .. } => {
-                    if self.rules.state(path, times.get(path), Use::Access, now) == ExpiryState::Due {
+                    if self.rules.state(path, times.get(path), Use::Access, now) == ExpiryState::NeedsRecording {
                         times.record(path.clone(), now);
                     }
                 }
@@ -342,7 +343,7 @@ impl<S: Store> ExpiringStore<S> {
     fn rename(&self, times: &mut AccessTimes, from: &MemoryPath, to: &MemoryPath, now: u64) {
         times.take(to); // left from files that other programs removed
         let moved = times.take(from);
-        if moved.is_empty() && self.rules.state(to, None, Use::Access, now) == ExpiryState::Due {
+        if moved.is_empty() && self.rules.state(to, None, Use::Access, now) == ExpiryState::NeedsRecording {
             times.record(to.clone(), now); // if it is a directory, the next sweep drops this
         }
         for (path, time) in moved {

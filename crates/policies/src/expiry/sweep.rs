@@ -8,7 +8,7 @@ use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Precondition, 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
 use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, warn_about_kept_file};
-use super::table::{Basis, Known};
+use super::table::{CachedTimes, RecordState};
 
 /// An expired file that a sweep would remove.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -95,11 +95,13 @@ impl<S: Store> ExpiringStore<S> {
 
     /// Reads the access times with the precondition for changing them, and then all files.
     async fn load_all(&self) -> Result<(AccessTimes, Precondition, Vec<FileEntry>), StoreError> {
-        let Known { times, basis, .. } = self.table.load().await?;
-        let required = match basis {
-            Basis::Stored(required) => required,
-            Basis::Unreadable(reason) => return Err(unreadable(reason)),
-            Basis::Outdated | Basis::Written(_) => return Err(unreadable("the access times were not read")),
+        let CachedTimes { times, state, .. } = self.table.load().await?;
+        let required = match state {
+            RecordState::Stored(required) => required,
+            RecordState::Unreadable(reason) => return Err(unreadable(reason)),
+            RecordState::Outdated | RecordState::Written(_) => {
+                return Err(unreadable("the access times were not read"));
+            }
         };
         let root = self.inner().read_opts(&MemoryPath::root(), ReadOptions::new()).await?;
         Ok((AccessTimes::clone(&times), required, root.into_entries()))
@@ -119,8 +121,8 @@ impl<S: Store> ExpiringStore<S> {
         let mut expired = Vec::new();
         for path in paths {
             match self.rules.state(path, times.get(path), Use::Listing, now) {
-                ExpiryState::Settled => {}
-                ExpiryState::Due => times.record(path.clone(), now),
+                ExpiryState::Recent => {}
+                ExpiryState::NeedsRecording => times.record(path.clone(), now),
                 ExpiryState::Expired if kept.contains(path) || expired.len() == MAX_REMOVED_AT_ONCE => {}
                 ExpiryState::Expired => expired.push(path.clone()),
             }

@@ -36,16 +36,16 @@ pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> 
 /// a recorded time becomes earlier only if the clock was set back and the file was removed and recreated since. All
 /// other decisions need the stored times.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedTimes {
     pub(super) times: Arc<AccessTimes>,
-    pub(super) basis: Basis,
+    pub(super) state: RecordState,
     /// The time just before the times were read or written.
-    as_of: Instant,
+    read_at: Instant,
 }
 
 /// The relation of cached times to the stored record.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Basis {
+pub(super) enum RecordState {
     /// The record has changed, or may have changed.
     Outdated,
     /// This process last wrote these bytes. Their version is unknown.
@@ -63,14 +63,14 @@ pub(super) struct Table<S> {
     /// A monotonic clock, unlike the clock for access times.
     clock: Clock<Instant>,
     trusted_for: Duration,
-    known: Mutex<Known>,
+    cached: Mutex<CachedTimes>,
 }
 
 impl<S: Store> Table<S> {
     /// Creates a table for the access times in `inner`, which are cached for `trusted_for`.
     pub(super) fn new(inner: S, clock: Clock<Instant>, trusted_for: Duration) -> Self {
-        let known = Mutex::new(Known::nothing(clock.now()));
-        Self { inner, clock, trusted_for, known }
+        let cached = Mutex::new(CachedTimes::empty(clock.now()));
+        Self { inner, clock, trusted_for, cached }
     }
 
     pub(super) fn inner(&self) -> &S {
@@ -78,28 +78,30 @@ impl<S: Store> Table<S> {
     }
 
     /// Returns the cached times, which are empty if they are too old.
-    pub(super) fn known(&self) -> Known {
-        let (known, now) = (self.lock().clone(), self.clock.now());
-        let is_trusted = now.saturating_duration_since(known.as_of) < self.trusted_for;
-        if is_trusted { known } else { Known::nothing(now) }
+    pub(super) fn cached(&self) -> CachedTimes {
+        let (cached, now) = (self.lock().clone(), self.clock.now());
+        let is_trusted = now.saturating_duration_since(cached.read_at) < self.trusted_for;
+        if is_trusted { cached } else { CachedTimes::empty(now) }
     }
 
     /// Returns the cached times if they match a version of the record, and otherwise loads them.
-    pub(super) async fn stored(&self) -> Result<Known, StoreError> {
-        let known = self.known();
-        if let Basis::Stored(_) = known.basis { Ok(known) } else { self.load().await }
+    pub(super) async fn stored(&self) -> Result<CachedTimes, StoreError> {
+        let cached = self.cached();
+        if let RecordState::Stored(_) = cached.state { Ok(cached) } else { self.load().await }
     }
 
     /// Loads the stored times.
     ///
     /// # Errors
-    /// Returns [`StoreError::Failure`] if the inner store fails. A damaged or oversized record is [`Basis::Unreadable`]
-    /// instead.
-    pub(super) async fn load(&self) -> Result<Known, StoreError> {
-        let as_of = self.clock.now();
+    /// Returns [`StoreError::Failure`] if the inner store fails. A damaged or oversized record is
+    /// [`RecordState::Unreadable`] instead.
+    pub(super) async fn load(&self) -> Result<CachedTimes, StoreError> {
+        let read_at = self.clock.now();
         let read = match self.inner.read_record(&RECORD).await {
-            Ok(None) => Ok(Known { times: Arc::default(), basis: Basis::Stored(Precondition::Absent), as_of }),
-            Ok(Some(record)) => self.parse(record, as_of),
+            Ok(None) => {
+                Ok(CachedTimes { times: Arc::default(), state: RecordState::Stored(Precondition::Absent), read_at })
+            }
+            Ok(Some(record)) => self.parse(record, read_at),
             Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
                 Err("the inner store reports that the access times are damaged")
             }
@@ -108,9 +110,9 @@ impl<S: Store> Table<S> {
             }
             Err(error) => return Err(error),
         };
-        let known = read.unwrap_or_else(|reason| self.unreadable(reason, as_of));
-        *self.lock() = known.clone();
-        Ok(known)
+        let cached = read.unwrap_or_else(|reason| self.unreadable(reason, read_at));
+        *self.lock() = cached.clone();
+        Ok(cached)
     }
 
     /// Removes the record, even if it is damaged.
@@ -124,25 +126,25 @@ impl<S: Store> Table<S> {
         batch.remove_record(RECORD.clone())
     }
 
-    fn parse(&self, record: StoredFile, as_of: Instant) -> Result<Known, &'static str> {
-        let basis = Basis::Stored(Precondition::Version(record.version));
-        let known = self.lock().clone();
-        let is_known = match &known.basis {
-            Basis::Written(bytes) => **bytes == *record.content,
-            known => *known == basis,
+    fn parse(&self, record: StoredFile, read_at: Instant) -> Result<CachedTimes, &'static str> {
+        let state = RecordState::Stored(Precondition::Version(record.version));
+        let cached = self.lock().clone();
+        let is_cached = match &cached.state {
+            RecordState::Written(bytes) => **bytes == *record.content,
+            cached => *cached == state,
         };
-        if is_known {
-            return Ok(Known { times: known.times, basis, as_of });
+        if is_cached {
+            return Ok(CachedTimes { times: cached.times, state, read_at });
         }
-        Ok(Known { times: Arc::new(AccessTimes::from_bytes(&record.content)?), basis, as_of })
+        Ok(CachedTimes { times: Arc::new(AccessTimes::from_bytes(&record.content)?), state, read_at })
     }
 
-    fn unreadable(&self, reason: &'static str, as_of: Instant) -> Known {
-        let basis = Basis::Unreadable(reason);
-        if self.lock().basis != basis {
+    fn unreadable(&self, reason: &'static str, read_at: Instant) -> CachedTimes {
+        let state = RecordState::Unreadable(reason);
+        if self.lock().state != state {
             tracing::warn!(reason, "access times cannot be read: no file expires and no access is recorded");
         }
-        Known { times: Arc::default(), basis, as_of }
+        CachedTimes { times: Arc::default(), state, read_at }
     }
 
     /// Applies `batch` and stores `times`, if any, provided that the record meets the precondition `required`. Returns
@@ -156,11 +158,11 @@ impl<S: Store> Table<S> {
         batch: Batch,
         times: Option<AccessTimes>,
     ) -> Result<bool, StoreError> {
-        let as_of = self.clock.now();
-        let after = times.map(|times| Known::after_storing(times, as_of)).transpose()?;
+        let read_at = self.clock.now();
+        let after = times.map(|times| CachedTimes::after_storing(times, read_at)).transpose()?;
         let batch = batch.require_record(RECORD.clone(), required.clone());
-        let batch = match after.as_ref().map(|known| &known.basis) {
-            Some(Basis::Written(bytes)) => batch.write_record(RECORD.clone(), bytes.to_vec()),
+        let batch = match after.as_ref().map(|cached| &cached.state) {
+            Some(RecordState::Written(bytes)) => batch.write_record(RECORD.clone(), bytes.to_vec()),
             Some(_) => batch.remove_record(RECORD.clone()),
             None => batch,
         };
@@ -185,28 +187,28 @@ impl<S: Store> Table<S> {
     }
 
     fn mark_outdated(&self) {
-        self.lock().basis = Basis::Outdated;
+        self.lock().state = RecordState::Outdated;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, CachedTimes> {
         // Valid even after a panic, because each change is one assignment.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn nothing(as_of: Instant) -> Self {
-        Self { times: Arc::default(), basis: Basis::Outdated, as_of }
+impl CachedTimes {
+    fn empty(read_at: Instant) -> Self {
+        Self { times: Arc::default(), state: RecordState::Outdated, read_at }
     }
 
     /// Returns the cache entry for `times` after they are stored.
-    fn after_storing(times: AccessTimes, as_of: Instant) -> Result<Self, StoreError> {
-        let basis = if times.is_empty() {
-            Basis::Stored(Precondition::Absent)
+    fn after_storing(times: AccessTimes, read_at: Instant) -> Result<Self, StoreError> {
+        let state = if times.is_empty() {
+            RecordState::Stored(Precondition::Absent)
         } else {
             let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
-            Basis::Written(times.to_bytes().map_err(failure)?.into())
+            RecordState::Written(times.to_bytes().map_err(failure)?.into())
         };
-        Ok(Self { times: Arc::new(times), basis, as_of })
+        Ok(Self { times: Arc::new(times), state, read_at })
     }
 }

@@ -27,9 +27,9 @@ use crate::preconditions::check_after_read;
 ///    contains files, because other memories may share that store.
 /// 5. A directory above a mount point is listed one store at a time, so the listing is not a snapshot. It fails if one
 ///    of the stores fails.
-/// 6. A store cannot make files visible at or under the mount point of another store, or a file in place of a directory
-///    above a mount point: such files are hidden. Files in a mounted store are also hidden if their path in the memory
-///    would be too long; a rename that would cause this is refused.
+/// 6. Files of a store at or under the mount point of another store are hidden, as is a file in place of a directory
+///    above a mount point. Files in a mounted store are also hidden if their path in the memory would be too long; a
+///    rename that would cause this is refused.
 /// 7. A [quota](memory_tool_core::Quota) on a directory that spans several stores is a failure, because no store can
 ///    check it in one step. Limit each store before mounting it.
 /// 8. Records are kept in the store at `/memories`. A batch that changes a record and a file of another store is

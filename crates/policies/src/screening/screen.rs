@@ -62,7 +62,7 @@ pub trait Screen: fmt::Debug + Send + Sync + 'static {
     /// find the file again.
     fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal>;
 
-    /// Checks the whole new `text` of a file. `before` is its present text, which is empty for a new file.
+    /// Checks the whole new `text` of a file. `before` is its current text, which is empty for a new file.
     ///
     /// # Requirements
     /// 1. A value in `text` that is also in `before` is accepted. A file from before the policy can then be edited, and

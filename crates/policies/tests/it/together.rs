@@ -10,7 +10,7 @@ use memory_tool_policies::{ExpiringStore, LimitedStore, Scope, ScopedStore};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A store with limits over an expiry of ten days, and the present day, which a test can change.
+/// A store with limits over an expiry of ten days, and the current day, which a test can change.
 fn limited_and_expiring(inner: impl Store, quota: Quota) -> (Arc<AtomicU64>, impl Store) {
     let today = Arc::new(AtomicU64::new(21_000));
     let day = Arc::clone(&today);

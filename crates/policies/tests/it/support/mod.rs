@@ -22,7 +22,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     RequireAbsent(MemoryPath),
-    /// Requires the present version of the file, or a stale one.
+    /// Requires the current version of the file, or a stale one.
     RequireVersion(MemoryPath, bool),
     Write(MemoryPath, Vec<u8>),
     Remove(MemoryPath),
