@@ -275,8 +275,8 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Removes expired files before the batch that needs their paths. Expired files are invisible, so the two batches
-    /// do not have to be atomic together. Does nothing if another writer was faster. Returns the files that cannot be
-    /// read and are kept because the batch does not change them.
+    /// do not have to form one atomic batch. Does nothing if another writer was faster. Returns the files that cannot
+    /// be read and are kept because the batch does not change them.
     async fn remove_expired(
         &self,
         times: &AccessTimes,

@@ -30,8 +30,8 @@ use memory_tool_core::{
 /// 1. A batch that would exceed a limit is [refused](StoreError::Refused) as a whole. The reason names the limit, the
 ///    amount that the batch would lead to, and a way out.
 /// 2. The inner store checks the quota in the same atomic step as the change. Concurrent writers in any number of
-///    tasks, processes and machines never exceed a limit together. All of them must write through this policy: files
-///    from other writers are counted, but never refused.
+///    tasks, processes and machines never exceed a limit, even in combination. All of them must write through this
+///    policy: files from other writers are counted, but never refused.
 /// 3. Files that exceed the limits can be read, edited without growing, renamed to a path that is no deeper, and
 ///    removed.
 /// 4. The preconditions of a batch are checked before the limits, and the limits before its changes. A quota of the
@@ -126,7 +126,7 @@ fn refusal(error: StoreError) -> StoreError {
             format!("This would make {asked} files; the limit is {limit}. Delete or merge files first.")
         }
         QuotaKind::Bytes => format!(
-            "This would make {asked} bytes in all files; the limit is {limit}, and {left} are left. \
+            "This would bring the memory to {asked} bytes; the limit is {limit}, and {left} are left. \
              Shorten or delete files first."
         ),
         QuotaKind::FileBytes => format!(

@@ -156,7 +156,10 @@ impl MountedStore {
         let Some(mount) = self.first_mount_under(path) else { return Ok(()) };
         let point = mount.point();
         let reason = if point == path {
-            format!("{path} is a mount point. Change the files in it; it cannot be replaced, renamed or deleted.")
+            format!(
+                "{path} is a mount point and cannot be replaced, renamed or deleted. \
+                 Only the files in it can be changed."
+            )
         } else {
             format!("{path} contains the mount point {point}, so it cannot be replaced, renamed or deleted.")
         };

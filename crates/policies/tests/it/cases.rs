@@ -29,26 +29,26 @@ fn none() -> BTreeSet<&'static str> {
 }
 
 #[tokio::test]
-async fn they_pass_on_the_in_memory_store() {
+async fn policy_cases_pass_on_the_in_memory_store() {
     assert_eq!(failing(async |_| InMemoryStore::new()).await, none());
 }
 
 #[tokio::test]
-async fn they_pass_on_a_local_store() {
+async fn policy_cases_pass_on_a_local_store() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |number: usize| LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
     assert_eq!(failing(open).await, none());
 }
 
 #[tokio::test]
-async fn they_pass_on_a_sqlite_store() {
+async fn policy_cases_pass_on_a_sqlite_store() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |number: usize| SqliteStore::open(directory.path().join(number.to_string())).await.unwrap();
     assert_eq!(failing(open).await, none());
 }
 
 #[tokio::test]
-async fn they_pass_on_an_encrypted_store() {
+async fn policy_cases_pass_on_an_encrypted_store() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |number: usize| {
         let stored = LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
@@ -119,7 +119,7 @@ fn without_records(batch: Batch) -> Batch {
 }
 
 #[tokio::test]
-async fn they_fail_on_faulty_stores() {
+async fn policy_cases_fail_on_faulty_stores() {
     for (fault, cases) in [
         (Fault::IgnoresQuotas, ["limits.files", "limits.bytes", "limits.cleaning"].as_slice()),
         (Fault::LosesRecords, &["expiry.sweep"]),

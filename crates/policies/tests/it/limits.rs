@@ -189,7 +189,7 @@ async fn a_refusal_names_the_amount_the_limit_and_a_way_out() {
     write(&store, "/memories/a", &"x".repeat(102_400)).await.unwrap();
     assert_eq!(
         reason(write(&store, "/memories/b", &"x".repeat(8_000)).await),
-        "This would make 110,400 bytes in all files; the limit is 110,000, and 7,600 are left. \
+        "This would bring the memory to 110,400 bytes; the limit is 110,000, and 7,600 are left. \
          Shorten or delete files first.",
     );
     assert_eq!(

@@ -177,7 +177,8 @@ async fn a_mounted_store_uses_its_own_paths() {
 async fn refusals_explain_what_is_possible() {
     let builder = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/a/b"), InMemoryStore::new());
     let store = builder.mount_read_only(path("/memories/team"), InMemoryStore::new()).build().unwrap();
-    let at = "/memories/a/b is a mount point. Change the files in it; it cannot be replaced, renamed or deleted.";
+    let at = "/memories/a/b is a mount point and cannot be replaced, renamed or deleted. \
+              Only the files in it can be changed.";
     let above = "/memories/a contains the mount point /memories/a/b, so it cannot be replaced, renamed or deleted.";
     for (outcome, expected) in [
         (write(&store, "/memories/a/b", "").await, at),
@@ -335,7 +336,7 @@ async fn a_read_only_store_refuses_changes_to_records() {
 }
 
 #[tokio::test]
-async fn a_read_requires_what_is_in_other_stores() {
+async fn a_read_can_have_preconditions_on_other_stores() {
     let store = mounted();
     write(&store, "/memories/c", "text").await.unwrap();
     write(&store, "/memories/b/a/x", "text").await.unwrap();
@@ -353,7 +354,7 @@ async fn a_read_requires_what_is_in_other_stores() {
     }
 }
 
-/// A store whose files are all damaged.
+/// A store in which all reads of files fail.
 #[derive(Debug)]
 struct Damaged(InMemoryStore);
 
