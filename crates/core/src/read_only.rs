@@ -24,7 +24,7 @@ use crate::store_error::StoreError;
 /// let input = serde_json::json!({"command": "create", "path": "/memories/a.txt", "file_text": "Hello"});
 /// assert_eq!(
 ///     tool.call(input).await.unwrap_err().to_string(),
-///     "Error: /memories is read-only: you can view its files, but not change them",
+///     "Error: /memories is read-only. Its files can be viewed, but not changed.",
 /// );
 /// # });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -84,7 +84,7 @@ impl<S: Store> ReadOnlyStore<S> {
 impl StoreError {
     /// Creates the refusal to change `path` in the read-only `directory`.
     pub fn read_only(path: &MemoryPath, directory: &MemoryPath) -> Self {
-        let reason = format!("{directory} is read-only: you can view its files, but not change them");
+        let reason = format!("{directory} is read-only. Its files can be viewed, but not changed.");
         Self::refused(path, "read-only", reason)
     }
 }

@@ -1,8 +1,7 @@
-//! The names of failures in events, metrics and audit records: without any part of a path or a content.
+//! The names of failures in events, metrics and audit records. They contain no part of a path or of a file.
 
 use memory_tool_core::{FailureKind, StoreError};
 
-/// The name of a refusal or failure of a store.
 pub(crate) fn name_of_store_error(error: &StoreError) -> &'static str {
     match error {
         StoreError::Failure { kind, .. } => name_of_failure(*kind),
@@ -23,7 +22,6 @@ pub(crate) fn name_of_store_error(error: &StoreError) -> &'static str {
     }
 }
 
-/// The name of a failure.
 pub(crate) fn name_of_failure(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::AccessDenied => "access_denied",

@@ -1,11 +1,11 @@
-//! Doors to the parsers of stored bytes, for the fuzz targets and a test of the same kind. No other build has them.
+//! Access to the parsers of stored bytes, for fuzz targets and tests only.
 
-/// Reads arbitrary bytes as the file of the access times. What is understood is written and read back the same.
+/// Parses arbitrary bytes as access times. A valid input must survive a round trip.
 pub fn access_times(stored: &[u8]) {
     crate::expiry::fuzz_access_times(stored);
 }
 
-/// Reads arbitrary bytes as an audit log, and each of its lines as a record.
+/// Parses arbitrary bytes as an audit log and as a single record.
 pub fn audit_log(stored: &[u8]) {
     crate::audit::fuzz_log(stored);
 }
@@ -14,9 +14,9 @@ pub fn audit_log(stored: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Inputs that the fuzz targets began with, or that once made a parser fail.
+    /// Seeds of the fuzz targets, and inputs that once made a parser fail.
     #[test]
-    fn known_inputs_break_nothing() {
+    fn parsers_accept_or_reject_known_inputs_without_panicking() {
         for stored in [
             r#"{"version":1,"files":{"/memories/a":18446744073709551615,"/memories/a/":1}}"#,
             r#"{"version":1,"version":1,"files":{}}"#,

@@ -1,16 +1,16 @@
-//! [`Outcome`]: how a command or an operation of a store ended.
+//! [`Outcome`]: the result of a command or store operation, as reported in events, metrics and audit records.
 
 use memory_tool_core::{Error, StoreError};
 
 use crate::error_names::{name_of_failure, name_of_store_error};
 
-/// How a command or an operation ended. The names are those of events, metrics and audit records.
+/// The result of a command or operation. The strings are [error names](crate::error_names).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {
     Done,
     Refused(&'static str),
     Failed(&'static str),
-    /// Nobody waited for it.
+    /// The future was dropped before it completed.
     Dropped,
 }
 
@@ -23,7 +23,6 @@ impl Outcome {
     }
 }
 
-/// How a command ended.
 pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,
@@ -32,7 +31,6 @@ pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
     }
 }
 
-/// How an operation of a store ended.
 pub(crate) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,

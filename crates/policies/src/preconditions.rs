@@ -1,10 +1,10 @@
-//! The preconditions of a read, for a store that cannot hand them on to the one below.
+//! Preconditions of a read, for stores that cannot pass them to the inner store.
 
 use memory_tool_core::{ReadOptions, Store, StoreError};
 
-/// Reads each path that the options name, and checks its precondition on what is there.
+/// Reads each path named in the options and checks its precondition.
 ///
-/// Call it after the reading: then each precondition held at a moment between the reading and the end of the call.
+/// Call it after the read. Each precondition then held at some point between the read and the end of this call.
 pub(crate) async fn check_after_read<S: Store>(store: &S, options: &ReadOptions) -> Result<(), StoreError> {
     for (path, precondition) in options.preconditions() {
         let found = store.read_opts(path, ReadOptions::new()).await?;

@@ -84,15 +84,15 @@ fn limits_are_enforced() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let long = "x".repeat(102_401);
-    assert_refused(&run(&store, &create("/memories/a", &long), &["--limits"]), "up to 102,400 bytes");
+    assert_refused(&run(&store, &create("/memories/a", &long), &["--limits"]), "the limit is 102,400");
     assert_done(&run(&store, &create("/memories/a", &long), &["--max-files", "2"]));
     assert_done(&run(&store, &create("/memories/b", "text"), &["--limits", "--max-files=2"]));
     let third = run(&store, &create("/memories/c", "text"), &["--limits", "--max-files=2"]);
-    assert_refused(&third, "would have 3 files. It may have up to 2");
+    assert_refused(&third, "would make 3 files; the limit is 2");
     assert_refused(&run(&store, &create("/memories/c/d", "text"), &["--max-depth=1"]), "1");
-    assert_refused(&run(&store, &create("/memories/c", "text"), &["--max-bytes=102408"]), "3 more");
+    assert_refused(&run(&store, &create("/memories/c", "text"), &["--max-bytes=102408"]), "3 are left");
     assert_done(&run(&store, &["delete", "/memories/a"], &["--limits", "--max-files=1"]));
-    assert_refused(&run(&store, &create("/memories/c", "hello"), &["--max-file-bytes=4"]), "up to 4 bytes");
+    assert_refused(&run(&store, &create("/memories/c", "hello"), &["--max-file-bytes=4"]), "the limit is 4");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn policies_apply_to_sessions() {
 fn invalid_options_are_reported_as_wrong_usage() {
     let place = Place::new();
     for (options, words) in [
-        (&["--scope", ""][..], "the name of a scope must not be empty"),
+        (&["--scope", ""][..], "scope name must not be empty"),
         (&["--max-files=many"], "--max-files"),
         (&["--pin=/memories/a"], "--expire-after"),
         (&["--mount", "/memories/team"], "expected PATH=URL"),

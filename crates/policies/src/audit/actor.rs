@@ -1,26 +1,26 @@
-//! [`Actor`]: who is recorded.
+//! [`Actor`]: a user, service or job in the audit log.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest name of an actor in bytes.
+/// The maximum length of an actor name in bytes.
 pub const MAX_ACTOR_BYTES: usize = 256;
 
-/// Who is answerable for a change: a user, a service or a job, from a source that the model has no part in.
+/// The user, service or job that is recorded for a change. Its name must come from a trusted source, not from the
+/// model.
 ///
-/// A name is 1 to [`MAX_ACTOR_BYTES`] bytes of any characters but control characters, and is not blank. It is in every record, so
-/// a name that stands for a person, such as the id of an account, is better than what it stands for.
+/// A name is 1 to [`MAX_ACTOR_BYTES`] bytes of any characters except control characters, and is not blank. It is in
+/// every record, so prefer an account id to the name of a person.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Actor(Arc<str>);
 
 impl Actor {
-    /// The actor of that name.
+    /// Creates an actor.
     ///
-    /// The name must be one that the program vouches for, such as the user of an authenticated request. Nothing that the model
-    /// wrote may come in here.
+    /// Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
     ///
     /// # Errors
-    /// [`ActorError`] says which rule the name breaks.
+    /// Returns [`ActorError`] if the name is empty or invalid.
     ///
     /// ```
     /// use memory_tool_policies::{Actor, ActorError};
@@ -42,7 +42,7 @@ impl Actor {
         Ok(Self(Arc::from(name)))
     }
 
-    /// The name as it was given.
+    /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -54,21 +54,21 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Why a text is not the name of an [`Actor`].
+/// An invalid name for an [`Actor`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActorError {
-    /// It is empty or blank: the name is missing.
-    #[error("the name of an actor must not be empty")]
+    /// The name is empty or blank.
+    #[error("actor name must not be empty")]
     Empty,
-    /// It is longer than [`MAX_ACTOR_BYTES`].
-    #[error("the name of an actor has {length} bytes, and may have up to {MAX_ACTOR_BYTES}")]
+    /// The name is longer than [`MAX_ACTOR_BYTES`].
+    #[error("actor name is {length} bytes long; the limit is {MAX_ACTOR_BYTES}")]
     TooLong {
-        /// Its length in bytes.
+        /// The length of the name in bytes.
         length: usize,
     },
-    /// It holds a control character, such as the line feed at the end of a file.
-    #[error("the name of an actor contains the control character {}", character.escape_default())]
+    /// The name contains a control character, such as the line feed at the end of a file.
+    #[error("actor name contains the control character {}", character.escape_default())]
     ControlCharacter {
         /// The first such character.
         character: char,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_missing_or_a_mistake_is_refused() {
+    fn an_empty_or_invalid_name_is_rejected() {
         for blank in ["", " ", "\n", "\u{3000}\t"] {
             assert_eq!(Actor::from_trusted_name(blank), Err(ActorError::Empty), "{blank:?}");
         }

@@ -1,7 +1,7 @@
-//! [`CommandContext`]: tells the store below which command it works for, and of which actor.
+//! [`CommandContext`]: passes the actor and command to the store under the tool.
 //!
-//! It is kept with the thread while that command's future is polled, and at no other time. So it reaches everything that the command
-//! awaits, on any runtime, and nothing else: a task that the command spawns does not have it.
+//! It is a thread-local variable that is only set while the future of the command is polled. Futures that the command
+//! awaits therefore have it, on any runtime; tasks that it spawns do not have it.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,14 +16,14 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<CommandContext>>> = const { RefCell::new(None) };
 }
 
-/// A command that is going on.
+/// The actor and command of the future that is being polled.
 #[derive(Debug)]
 pub(super) struct CommandContext {
     pub(super) actor: Actor,
     pub(super) command: &'static str,
-    /// Made when the first record needs it: most views have none.
+    /// Created for the first record, because most views have no record.
     id: OnceLock<String>,
-    /// Whether it writes back what it reads.
+    /// Whether the command writes files that it reads.
     edits: bool,
 }
 
@@ -32,7 +32,7 @@ impl CommandContext {
         Arc::new(Self { actor: actor.clone(), command, id: OnceLock::new(), edits })
     }
 
-    /// What all records of this command have in common.
+    /// The id that all records of this command share.
     pub(super) fn id(&self) -> Result<&str, AuditError> {
         match self.id.get() {
             Some(id) => Ok(id),
@@ -43,23 +43,23 @@ impl CommandContext {
         }
     }
 
-    /// The command that this is polled within; the innermost, where one tool is over another.
+    /// The current command, or the innermost one if audited tools are nested.
     pub(super) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Whether what this is polled within may write back what it reads. Of what is no command, that is not known.
+    /// Whether a file that is read now may be written next. This is always possible outside of a command.
     pub(super) fn may_edit() -> bool {
         CURRENT.with_borrow(|command| command.as_ref().is_none_or(|command| command.edits))
     }
 
-    /// Does the work within the command.
+    /// Runs `work` in the context of this command.
     pub(super) fn run<W: Future + Unpin>(self: Arc<Self>, work: W) -> InCommand<W> {
         InCommand { command: self, work }
     }
 }
 
-/// Work that is polled within a command.
+/// A future that is polled in the context of a command.
 pub(super) struct InCommand<W> {
     command: Arc<CommandContext>,
     work: W,
@@ -69,15 +69,15 @@ impl<W: Future + Unpin> Future for InCommand<W> {
     type Output = W::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
-        let _restored = Restored(CURRENT.replace(Some(Arc::clone(&self.command))));
+        let _guard = RestoreOnDrop(CURRENT.replace(Some(Arc::clone(&self.command))));
         Pin::new(&mut self.work).poll(context)
     }
 }
 
-/// Puts back what was under way on this thread before, also when the work panics.
-struct Restored(Option<Arc<CommandContext>>);
+/// Restores the previous context of this thread, even if the work panics.
+struct RestoreOnDrop(Option<Arc<CommandContext>>);
 
-impl Drop for Restored {
+impl Drop for RestoreOnDrop {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }

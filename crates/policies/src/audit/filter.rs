@@ -1,4 +1,4 @@
-//! [`AuditFilter`] and [`AuditTrail`]: reading back what was recorded.
+//! [`AuditFilter`] and [`AuditTrail`]: reading the audit log.
 
 use std::collections::HashSet;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use memory_tool_core::MemoryPath;
 
 use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange};
 
-/// Which records to read. Without any condition all of them.
+/// Selects records of a log. Without conditions, all records match.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct AuditFilter {
@@ -17,24 +17,25 @@ pub struct AuditFilter {
 }
 
 impl AuditFilter {
-    /// A filter that lets everything through.
+    /// Creates a filter that all records match.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets through what the actor of this name did.
+    /// Selects the records of the actor with this name.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
         self
     }
 
-    /// Lets through what concerns this path: what is at it, beneath it, or a directory above it that was changed as a whole.
+    /// Selects records about this path, about paths under it, and about a directory above it that was removed or
+    /// renamed.
     pub fn path(mut self, path: MemoryPath) -> Self {
         self.path = Some(path);
         self
     }
 
-    /// Lets through what was recorded at this time or later.
+    /// Selects records with this time or later.
     pub fn since(mut self, since: SystemTime) -> Self {
         self.since = Some(since);
         self
@@ -45,20 +46,21 @@ impl AuditFilter {
     }
 }
 
-/// What was read of a log.
+/// Records read from a log.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct AuditTrail {
-    /// The records, in the order in which they were appended.
+    /// The records in the order in which they were appended, or in the order of time for a
+    /// [`StoreLog`](crate::StoreLog).
     pub records: Vec<AuditRecord>,
-    /// How many lines or files of the log were passed over, because they are no records of this format: cut short, foreign, or of a
-    /// later version of this crate.
+    /// The number of skipped lines or files that are not records of this format: truncated, foreign, or from a later
+    /// version of this crate.
     pub skipped: u64,
 }
 
 impl AuditTrail {
-    /// The intents without an outcome: the process was killed, or is still at it. Whether such a change was made, a comparison of the
-    /// digests with what is stored tells.
+    /// Returns the intents without an outcome. Their process was killed or is still running. Compare the digests with
+    /// the stored files to see whether the change was made.
     pub fn unfinished(&self) -> impl Iterator<Item = &AuditRecord> {
         let outcomes = self.records.iter().filter(|record| matches!(record.event, AuditEvent::Outcome { .. }));
         let ended: HashSet<_> = outcomes.map(|outcome| &outcome.id).collect();
@@ -70,54 +72,54 @@ fn is_intent(record: &AuditRecord) -> bool {
     matches!(record.event, AuditEvent::Intent { .. })
 }
 
-/// Takes what a filter lets through out of all records, which it is given in their order.
+/// Collects the records that match a filter.
 #[derive(Debug)]
 pub(super) struct Selection<'a> {
     filter: &'a AuditFilter,
-    /// The intents that concern the path. An outcome says nothing of it but this.
-    concerned: HashSet<String>,
+    /// The ids of intents about the path of the filter. Their outcomes match as well, but do not contain the path.
+    matching_intents: HashSet<String>,
     pub(super) trail: AuditTrail,
 }
 
 impl<'a> Selection<'a> {
     pub(super) fn new(filter: &'a AuditFilter) -> Self {
-        Self { filter, concerned: HashSet::new(), trail: AuditTrail::default() }
+        Self { filter, matching_intents: HashSet::new(), trail: AuditTrail::default() }
     }
 
-    /// Takes the next record; `None` is something that is no record.
-    pub(super) fn take(&mut self, record: Option<AuditRecord>) {
+    /// Adds the next record if it matches. `None` stands for a line or file that is not a record.
+    pub(super) fn add(&mut self, record: Option<AuditRecord>) {
         let Some(record) = record else {
             self.trail.skipped += 1;
             return;
         };
-        self.note(&record);
-        if self.lets_through(&record) {
+        self.register_intent(&record);
+        if self.matches(&record) {
             self.trail.records.push(record);
         }
     }
 
-    /// Notes whether the outcome of an intent is to be let through, where that may be taken before its intent.
-    pub(super) fn note(&mut self, record: &AuditRecord) {
+    /// Registers a matching intent, so that its outcome matches. Needed in advance if outcomes can precede intents.
+    pub(super) fn register_intent(&mut self, record: &AuditRecord) {
         if let (AuditEvent::Intent { .. }, Some(path)) = (&record.event, &self.filter.path)
-            && self.concerns(record, path)
+            && self.is_about(record, path)
         {
-            self.concerned.insert(record.id.clone());
+            self.matching_intents.insert(record.id.clone());
         }
     }
 
-    fn lets_through(&self, record: &AuditRecord) -> bool {
+    fn matches(&self, record: &AuditRecord) -> bool {
         let AuditFilter { actor, path, since } = self.filter;
-        path.as_ref().is_none_or(|path| self.concerns(record, path))
+        path.as_ref().is_none_or(|path| self.is_about(record, path))
             && actor.as_ref().is_none_or(|actor| *actor == record.actor)
             && since.is_none_or(|since| record.time >= since)
     }
 
-    fn concerns(&self, record: &AuditRecord, path: &MemoryPath) -> bool {
+    fn is_about(&self, record: &AuditRecord, path: &MemoryPath) -> bool {
         match &record.event {
             AuditEvent::Intent { changes } => {
                 changes.iter().flat_map(AuditedChange::paths).any(|changed| changed.overlaps(path))
             }
-            AuditEvent::Outcome { .. } => self.concerned.contains(&record.id),
+            AuditEvent::Outcome { .. } => self.matching_intents.contains(&record.id),
             AuditEvent::Command { path: given, new_path, .. } => {
                 given.iter().chain(new_path).any(|given| given.overlaps(path))
             }

@@ -3,9 +3,9 @@
 use crate::audit::log::AuditError;
 use crate::audit::record::hexadecimal;
 
-/// A random number of 128 bits in hexadecimal digits, which no other record has.
+/// Returns a random 128-bit id in hexadecimal digits.
 pub(super) fn random_id() -> Result<String, AuditError> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| AuditError::new("making an id", error))?;
+    getrandom::fill(&mut bytes).map_err(|error| AuditError::new("generating an id", error))?;
     Ok(hexadecimal(&bytes))
 }

@@ -1,4 +1,4 @@
-//! [`AuditLog`]: where records go.
+//! [`AuditLog`]: a destination for audit records.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,32 +8,34 @@ use memory_tool_core::BoxError;
 
 use crate::audit::record::AuditRecord;
 
-/// Where records go, one after another and for good.
+/// An append-only destination for audit records.
 ///
-/// [`JsonLinesLog`](crate::JsonLinesLog) and [`StoreLog`](crate::StoreLog) come with this crate. A log of your own, such as a service
-/// that collects records, implements [`append`](Self::append); each record is a value of [`serde`].
+/// This crate has [`JsonLinesLog`](crate::JsonLinesLog) and [`StoreLog`](crate::StoreLog). For another destination,
+/// such as a log service, implement [`append`](Self::append). Records implement `Serialize` and `Deserialize` of
+/// [`serde`].
 ///
-/// # What holds for every method
-/// 1. Nothing that was appended is changed or removed by the log.
-/// 2. The methods may be called from many tasks at once, and records of several never mix.
-/// 3. No blocking call is made on the thread of the caller.
+/// # Requirements for every method
+/// 1. The log never changes or removes an appended record.
+/// 2. Methods may be called concurrently from many tasks, and records never mix.
+/// 3. Methods do not block the calling thread.
 #[async_trait]
 pub trait AuditLog: fmt::Debug + Send + Sync + 'static {
     /// Appends one record.
     ///
     /// # Behavior
     /// 1. Once it returns `Ok`, the record survives the end of the process.
-    /// 2. A future that is dropped has appended the record whole or not at all; or a piece of it, which readers pass over.
+    /// 2. If the future is dropped, the record is appended, absent, or a fragment that readers skip.
     ///
     /// # Errors
-    /// [`AuditError`] where it cannot be said that the record is there. Before a change, that change is then not made.
+    /// Returns [`AuditError`] if the record may be missing. A change whose intent fails is not made.
     async fn append(&self, record: &AuditRecord) -> Result<(), AuditError>;
 
-    /// Hands over a record where nothing can be awaited: that a change was dropped half-way.
+    /// Appends the outcome of a dropped batch. It is called from a destructor, which cannot await.
     ///
     /// # Behavior
-    /// 1. It comes after what the same task appended before.
-    /// 2. It may be lost. What is provided loses it: the intent is then alone in the log, which says the same with less.
+    /// 1. The record comes after earlier records of the same task.
+    /// 2. The record may be lost. The default implementation drops it, and the log then has an intent without an
+    ///    outcome.
     fn append_without_waiting(&self, record: &AuditRecord) {
         let _ = record;
     }
@@ -51,12 +53,12 @@ impl<L: AuditLog + ?Sized> AuditLog for Arc<L> {
     }
 }
 
-/// Why the audit log could not be written or read. For the operator: the model reads that the storage failed.
+/// An error while writing or reading the audit log. The operator sees it; the model only reads that the storage failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} failed")]
 #[non_exhaustive]
 pub struct AuditError {
-    /// What the log was doing, such as `appending a record`.
+    /// The failed operation, such as `appending a record`.
     pub operation: &'static str,
     /// The cause.
     #[source]
@@ -64,7 +66,7 @@ pub struct AuditError {
 }
 
 impl AuditError {
-    /// A failure of a log while it was doing `operation`.
+    /// Creates an error of `operation`.
     pub fn new(operation: &'static str, source: impl Into<BoxError>) -> Self {
         Self { operation, source: source.into() }
     }

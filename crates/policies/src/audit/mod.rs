@@ -1,8 +1,8 @@
-//! Who changed what and when: [`AuditedTool`] and [`AuditedStore`] over a tool and its store, and the logs that they append to.
+//! [`AuditedTool`] and [`AuditedStore`], which record all changes, and the logs that they append to.
 
 mod actor;
+mod batch_audit;
 mod command;
-mod entry;
 mod filter;
 mod id;
 mod json_lines;
@@ -30,7 +30,8 @@ pub(crate) fn fuzz_log(stored: &[u8]) {
         let _ = json_lines::read_lines_from(stored, &AuditFilter::new(), longest);
     }
     if let Some(record) = record::AuditRecord::parse(stored) {
-        // A record that cannot be written, as by its time, has no place in a log; one that can is read back the same.
+        // Some valid records cannot be written, for example because of their time. The others must survive a round
+        // trip.
         if let Ok(written) = serde_json::to_vec(&record) {
             assert_eq!(record::AuditRecord::parse(&written), Some(record));
         }

@@ -9,71 +9,90 @@ use sha2::{Digest as _, Sha256};
 use crate::audit::time;
 use crate::outcome::Outcome;
 
-/// The version of the format that this crate writes, and the only one that it reads.
+/// The format version that this crate writes and reads.
 pub(super) const FORMAT: u32 = 1;
 
-/// Of a directory that is removed or renamed, how many files a record lists at most. It counts them all.
+/// The maximum number of files that a record lists for a removed or renamed directory. All files are counted.
 pub const MAX_LISTED_FILES: usize = 1_000;
 
-/// One record of the audit log. [The page of the crate](crate#audit-log) shows what it looks like in JSON.
+/// One record of the audit log.
+///
+/// These are the two records of a `create` in JSON; [`JsonLinesLog`](crate::JsonLinesLog) writes each on one line:
+///
+/// ```json
+/// {
+///   "format": 1, "id": "0f6d…", "time": "2026-11-21T14:30:29.123456Z", "actor": "user/42",
+///   "command": "create", "command_id": "b81c…", "event": "intent",
+///   "changes": [{
+///     "change": "write", "path": "/memories/a.txt",
+///     "before": "absent", "after": {"sha256": "bd6d…", "size": 12}
+///   }]
+/// }
+/// {
+///   "format": 1, "id": "0f6d…", "time": "2026-11-21T14:30:29.123789Z", "actor": "user/42",
+///   "command": "create", "command_id": "b81c…", "event": "outcome", "outcome": "done"
+/// }
+/// ```
+///
+/// Records contain no file contents. Paths are not hashed, because they could be guessed from a hash.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditRecord {
-    /// The version of the format.
-    // The first of the fields: a reader finds the beginning of a record by it.
+    /// The format version, 1.
+    // Must be the first field: readers find the beginning of a record by it.
     pub format: u32,
-    /// What an intent and its outcome have in common, and no other record.
+    /// The id that an intent and its outcome share.
     pub id: String,
-    /// When, by the clock of the machine that made the record, to the microsecond.
+    /// The time by the clock of the machine that made the record, to the microsecond.
     #[serde(with = "time")]
     pub time: SystemTime,
-    /// Who.
+    /// The name of the actor.
     pub actor: String,
-    /// Which command. `clear_all_memory` and `apply` are what the program did without one, `none` an input that is no command.
+    /// The command, `clear_all_memory`, `apply` for a batch outside of a command, or `none` for an invalid input.
     pub command: String,
-    /// What all records of one command have in common; `None` for what was done without one.
+    /// The id that all records of one command share, or `None` outside of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_id: Option<String>,
-    /// What is recorded.
+    /// The event.
     #[serde(flatten)]
     pub event: AuditEvent,
 }
 
 impl AuditRecord {
-    /// The record that was written as `json`; `None` for anything else, and for another format.
+    /// Parses a record. Returns `None` for anything else and for other formats.
     pub(super) fn parse(json: &[u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(json).ok().filter(|record| record.format == FORMAT)
     }
 }
 
-/// What a record is of.
+/// The event of an [`AuditRecord`].
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditEvent {
-    /// Something is about to be changed. The outcome with the same id gives the result. If it is missing, compare the digests with
-    /// what is stored.
+    /// A change is about to be made. The outcome with the same id gives the result. If it is missing, compare the
+    /// digests with the stored files.
     Intent {
-        /// The changes, all of which are made or none.
+        /// The changes, which are atomic together.
         changes: Vec<AuditedChange>,
     },
-    /// What came of an intent.
+    /// The outcome of an intent.
     Outcome {
-        /// What came of it.
+        /// The outcome.
         outcome: AuditOutcome,
         /// The kind of refusal or failure, such as `not_found` or `busy`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// A command that was refused or failed, or that showed something.
+    /// A refused or failed command, or a `view`.
     Command {
-        /// What it was given as `path` or `old_path`.
+        /// The `path` or `old_path` of the command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<MemoryPath>,
-        /// What it was given as `new_path`.
+        /// The `new_path` of the command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new_path: Option<MemoryPath>,
-        /// What came of it.
+        /// The outcome.
         outcome: AuditOutcome,
         /// The kind of refusal or failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,20 +100,20 @@ pub enum AuditEvent {
     },
 }
 
-/// What came of a batch or command.
+/// The outcome of a batch or command.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditOutcome {
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// It does not fit what is there, or a policy forbids it. Nothing was changed.
+    /// It does not fit the state of the memory, or a policy forbids it. No file was changed.
     Refused,
-    /// The storage failed. Nothing was changed.
+    /// The storage failed. No file was changed.
     Failed,
-    /// The storage failed, and whether the change was made is not known.
+    /// The storage failed, and the change may have been made.
     Unknown,
-    /// Nobody waited any longer. It may have been done.
+    /// The caller stopped waiting, and the change may have been made.
     Dropped,
 }
 
@@ -105,33 +124,33 @@ pub enum AuditOutcome {
 pub enum AuditedChange {
     /// A file is created or replaced.
     Write {
-        /// The file.
+        /// The path of the file.
         path: MemoryPath,
-        /// What was there.
+        /// The previous state.
         before: AuditedState,
-        /// What it shall hold.
+        /// The new contents.
         after: AuditedFile,
     },
-    /// A file, or a directory with all that is beneath it, is removed.
+    /// A file or directory is removed.
     Remove {
-        /// What is removed.
+        /// The path.
         path: MemoryPath,
-        /// What was there.
+        /// The previous state.
         before: AuditedState,
     },
-    /// A file, or a directory with all that is beneath it, is renamed.
+    /// A file or directory is renamed.
     Rename {
         /// The old path.
         from: MemoryPath,
         /// The new path.
         to: MemoryPath,
-        /// What was at the old path, and shall be at the new one.
+        /// The state of the old path, which moves to the new path.
         moved: AuditedState,
     },
 }
 
 impl AuditedChange {
-    /// The paths that it changes.
+    /// The changed paths.
     pub fn paths(&self) -> impl Iterator<Item = &MemoryPath> {
         let (path, new_path) = match self {
             Self::Write { path, .. } | Self::Remove { path, .. } => (path, None),
@@ -141,40 +160,40 @@ impl AuditedChange {
     }
 }
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditedState {
-    /// Nothing.
+    /// There is no file or directory.
     Absent,
     /// A file.
     File(AuditedFile),
     /// A directory.
     Directory {
-        /// How many files are beneath it, at any depth.
+        /// The number of files under it, at any depth.
         files: u64,
-        /// Their sizes together, in bytes.
+        /// The total size of these files in bytes.
         bytes: u64,
-        /// The first [`MAX_LISTED_FILES`] of them, in the order of their paths.
+        /// The first [`MAX_LISTED_FILES`] files, ordered by path.
         listed: Vec<AuditedEntry>,
     },
-    /// It could not be read, or is not what the batch requires, so that it will be refused.
+    /// The path could not be read, or does not meet a precondition, in which case the batch will be refused.
     Unknown,
 }
 
-/// The contents of a file, without showing them.
+/// The digest and size of the contents of a file.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditedFile {
-    /// Their SHA-256 in 64 lower-case hexadecimal digits.
+    /// The SHA-256 in 64 lower-case hexadecimal digits.
     pub sha256: String,
-    /// Their size in bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
 impl AuditedFile {
-    /// What is recorded of a file that holds `content`. Whoever compares the log with a store makes it of what is there.
+    /// Computes the digest and size of `content`. Use it to compare the log with stored files.
     ///
     /// ```
     /// use memory_tool_policies::AuditedFile;
@@ -188,28 +207,27 @@ impl AuditedFile {
     }
 }
 
-/// A file of a directory that is removed or renamed.
+/// A file of a removed or renamed directory.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AuditedEntry {
-    /// The file.
+    /// The path of the file.
     pub path: MemoryPath,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// The SHA-256 of its contents, where the store was asked to
-    /// [read them](crate::AuditedStore::with_digests_of_directories) and could.
+    /// The SHA-256 of the contents, if [enabled](crate::AuditedStore::with_digests_of_directories) and readable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
-/// Two lower-case digits for each byte.
+/// Encodes bytes in lower-case hexadecimal digits.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).collect()
 }
 
-/// The outcome as it is recorded, and the kind of error. `is_unknown` says that the storage did not confirm a change.
-pub(super) fn recorded(outcome: Outcome, is_unknown: bool) -> (AuditOutcome, Option<String>) {
+/// Converts an outcome for a record. `is_unknown` means that the storage did not confirm a change.
+pub(super) fn audit_outcome(outcome: Outcome, is_unknown: bool) -> (AuditOutcome, Option<String>) {
     let recorded = match outcome {
         Outcome::Done => AuditOutcome::Done,
         Outcome::Refused(_) => AuditOutcome::Refused,

@@ -1,4 +1,4 @@
-//! [`StoreLog`]: a log in a store of its own.
+//! [`StoreLog`]: an audit log in a separate store.
 
 use async_trait::async_trait;
 use memory_tool_core::{Batch, MemoryPath, Node, PathError, Precondition, Store, StoreError, StoreExt as _};
@@ -8,16 +8,16 @@ use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, AuditRecord};
 use crate::audit::time;
 
-/// A log in a store of its own: each record is a new file, and none is ever replaced.
+/// An audit log in a separate store. Each record is a new file, and files are never replaced.
 ///
-/// So it goes wherever memories go: a bucket for many machines, or an encrypted store, which also hides the paths in the log. It must
-/// be a store that no model reaches, and not the one that is audited.
+/// Use a bucket for the records of many machines, or an encrypted store to hide the paths in the log. The store must
+/// not be accessible to a model, and must not be the audited store.
 ///
 /// # Behavior
-/// 1. The files have names as `/memories/2026-11-21/143029.123456Z-<id>-intent.json`: a directory for each day, in UTC, and in it the
-///    order of time, by the clocks of the machines that wrote them.
-/// 2. A record costs one write of the store, so an edit costs two more.
-/// 3. Nothing is handed over where a change is dropped half-way: its intent is alone then.
+/// 1. Files have names such as `/memories/2026-11-21/143029.123456Z-<id>-intent.json`: a directory per day in UTC, and
+///    file names in the order of time, by the clocks of the machines that wrote them.
+/// 2. Each record is one write, so an edit needs two more writes.
+/// 3. The outcome of a dropped batch is not recorded, so its intent has no outcome.
 ///
 /// ```
 /// use memory_tool_core::InMemoryStore;
@@ -39,18 +39,18 @@ pub struct StoreLog<S> {
 }
 
 impl<S: Store> StoreLog<S> {
-    /// A log that keeps its records in `inner`, which must be used for nothing else.
+    /// Creates a log in `inner`, which must not be used for anything except this log.
     pub fn new(inner: S) -> Self {
         Self { inner }
     }
 
-    /// Reads the records that the filter lets through, in the order of their times.
+    /// Returns the records that match the filter, ordered by time.
     ///
-    /// Files that are no record of this format are passed over and counted. Each record is a read of the store; days before
-    /// [`AuditFilter::since`] are not read.
+    /// Files that are not records of this format are skipped and counted. Each record is one read of the store. Days
+    /// before [`AuditFilter::since`] are not read.
     ///
     /// # Errors
-    /// [`AuditError`] where the store fails.
+    /// Returns [`AuditError`] if the store fails.
     pub async fn read(&self, filter: &AuditFilter) -> Result<AuditTrail, AuditError> {
         let failed = |error: StoreError| AuditError::new("reading the audit log", error);
         let mut files = self.inner.list(MemoryPath::root()).await.map_err(failed)?;
@@ -59,12 +59,13 @@ impl<S: Store> StoreLog<S> {
         for file in files {
             match self.inner.read(&file.path).await.map_err(failed)? {
                 Node::File(file) => records.push(AuditRecord::parse(&file.content)),
-                Node::Absent | Node::Directory(_) => {} // the operator has just removed it
+                Node::Absent | Node::Directory(_) => {} // removed since it was listed
             }
         }
         let mut selection = Selection::new(filter);
-        records.iter().flatten().for_each(|record| selection.note(record)); // as clocks may be put back
-        records.into_iter().for_each(|record| selection.take(record));
+        // An outcome may precede its intent if a clock was set back.
+        records.iter().flatten().for_each(|record| selection.register_intent(record));
+        records.into_iter().for_each(|record| selection.add(record));
         Ok(selection.trail)
     }
 }
@@ -79,9 +80,9 @@ impl<S: Store> AuditLog for StoreLog<S> {
     }
 }
 
-/// Where a record is kept. No two have the same id and event.
+/// The path of a record, which is unique because of the id and event.
 fn path_of(record: &AuditRecord) -> Result<MemoryPath, PathError> {
-    let time = time::text_of(record.time).unwrap_or_default(); // one that cannot be written is an error of the encoding
+    let time = time::text_of(record.time).unwrap_or_default(); // encoding such a record fails, too
     let (day, time) = time.split_once('T').unwrap_or_default();
     let event = match record.event {
         AuditEvent::Intent { .. } => "intent",

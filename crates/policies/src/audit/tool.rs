@@ -1,4 +1,4 @@
-//! [`AuditedTool`]: says who, and which command, for all that is recorded beneath.
+//! [`AuditedTool`]: adds the actor and command to audit records.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use memory_tool_core::{
 use serde_json::Value;
 
 use crate::audit::actor::Actor;
+use crate::audit::batch_audit::{RecordFields, log_failure, report_missing};
 use crate::audit::command::CommandContext;
-use crate::audit::entry::{Head, tell_of_missing, unrecorded};
 use crate::audit::log::{AuditError, AuditLog};
-use crate::audit::record::{AuditEvent, recorded};
+use crate::audit::record::{AuditEvent, audit_outcome};
 use crate::outcome::outcome_of_command;
 
-/// A tool over a tool that says who and which command for what [`AuditedStore`](crate::AuditedStore)s beneath it record. How, [the page
-/// of the crate](crate#audit-log) says.
+/// A tool that adds the actor and the command to the records of [`AuditedStore`](crate::AuditedStore)s under it.
 ///
 /// # Behavior
-/// 1. What the command awaits is recorded as its own, and as its actor's. What it starts as a task of its own is not.
-/// 2. A command that is refused or fails leaves a record of that, beside those of batches that it tried: which command, the paths that it
-///    was given, and the kind of error. If that record cannot be appended, an event of [`tracing`] at the level `ERROR` says so.
-/// 3. A `view` leaves no record, unless [`with_views`](Self::with_views) asks for it.
-/// 4. Make one for each actor: it has no state of its own.
+/// 1. Changes in futures that the command awaits are attributed to it. Changes in tasks that it spawns are not
+///    attributed to it.
+/// 2. A refused or failed command is recorded with its paths and the kind of error, in addition to the batches that it
+///    tried. If this record cannot be appended, a [`tracing`] event at the level `ERROR` reports it.
+/// 3. A `view` is not recorded, except after [`with_views`](Self::with_views).
+/// 4. The tool is stateless. Create one for each actor.
 #[derive(Clone, Debug)]
 pub struct AuditedTool<T> {
     inner: T,
@@ -34,13 +34,13 @@ pub struct AuditedTool<T> {
 }
 
 impl<T: MemoryTool> AuditedTool<T> {
-    /// Says that `actor` gives the commands of `inner`, and records in `log` those that are refused or fail.
+    /// Attributes the commands of `inner` to `actor`, and records refused and failed commands in `log`.
     pub fn new(inner: T, log: impl AuditLog, actor: Actor) -> Self {
         Self { inner, log: Arc::new(log), actor, records_views: false }
     }
 
-    /// Records each `view` as well: its path and what came of it, without a digest. It costs one record for each. A view that cannot be
-    /// recorded shows nothing.
+    /// Also records the path and outcome of each `view`, without a digest. If the record cannot be appended, the `view`
+    /// fails.
     #[must_use]
     pub fn with_views(mut self) -> Self {
         self.records_views = true;
@@ -66,7 +66,7 @@ impl<T: MemoryTool> AuditedTool<T> {
         result
     }
 
-    /// Records a command that was refused or failed.
+    /// Records a refused or failed command.
     async fn conclude(
         &self,
         command: &CommandContext,
@@ -74,7 +74,7 @@ impl<T: MemoryTool> AuditedTool<T> {
         result: Result<Reply, Error>,
     ) -> Result<Reply, Error> {
         if result.is_err() {
-            // It has had no effect, or the batches beneath are recorded: it says what it came to either way.
+            // The command had no effect, or its batches are recorded, so its result does not depend on this record.
             let _ = self.record(command, paths, &result).await;
         }
         result
@@ -87,16 +87,16 @@ impl<T: MemoryTool> AuditedTool<T> {
         result: &Result<Reply, Error>,
     ) -> Result<(), AuditError> {
         let is_unknown = matches!(result, Err(Error::Storage { kind: FailureKind::OutcomeUnknown, .. }));
-        let (outcome, error) = recorded(outcome_of_command(result), is_unknown);
+        let (outcome, error) = audit_outcome(outcome_of_command(result), is_unknown);
         let event = AuditEvent::Command { path: path.cloned(), new_path: new_path.cloned(), outcome, error };
-        let record = Head::of_command(command)?.record(event);
+        let record = RecordFields::of_command(command)?.record(event);
         let appended = self.log.append(&record).await;
-        appended.inspect_err(|error| tell_of_missing(&record, error))
+        appended.inspect_err(|error| report_missing(&record, error))
     }
 }
 
 fn failed(error: AuditError) -> Error {
-    let source: StoreError = unrecorded(error);
+    let source: StoreError = log_failure(error);
     Error::Storage { kind: FailureKind::Other, source }
 }
 
@@ -133,7 +133,7 @@ impl<T: MemoryTool> MemoryTool for AuditedTool<T> {
         self.conclude(&command, [None, None], result).await
     }
 
-    /// An input that is no command is recorded as the command `none`.
+    /// Records an invalid input as the command `none`.
     async fn call(&self, input: Value) -> Result<Reply, Error> {
         match Command::try_from(input) {
             Ok(command) => self.execute(&command).await,

@@ -1,21 +1,21 @@
-//! [`AccessTimes`]: when files were last used, and the form in which that is stored.
+//! [`AccessTimes`]: the last use of each file, and the stored format.
 
 use std::collections::{BTreeMap, HashMap};
 
 use memory_tool_core::{BoxError, MemoryPath};
 use serde::{Deserialize, Serialize};
 
-/// The version of the form. Another one is not read, and so never replaced.
+/// The format version. Other versions are neither read nor replaced.
 const FORMAT: u64 = 1;
 
-/// The stored form is padded to a multiple of this many bytes. If the store encrypts, sizes are still visible, and this one would
-/// reveal how long the paths are.
+/// The stored size is a multiple of this. In an encrypted store, sizes are visible and would reveal the length of the
+/// paths.
 const PADDING_BYTES: usize = 1024;
 
-/// When files were last used, in whole seconds since 1970.
+/// The last use of each file in seconds since 1970.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct AccessTimes {
-    /// Not in order, which costs each file of a listing several comparisons of paths.
+    /// A hash map, because an ordered map needs several path comparisons per file of a listing.
     by_path: HashMap<MemoryPath, u64>,
 }
 
@@ -31,15 +31,15 @@ struct Document<F> {
 }
 
 impl AccessTimes {
-    /// Reads what [`to_bytes`](Self::to_bytes) gave.
+    /// Parses the result of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// What is wrong with the bytes, without anything that stands in them.
+    /// Returns a reason that contains no part of the data.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
-        const DAMAGED: &str = "the record of the access times is damaged";
+        const DAMAGED: &str = "the access times are damaged";
         let Header { version } = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
         if version != FORMAT {
-            return Err("the record of the access times has another format");
+            return Err("the access times have an unknown format version");
         }
         let document: Document<_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
         Ok(Self { by_path: document.files })
@@ -60,7 +60,7 @@ impl AccessTimes {
         self.by_path.get(path).copied()
     }
 
-    /// The recorded paths that equal `path`, lie beneath it, or stand above it, with their times.
+    /// Returns the recorded paths at, under and above `path` with their times.
     pub(super) fn overlapping(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, u64)> {
         self.by_path.iter().filter(|(other, _)| other.overlaps(path)).map(|(other, time)| (other, *time))
     }
@@ -77,7 +77,7 @@ impl AccessTimes {
         self.by_path.retain(|path, _| keeps(path));
     }
 
-    /// Takes out what is recorded at and beneath `path`.
+    /// Removes and returns the entries at and under `path`.
     pub(super) fn take(&mut self, path: &MemoryPath) -> Vec<(MemoryPath, u64)> {
         self.by_path.extract_if(|other, _| other == path || other.is_under(path)).collect()
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_json_with_a_version() {
+    fn the_format_is_json_with_a_version() {
         let mut times = AccessTimes::default();
         times.record(path("/memories/é/\"b\""), 1_800_000_000);
         let bytes = times.to_bytes().unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_of_another_version_is_not_read() {
+    fn from_bytes_rejects_damaged_data_and_other_versions() {
         for bytes in [
             "",
             "{}",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_a_path_is_found() {
+    fn overlapping_returns_paths_at_under_and_above() {
         let mut times = AccessTimes::default();
         for (time, file) in
             ["/memories/a", "/memories/a/b", "/memories/a/b/c", "/memories/a-b", "/memories/b"].iter().enumerate()

@@ -1,4 +1,4 @@
-//! [`SweepTask`]: sweeps again and again.
+//! [`SweepTask`]: periodic sweeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,20 @@ use tokio::time::sleep;
 use super::store::ExpiringStore;
 use crate::error_names::name_of_store_error;
 
-/// The shortest time from one sweep to the next.
+/// The minimum time between two sweeps.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
 impl<S: Store> ExpiringStore<S> {
-    /// Starts a task that sweeps at once, and again each time that `period`, of a second at least, has passed since the last
-    /// sweep.
+    /// Spawns a task that sweeps immediately, and again after each `period`, which is at least a second.
     ///
     /// # Behavior
-    /// 1. It ends when the [`SweepTask`] is stopped or dropped. A sweep that it is at then is dropped: a batch that it was applying
-    ///    holds whole or not at all.
-    /// 2. A sweep that fails is reported by a warning of [`tracing`], and the next one tries again. The number of removed files is
-    ///    reported at the level `INFO`.
+    /// 1. The task ends when the [`SweepTask`] is stopped or dropped. This interrupts a sweep between two batches or
+    ///    during a batch, which is atomic.
+    /// 2. A failed sweep is reported by a [`tracing`] warning, and the next one tries again. The number of removed
+    ///    files is reported at the level `INFO`.
     ///
     /// # Panics
-    /// Outside of a runtime of Tokio with timers.
+    /// Panics if called outside of a Tokio runtime with timers.
     pub fn sweep_every(self: &Arc<Self>, period: Duration) -> SweepTask {
         let (store, period) = (Arc::clone(self), period.max(MIN_PERIOD));
         let task = tokio::spawn(async move {
@@ -32,11 +31,11 @@ impl<S: Store> ExpiringStore<S> {
                 match store.sweep().await {
                     Ok(swept) if swept.removed.is_empty() => {}
                     Ok(swept) => {
-                        tracing::info!(removed = swept.removed.len(), kept = swept.kept, "expired files are removed");
+                        tracing::info!(removed = swept.removed.len(), kept = swept.kept, "removed expired files");
                     }
                     Err(error) => {
                         let error = name_of_store_error(&error);
-                        tracing::warn!(error, "a sweep of expired files failed");
+                        tracing::warn!(error, "sweep of expired files failed");
                     }
                 }
                 sleep(period).await;
@@ -46,7 +45,7 @@ impl<S: Store> ExpiringStore<S> {
     }
 }
 
-/// A task that sweeps, see [`ExpiringStore::sweep_every`]. It ends when this is dropped.
+/// A task started by [`ExpiringStore::sweep_every`]. It ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "the task ends when this is dropped"]
 pub struct SweepTask {
@@ -54,10 +53,10 @@ pub struct SweepTask {
 }
 
 impl SweepTask {
-    /// Ends the task, and waits until it has let go of the store.
+    /// Stops the task and waits until it has released the store.
     pub async fn stop(mut self) {
         self.task.abort();
-        // It never ends by itself, so all that can be told is that it was aborted.
+        // The task never ends without being aborted, so the result has no information.
         _ = (&mut self.task).await;
     }
 }

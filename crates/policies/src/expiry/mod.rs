@@ -1,5 +1,4 @@
-//! Files that nobody uses expire: a store that records when each was last read or written, hides those that were idle for too
-//! long, and removes them in sweeps.
+//! A store that records the last use of each file, hides files that were idle for too long, and removes them in sweeps.
 
 mod access_times;
 #[cfg(feature = "background")]

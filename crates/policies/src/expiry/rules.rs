@@ -1,4 +1,4 @@
-//! [`Rules`]: when a file is idle for too long, and when its time is to be recorded.
+//! [`Rules`]: decides which files are expired, and which uses are recorded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::MemoryPath;
 
-/// The default resolution is this part of the idle time.
-const PARTS_OF_IDLE_TIME: u64 = 24;
-/// The default resolution is a day at most.
+/// The default resolution is the idle time divided by this.
+const IDLE_TIME_DIVISOR: u64 = 24;
+/// The maximum default resolution in seconds: one day.
 const MAX_DEFAULT_RESOLUTION: u64 = 24 * 60 * 60;
 
-/// A clock that shows an earlier time (2025 began then) was never set. It is taken as [`UNKNOWN`].
+/// The start of 2025. A clock with an earlier time was never set, and counts as [`UNKNOWN`].
 const EARLIEST: u64 = 1_735_689_600;
-/// The time at which nothing is recorded, and nothing is expired.
+/// The time of an unset clock. With it, no use is recorded and no file expires.
 const UNKNOWN: u64 = 0;
 
-/// Why an [`ExpiringStore`](crate::ExpiringStore) cannot be built.
+/// Invalid options for an [`ExpiringStore`](crate::ExpiringStore).
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpiryError {
-    /// Files would expire as soon as they are written.
-    #[error("the idle time after which files expire must not be zero")]
+    /// The idle time is zero.
+    #[error("idle time must not be zero")]
     NoIdleTime,
-    /// Access times that are coarser than the idle time would say nothing of it.
-    #[error("the resolution of access times must be more than zero, and not longer than the idle time")]
+    /// The resolution is zero or longer than the idle time.
+    #[error("resolution must be greater than zero and no longer than the idle time")]
     Resolution,
 }
 
-/// Tells the time: [`SystemTime`], which can be set, or [`Instant`](std::time::Instant), which only goes forward.
+/// A clock for [`SystemTime`] or the monotonic [`Instant`](std::time::Instant).
 #[derive(Clone)]
 pub(super) struct Clock<T>(Arc<dyn Fn() -> T + Send + Sync>);
 
@@ -48,27 +48,27 @@ impl<T> fmt::Debug for Clock<T> {
     }
 }
 
-/// What is done with a file.
+/// How a file is used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Use {
-    /// It is read or written.
+    /// Read or written.
     Access,
-    /// It is listed.
+    /// Listed, which is not recorded as a use.
     Listing,
 }
 
-/// Whether a file is expired, and whether its time must be recorded.
+/// Whether a file is expired, and whether its use must be recorded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ExpiryState {
-    /// It is there, and what is recorded will do.
-    Settled,
-    /// It is there, and the time is to be recorded.
-    Due,
-    /// It is gone.
+    /// Not expired, and there is no use to record.
+    Recent,
+    /// Not expired, and the use must be recorded.
+    NeedsRecording,
+    /// Expired, so invisible.
     Expired,
 }
 
-/// When files expire.
+/// The idle time, resolution, pins and clock.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     idle_seconds: u64,
@@ -89,7 +89,7 @@ impl Rules {
             return Err(ExpiryError::NoIdleTime);
         }
         let resolution_seconds = match resolution {
-            None => (idle_seconds / PARTS_OF_IDLE_TIME).clamp(1, MAX_DEFAULT_RESOLUTION),
+            None => (idle_seconds / IDLE_TIME_DIVISOR).clamp(1, MAX_DEFAULT_RESOLUTION),
             Some(resolution) => whole_seconds(resolution),
         };
         if resolution_seconds == 0 || resolution_seconds > idle_seconds {
@@ -98,7 +98,7 @@ impl Rules {
         Ok(Self { idle_seconds, resolution_seconds, pins, clock })
     }
 
-    /// The time in whole seconds since 1970.
+    /// The time in seconds since 1970.
     pub(super) fn now(&self) -> u64 {
         let now = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if now < EARLIEST { UNKNOWN } else { now }
@@ -112,37 +112,39 @@ impl Rules {
         self.pins.iter().any(|pin| path == pin || path.is_under(pin))
     }
 
-    /// What follows at the time `now` for a file that is used, from what is `recorded` of it.
+    /// Returns the state of a file with the `recorded` time that is used at the time `now`.
     pub(super) fn state(&self, path: &MemoryPath, recorded: Option<u64>, used: Use, now: u64) -> ExpiryState {
         if self.is_pinned(path) {
-            return ExpiryState::Settled;
+            return ExpiryState::Recent;
         }
         match recorded {
-            None if now == UNKNOWN => ExpiryState::Settled,
-            None => ExpiryState::Due,
-            Some(recorded) if self.is_over(recorded, now) => ExpiryState::Expired,
-            Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => ExpiryState::Due,
-            Some(_) => ExpiryState::Settled,
+            None if now == UNKNOWN => ExpiryState::Recent,
+            None => ExpiryState::NeedsRecording,
+            Some(recorded) if self.is_idle_too_long(recorded, now) => ExpiryState::Expired,
+            Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => {
+                ExpiryState::NeedsRecording
+            }
+            Some(_) => ExpiryState::Recent,
         }
     }
 
     pub(super) fn is_expired(&self, path: &MemoryPath, recorded: u64, now: u64) -> bool {
-        self.is_over(recorded, now) && !self.is_pinned(path)
+        self.is_idle_too_long(recorded, now) && !self.is_pinned(path)
     }
 
-    /// Whether a file that was recorded then is idle for too long now. An access is not recorded while an earlier record is
-    /// younger than the resolution, so the file may have been used that much later than the record says.
-    fn is_over(&self, recorded: u64, now: u64) -> bool {
+    /// Whether a file with the `recorded` time has been idle for too long. Uses within the resolution are not recorded,
+    /// so the last use may be later than `recorded` by that much.
+    fn is_idle_too_long(&self, recorded: u64, now: u64) -> bool {
         age(recorded, now) >= self.idle_seconds.saturating_add(self.resolution_seconds)
     }
 }
 
-/// Zero for a time to come.
+/// Returns zero for a time in the future.
 fn age(recorded: u64, now: u64) -> u64 {
     now.saturating_sub(recorded)
 }
 
-/// Rounded up.
+/// Rounds up.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }

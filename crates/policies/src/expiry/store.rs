@@ -1,4 +1,4 @@
-//! [`ExpiringStore`]: a store of files that expire when nobody uses them.
+//! [`ExpiringStore`]: a store whose unused files expire.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,21 +11,22 @@ use memory_tool_core::{
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, ExpiryState, Rules, Use};
-use super::table::{Basis, Known, Table, changed_paths, named_paths};
+use super::table::{CachedTimes, RecordState, Table, changed_paths, named_paths};
 use crate::error_names::name_of_store_error;
 use crate::preconditions::check_after_read;
 
-/// How often an operation starts over because others changed the access times in between. Each time, the change of somebody
-/// else went through.
+/// Attempts of an operation while other writers keep changing the access times. In each attempt, another writer
+/// succeeds.
 pub(super) const MAX_ATTEMPTS: usize = 1_000;
 
-/// How many files one batch removes.
+/// The maximum number of files that one batch removes.
 pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 
-/// Any store, whose files expire when they are neither read nor written for a time.
+/// A store whose files expire if they are neither read nor written for a given time.
 ///
-/// Access times are kept in the inner store itself, as the record `expiry/access-times`. So all programs that open the memory in this
-/// way share them, and they change in one atomic batch with the files.
+/// Access times are stored in the inner store as the record `expiry/access-times`. All programs that open the memory
+/// with this policy share them, and they change in one atomic batch with the files. No path leads to the record, so it
+/// is never listed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,39 +50,43 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// ```
 ///
 /// # Behavior
-/// 1. A file that was read or written within the idle time is there. One that was not for longer than the idle time and the
-///    [resolution](ExpiringStoreBuilder::resolution) together is expired: it is neither read nor listed, it stands in nobody's
-///    way, and a directory with nothing else in it is gone. In between it may be either.
-/// 2. To list a directory is no use of the files in it; to rename it is. A file of which no time is recorded is as if it were
-///    used when it is first seen, be it in a listing or in a sweep. So a memory with files in it can be put under this policy.
-/// 3. What is expired still takes room, until a [sweep](Self::sweep), or a batch that it would stand in the way of, removes it. A file
-///    that cannot be read, as it is damaged, takes it until a batch changes its path or a directory above it.
+/// 1. A file that was read or written within the idle time is visible. After the idle time plus the
+///    [resolution](ExpiringStoreBuilder::resolution) without use, it is expired: it can be neither read nor listed,
+///    another file or directory can be created at its path, and a directory with only expired files is absent. Between
+///    the two times, the file may already be expired.
+/// 2. Listing a directory does not count as use of its files; renaming it does. A file without a recorded time counts
+///    as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
+/// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths or
+///    space. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
+///    above it.
 /// 4. [Pinned](ExpiringStoreBuilder::pin) files never expire.
-/// 5. If the access times cannot be read because they are damaged or of another format, nothing expires and no access is
-///    recorded. They stay as they are until [`reset_access_times`](Self::reset_access_times) removes them.
-/// 6. A read does not fail because its time cannot be recorded, as in a memory that is read-only or full. A warning of
-///    [`tracing`] tells of it, and the next read tries again. As long as it goes on, reading does not keep a file.
+/// 5. If the access times are damaged or have an unknown format, nothing expires and no access is recorded until
+///    [`reset_access_times`](Self::reset_access_times) removes them.
+/// 6. If the time of a read cannot be recorded, for example because the store is read-only or full, the read succeeds
+///    and a [`tracing`] warning is emitted. The next read tries again. Until then, reading a file does not keep it from
+///    expiring.
 ///
 /// # Costs
-/// Each process remembers the access times, and reads them again after the resolution. Apart from that a view, and an edit that
-/// requires a version as those of the [`Engine`](memory_tool_core::Engine) do, cost the inner store nothing more while the recorded
-/// time is younger than the resolution. The first use of a file after that writes the access times, so there is at most one such
-/// write for each file and resolution, and reads them first where they have changed. To create, rename or delete a file changes
-/// them in the same batch. Each write writes all of them: the path and 14 bytes or so for each file.
+/// Each process caches the access times and reads them again after the resolution. While the recorded time of a file is
+/// younger than the resolution, a `view` or an edit of the [`Engine`](memory_tool_core::Engine) needs no extra
+/// operation and takes 1 to 2 % longer on a local disk. The first use after that also writes the access times, which
+/// takes as long as an edit. Each write contains all of them: the path and about 14 bytes per file. `create`, `rename`
+/// and `delete` write them in the same batch as the file, and take three to eight times as long.
 ///
 /// # Clocks
-/// Times are those of the machines that use the memory, in whole seconds. A file's age is the time now minus the latest time at which
-/// it was used, so a clock that goes back makes files younger and never older: no file expires early, each lives longer by at most the
-/// amount that the clock went back, and an expired file that was not removed yet is visible again. A clock that is behind by some
-/// time while files are used makes them expire that much earlier by a clock that is right, and one that is ahead makes other files
-/// do so: keep clocks right to within a part of the idle time. A clock that shows a time before 2025 was never set: with it
-/// nothing expires, and nothing is recorded.
+/// Times come from the machines that use the memory, in whole seconds. The age of a file is the current time minus the
+/// latest recorded use. If a clock is set back, no file expires early; each lives longer by at most that amount, and
+/// expired files that were not yet removed become visible again. A clock that runs behind makes the files used with it
+/// expire earlier for other machines, and a clock that runs ahead makes the files of others expire early. Keep clocks
+/// correct to within a fraction of the idle time. A clock before 2025 counts as unset: nothing expires and nothing is
+/// recorded.
 ///
-/// # Together with others
-/// - All programs that open a memory set the same idle time, resolution and pins. A program that opens it without this policy sees
-///   all files, and its use of them is not recorded.
-/// - Limits go over this store: then expired files are removed if a batch needs their room. Access times are not counted.
-/// - Encryption and scopes go under it, so that the access times are encrypted, and each scope has its own.
+/// # Combination with other policies
+/// - All programs must set the same idle time, resolution and pins. A program without this policy sees all files, and
+///   does not record their use.
+/// - Put limits over this store. Expired files are then removed if a batch needs their space, and access times are not
+///   counted.
+/// - Put encryption and scopes under it. The access times are then encrypted, and each scope has separate ones.
 #[derive(Debug)]
 pub struct ExpiringStore<S> {
     pub(super) table: Table<S>,
@@ -89,7 +94,7 @@ pub struct ExpiringStore<S> {
 }
 
 impl<S: Store> ExpiringStore<S> {
-    /// `inner`, whose files are to expire after `idle_time`, rounded up to seconds.
+    /// Returns a builder for a store whose files expire after `idle_time`, rounded up to seconds.
     pub fn builder(inner: S, idle_time: Duration) -> ExpiringStoreBuilder<S> {
         ExpiringStoreBuilder {
             inner,
@@ -101,71 +106,71 @@ impl<S: Store> ExpiringStore<S> {
         }
     }
 
-    /// The store below, with the expired files and the access times.
+    /// The inner store, which still contains expired files.
     pub fn inner(&self) -> &S {
         self.table.inner()
     }
 
-    /// Forgets when files were last used, also where that record is damaged: each file begins to count when it is next seen.
+    /// Deletes the access times, even if they are damaged. Each file then counts as used when it is next seen.
     ///
-    /// This is for an operator, after a warning of [`tracing`] or [`sweep`](Self::sweep) reported that the access times cannot be read.
+    /// Use it after a [`tracing`] warning or [`sweep`](Self::sweep) reported that the access times cannot be read.
     ///
     /// # Errors
-    /// Those of the inner store.
+    /// Returns the errors of the inner store.
     pub async fn reset_access_times(&self) -> Result<(), StoreError> {
         self.table.reset().await
     }
 
-    /// What is known before `path` is looked at: the stored access times, unless they do not matter.
-    async fn known_before(&self, path: &MemoryPath, now: u64) -> Result<Known, StoreError> {
-        let known = self.table.known();
-        if self.state(&known, path, Use::Access, now) == ExpiryState::Settled {
-            return Ok(known);
+    /// Returns the access times to use for a read of `path`. They are loaded unless the cached ones are sufficient.
+    async fn times_for_read(&self, path: &MemoryPath, now: u64) -> Result<CachedTimes, StoreError> {
+        let cached = self.table.cached();
+        if self.state(&cached, path, Use::Access, now) == ExpiryState::Recent {
+            return Ok(cached);
         }
         self.table.stored().await
     }
 
-    fn state(&self, known: &Known, path: &MemoryPath, used: Use, now: u64) -> ExpiryState {
-        self.rules.state(path, known.times.get(path), used, now)
+    fn state(&self, cached: &CachedTimes, path: &MemoryPath, used: Use, now: u64) -> ExpiryState {
+        self.rules.state(path, cached.times.get(path), used, now)
     }
 
-    /// Judges files that were found after `known` was so, and records what is to be recorded of them. Gives those that are
-    /// expired; `None` where the access times changed meanwhile, so that all must be looked at again.
-    async fn judge(
+    /// Determines the expired files among `files`, which were read after `cached`, and records the use of the other
+    /// files. Returns `None` if the access times have changed since `cached` and the caller must start again.
+    async fn find_expired(
         &self,
-        known: &Known,
+        cached: &CachedTimes,
         files: impl Iterator<Item = &MemoryPath> + Send,
         used: Use,
         now: u64,
     ) -> Result<Option<BTreeSet<MemoryPath>>, StoreError> {
         let (mut due, mut expired) = (Vec::new(), BTreeSet::new());
         for path in files {
-            match self.state(known, path, used, now) {
-                ExpiryState::Settled => {}
-                ExpiryState::Due => due.push(path.clone()),
+            match self.state(cached, path, used, now) {
+                ExpiryState::Recent => {}
+                ExpiryState::NeedsRecording => due.push(path.clone()),
                 ExpiryState::Expired => _ = expired.insert(path.clone()),
             }
         }
         if due.is_empty() && expired.is_empty() {
             return Ok(Some(expired));
         }
-        let required = match &known.basis {
-            Basis::Unreadable(_) => return Ok(Some(BTreeSet::new())),
-            Basis::Outdated | Basis::Written(_) => {
+        let required = match &cached.state {
+            RecordState::Unreadable(_) => return Ok(Some(BTreeSet::new())),
+            RecordState::Outdated | RecordState::Written(_) => {
                 self.table.load().await?;
                 return Ok(None);
             }
-            Basis::Stored(required) => required,
+            RecordState::Stored(required) => required,
         };
-        // Somebody else may have created a file anew that was expired: then the files are those of another moment.
-        if !expired.is_empty() && self.table.load().await?.basis != known.basis {
+        // Another writer may have recreated an expired file. The files read do not match the access times then.
+        if !expired.is_empty() && self.table.load().await?.state != cached.state {
             return Ok(None);
         }
-        let is_current = due.is_empty() || self.record(&known.times, required, due, now).await;
+        let is_current = due.is_empty() || self.record(&cached.times, required, due, now).await;
         Ok(is_current.then_some(expired))
     }
 
-    /// Records that these files are used. Gives whether the access times were those required.
+    /// Records the use of files. Returns whether the stored access times were the `required` ones.
     async fn record(&self, times: &AccessTimes, required: &Precondition, used: Vec<MemoryPath>, now: u64) -> bool {
         let mut times = times.clone();
         for path in used {
@@ -173,39 +178,39 @@ impl<S: Store> ExpiringStore<S> {
         }
         self.table.commit(required, Batch::new(), Some(times)).await.unwrap_or_else(|error| {
             let error = name_of_store_error(&error);
-            tracing::warn!(error, "the time of an access is not recorded: files may expire although they are read");
+            tracing::warn!(error, "access time not recorded: files may expire while they are in use");
             true
         })
     }
 
-    /// What of a listing is shown, see [`judge`](Self::judge).
-    async fn show(
+    /// Removes expired files from a listing. See [`find_expired`](Self::find_expired) for the result.
+    async fn unexpired(
         &self,
-        known: &Known,
+        cached: &CachedTimes,
         mut files: Vec<FileEntry>,
         now: u64,
     ) -> Result<Option<Vec<FileEntry>>, StoreError> {
-        let expired = self.judge(known, files.iter().map(|file| &file.path), Use::Listing, now).await?;
+        let expired = self.find_expired(cached, files.iter().map(|file| &file.path), Use::Listing, now).await?;
         Ok(expired.map(|expired| {
             files.retain(|file| !expired.contains(&file.path));
             files
         }))
     }
 
-    /// Reads a path as if the expired files were gone.
+    /// Reads a path without the expired files.
     async fn read_unexpired(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         for _ in 0..MAX_ATTEMPTS {
             let now = self.rules.now();
-            let known = self.known_before(path, now).await?;
+            let cached = self.times_for_read(path, now).await?;
             match self.inner().read_opts(path, ReadOptions::new()).await? {
                 Node::Absent => return Ok(Node::Absent),
                 Node::File(file) => {
-                    if let Some(expired) = self.judge(&known, std::iter::once(path), Use::Access, now).await? {
+                    if let Some(expired) = self.find_expired(&cached, std::iter::once(path), Use::Access, now).await? {
                         return Ok(if expired.is_empty() { Node::File(file) } else { Node::Absent });
                     }
                 }
                 Node::Directory(files) => {
-                    if let Some(files) = self.show(&known, files, now).await? {
+                    if let Some(files) = self.unexpired(&cached, files, now).await? {
                         let is_gone = files.is_empty() && !path.is_root();
                         return Ok(if is_gone { Node::Absent } else { Node::Directory(files) });
                     }
@@ -215,11 +220,11 @@ impl<S: Store> ExpiringStore<S> {
         Err(StoreError::VersionMismatch { path: path.clone() })
     }
 
-    /// Whether a batch is the same to the inner store: it writes files at the versions that they are required to have, and all
-    /// that it requires a version of is known to be there, and used lately.
+    /// Whether the inner store can apply the batch without the access times: it only writes files at required versions,
+    /// and all files with a required version were used recently.
     fn is_plain_edit(&self, batch: &Batch, now: u64) -> bool {
-        let known = self.table.known();
-        let is_settled = |path: &MemoryPath| self.state(&known, path, Use::Access, now) == ExpiryState::Settled;
+        let cached = self.table.cached();
+        let is_recent = |path: &MemoryPath| self.state(&cached, path, Use::Access, now) == ExpiryState::Recent;
         let is_required = |edited: &MemoryPath| {
             batch
                 .preconditions()
@@ -230,28 +235,28 @@ impl<S: Store> ExpiringStore<S> {
         batch.changes().iter().all(is_edit)
             && batch.preconditions().iter().all(|(path, precondition)| match precondition {
                 Precondition::Absent => false,
-                Precondition::Version(_) => is_settled(path),
+                Precondition::Version(_) => is_recent(path),
             })
     }
 
-    /// Applies a batch by the access times that are stored.
-    async fn apply_by_table(&self, batch: Batch, now: u64) -> Result<(), StoreError> {
+    /// Applies a batch together with the stored access times.
+    async fn apply_with_times(&self, batch: Batch, now: u64) -> Result<(), StoreError> {
         let mut kept = BTreeSet::new();
         for _ in 0..MAX_ATTEMPTS {
-            let known = self.table.stored().await?;
-            let Basis::Stored(required) = &known.basis else {
-                // A record that cannot be read may hold the paths of files that are to be forgotten.
-                let empties = |change: &Change| matches!(change, Change::Remove { path } if path.is_root());
-                let forgets = batch.changes().iter().any(empties);
-                return self.inner().apply(if forgets { self.table.forgetting(batch) } else { batch }).await;
+            let cached = self.table.stored().await?;
+            let RecordState::Stored(required) = &cached.state else {
+                // Clearing the memory also removes an unreadable record, which may contain the paths of files.
+                let clears = |change: &Change| matches!(change, Change::Remove { path } if path.is_root());
+                let clears_all = batch.changes().iter().any(clears);
+                return self.inner().apply(if clears_all { self.table.with_removal(batch) } else { batch }).await;
             };
-            let mut in_the_way = self.in_the_way(&known.times, &batch, now);
-            in_the_way.retain(|path| !kept.contains(path));
-            if !in_the_way.is_empty() {
-                kept.append(&mut self.clear_away(&known.times, required, in_the_way, &batch).await?);
+            let mut expired = self.expired_near(&cached.times, &batch, now);
+            expired.retain(|path| !kept.contains(path));
+            if !expired.is_empty() {
+                kept.append(&mut self.remove_expired(&cached.times, required, expired, &batch).await?);
                 continue;
             }
-            let times = self.times_after(&known.times, &batch, now);
+            let times = self.times_after(&cached.times, &batch, now);
             if self.table.commit(required, batch.clone(), times).await? {
                 return Ok(());
             }
@@ -260,8 +265,8 @@ impl<S: Store> ExpiringStore<S> {
         Err(StoreError::VersionMismatch { path })
     }
 
-    /// The expired files at, above and beneath all that a batch names.
-    fn in_the_way(&self, times: &AccessTimes, batch: &Batch, now: u64) -> BTreeSet<MemoryPath> {
+    /// Returns the expired files at, above and under the paths of a batch.
+    fn expired_near(&self, times: &AccessTimes, batch: &Batch, now: u64) -> BTreeSet<MemoryPath> {
         named_paths(batch)
             .flat_map(|path| times.overlapping(path))
             .filter(|(path, recorded)| self.rules.is_expired(path, *recorded, now))
@@ -269,10 +274,10 @@ impl<S: Store> ExpiringStore<S> {
             .collect()
     }
 
-    /// Removes expired files. Nobody sees that, so a batch that needs the room may follow by itself. Where somebody else was
-    /// faster, nothing is done. Gives those that cannot be read and are to be kept, as a batch that changes others needs no more of
-    /// their room than a sweep does.
-    async fn clear_away(
+    /// Removes expired files before the batch that needs their paths. Expired files are invisible, so the two batches
+    /// do not have to form one atomic batch. Does nothing if another writer was faster. Returns the files that cannot
+    /// be read and are kept because the batch does not change them.
+    async fn remove_expired(
         &self,
         times: &AccessTimes,
         required: &Precondition,
@@ -284,14 +289,14 @@ impl<S: Store> ExpiringStore<S> {
             match self.removing(batch.clone(), &path).await {
                 Ok(Some(removing)) => batch = removing,
                 Ok(None) => {}
-                // Whoever used it since has changed the access times that are required.
+                // Any use of the file since then has changed the access times, which are required below.
                 Err(error)
                     if cannot_be_read(&error) && changed_paths(needed_by).any(|changed| changed.overlaps(&path)) =>
                 {
                     batch = batch.remove(path.clone());
                 }
                 Err(error) if cannot_be_read(&error) => {
-                    tell_of_kept(&error);
+                    warn_about_kept_file(&error);
                     kept.insert(path);
                     continue;
                 }
@@ -305,7 +310,8 @@ impl<S: Store> ExpiringStore<S> {
         }
     }
 
-    /// The batch that removes the file at `path`, too, as it is now. `None` where there is none.
+    /// Adds the removal of the file at `path`, at its current version, to the batch. Returns `None` if there is no
+    /// file.
     pub(super) async fn removing(&self, batch: Batch, path: &MemoryPath) -> Result<Option<Batch>, StoreError> {
         match self.inner().read_opts(path, ReadOptions::new()).await {
             Ok(Node::File(file)) => {
@@ -317,14 +323,14 @@ impl<S: Store> ExpiringStore<S> {
         }
     }
 
-    /// What is to be recorded with a batch, if anything. Nothing expired is named by it.
+    /// Returns the access times to write with the batch, if they change. The batch must not name expired files.
     fn times_after(&self, before: &AccessTimes, batch: &Batch, now: u64) -> Option<AccessTimes> {
         let mut times = before.clone();
         for change in batch.changes() {
             match change {
                 Change::Remove { path } => _ = times.take(path),
                 Change::Write { path, .. } => {
-                    if self.rules.state(path, times.get(path), Use::Access, now) == ExpiryState::Due {
+                    if self.rules.state(path, times.get(path), Use::Access, now) == ExpiryState::NeedsRecording {
                         times.record(path.clone(), now);
                     }
                 }
@@ -335,21 +341,21 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     fn rename(&self, times: &mut AccessTimes, from: &MemoryPath, to: &MemoryPath, now: u64) {
-        times.take(to); // of files that other programs removed
+        times.take(to); // left from files that other programs removed
         let moved = times.take(from);
-        if moved.is_empty() && self.rules.state(to, None, Use::Access, now) == ExpiryState::Due {
-            times.record(to.clone(), now); // of a directory it says nothing, and goes with the next sweep
+        if moved.is_empty() && self.rules.state(to, None, Use::Access, now) == ExpiryState::NeedsRecording {
+            times.record(to.clone(), now); // if it is a directory, the next sweep drops this
         }
         for (path, time) in moved {
             match path.replace_prefix(from, to) {
                 Ok(path) if !self.rules.is_pinned(&path) => times.record(path, time.max(now)),
-                _ => {} // or too long: the rename fails, or the file is gone
+                _ => {} // pinned, or the path is too long: then the rename fails or there is no such file
             }
         }
     }
 }
 
-/// Whether it is the file that fails, and will fail the next time too.
+/// Whether the error is specific to the file and permanent.
 fn cannot_be_read(error: &StoreError) -> bool {
     matches!(
         error,
@@ -357,10 +363,10 @@ fn cannot_be_read(error: &StoreError) -> bool {
     )
 }
 
-/// Tells the operator of an expired file that cannot be read.
-pub(super) fn tell_of_kept(error: &StoreError) {
+/// Warns the operator about an expired file that cannot be read.
+pub(super) fn warn_about_kept_file(error: &StoreError) {
     let error = name_of_store_error(error);
-    tracing::warn!(error, "an expired file cannot be read, and is kept");
+    tracing::warn!(error, "kept an expired file that cannot be read");
 }
 
 #[async_trait]
@@ -379,16 +385,16 @@ impl<S: Store> Store for ExpiringStore<S> {
         let now = self.rules.now();
         if self.is_plain_edit(&batch, now) {
             match self.inner().apply(batch.clone()).await {
-                // Without expired files that are in the way it may succeed.
+                // It may succeed once expired files are removed.
                 Err(error) if !matches!(error, StoreError::VersionMismatch { .. } | StoreError::Failure { .. }) => {}
                 outcome => return outcome,
             }
         }
-        self.apply_by_table(batch, now).await
+        self.apply_with_times(batch, now).await
     }
 }
 
-/// Options of an [`ExpiringStore`]. Made by [`ExpiringStore::builder`].
+/// A builder for [`ExpiringStore`], created by [`ExpiringStore::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ExpiringStoreBuilder<S> {
@@ -401,39 +407,39 @@ pub struct ExpiringStoreBuilder<S> {
 }
 
 impl<S: Store> ExpiringStoreBuilder<S> {
-    /// Keeps the file `path`, or all that is beneath the directory, however long it is idle. It goes with what is there: a file
-    /// that is renamed to another path is pinned no longer.
+    /// Pins the file `path`, or all files under the directory `path`, which then never expire. The pin belongs to the
+    /// path: a file that is renamed to another path is no longer pinned.
     pub fn pin(mut self, path: MemoryPath) -> Self {
         self.pins.push(path);
         self
     }
 
-    /// How coarsely access times are kept, rounded up to seconds: a use is recorded if the recorded one is older than this. The
-    /// coarser, the fewer writes, and the longer a file may outlive the idle time. Default: a 24th of the idle time, from a second
-    /// to a day.
+    /// Sets the resolution of access times, rounded up to seconds. A use is recorded if the last recorded use is older
+    /// than this. A higher value means fewer writes, and files that outlive the idle time by up to that value. Default:
+    /// 1/24 of the idle time, between a second and a day.
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = Some(resolution);
         self
     }
 
-    /// Takes the time from `now`, which is asked at each operation and must not wait. With a time before 2025 nothing expires.
+    /// Sets the clock, which is read in each operation and must not block. Nothing expires while it is before 2025.
     /// Default: [`SystemTime::now`].
     pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Clock::new(now);
         self
     }
 
-    /// For tests, which let time pass without waiting: the clock that nobody can set. Default: [`Instant::now`].
+    /// Sets the monotonic clock, for tests. Default: [`Instant::now`].
     #[doc(hidden)]
     pub fn steady_clock(mut self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.steady_clock = Clock::new(now);
         self
     }
 
-    /// The store. Nothing is read or written yet.
+    /// Builds the store, without accessing the inner store.
     ///
     /// # Errors
-    /// [`ExpiryError`] where the idle time or the resolution makes no sense.
+    /// Returns [`ExpiryError`] if the idle time or resolution is invalid.
     pub fn build(self) -> Result<ExpiringStore<S>, ExpiryError> {
         let rules = Rules::new(self.idle_time, self.resolution, self.pins, self.clock)?;
         let table = Table::new(self.inner, self.steady_clock, rules.resolution());

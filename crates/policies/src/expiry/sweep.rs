@@ -7,39 +7,39 @@ use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Precondition, 
 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
-use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, tell_of_kept};
-use super::table::{Basis, Known};
+use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, warn_about_kept_file};
+use super::table::{CachedTimes, RecordState};
 
-/// An expired file that is not removed yet.
+/// An expired file that a sweep would remove.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ExpiredFile {
-    /// The file's path.
+    /// The path of the file.
     pub path: MemoryPath,
-    /// When it was last used, as it was recorded: the last use may have been later by up to the resolution.
+    /// The recorded time of the last use. The file may have been used later by up to the resolution.
     pub last_access: SystemTime,
-    /// Its size in bytes.
+    /// The size of the file in bytes.
     pub size: u64,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// The expired files that it removed.
+    /// The removed files.
     pub removed: Vec<MemoryPath>,
-    /// How many files are left.
+    /// The number of files left.
     pub kept: usize,
 }
 
 impl<S: Store> ExpiringStore<S> {
-    /// The files that [`sweep`](Self::sweep) would remove now, in the order of their paths. It changes nothing.
+    /// Returns the files that [`sweep`](Self::sweep) would remove now, ordered by path, without changing anything.
     ///
     /// # Errors
-    /// As those of a sweep.
+    /// Returns the errors of [`sweep`](Self::sweep).
     pub async fn expired(&self) -> Result<Vec<ExpiredFile>, StoreError> {
         let now = self.rules.now();
-        let (times, _, files) = self.survey().await?;
+        let (times, _, files) = self.load_all().await?;
         let expired = |file: FileEntry| {
             let recorded = times.get(&file.path).filter(|time| self.rules.is_expired(&file.path, *time, now))?;
             let last_access = UNIX_EPOCH.checked_add(Duration::from_secs(recorded))?;
@@ -50,27 +50,28 @@ impl<S: Store> ExpiringStore<S> {
         Ok(expired)
     }
 
-    /// Removes the files that are expired.
+    /// Removes expired files.
     ///
     /// # Behavior
-    /// 1. Files are removed a hundred at a time, each hundred atomically with what is recorded of them. A sweep that is dropped or
-    ///    killed leaves what the next one goes on with.
-    /// 2. No file is removed that somebody else used or changed in between.
-    /// 3. Files of which no time is recorded begin to count, and records of files that other programs removed are dropped.
-    /// 4. An expired file that cannot be read, as it is damaged, is kept, and a warning of [`tracing`] tells so. It stays
-    ///    invisible.
+    /// 1. Files are removed in batches of 100, each atomically with their access times. After an interrupted sweep, the
+    ///    next one continues.
+    /// 2. A file that is used or changed during the sweep is not removed.
+    /// 3. Files without a recorded time count as used now. Access times of files that other programs removed are
+    ///    dropped.
+    /// 4. An expired file that cannot be read, for example because it is damaged, is kept and stays invisible. A
+    ///    [`tracing`] warning reports it.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] where the storage fails, and where the access times cannot be read (with
-    /// [`FailureKind::Damaged`]); [`StoreError::VersionMismatch`] where others go on changing them. What was removed until then
-    /// stays so.
+    /// Returns [`StoreError::Failure`] if the storage fails or the access times cannot be read
+    /// ([`FailureKind::Damaged`]), and [`StoreError::VersionMismatch`] if other writers keep changing them. Files
+    /// removed before the error stay removed.
     pub async fn sweep(&self) -> Result<SweepReport, StoreError> {
         let mut swept = SweepReport::default();
         let mut kept = BTreeSet::new();
-        let mut rounds_in_vain = 0;
-        while rounds_in_vain < MAX_ATTEMPTS {
+        let mut failed_rounds = 0;
+        while failed_rounds < MAX_ATTEMPTS {
             let now = self.rules.now();
-            let (times, required, files) = self.survey().await?;
+            let (times, required, files) = self.load_all().await?;
             let (expired, mut times_after) = self.plan(&times, &files, &kept, now);
             if expired.is_empty() && times_after == times {
                 swept.kept = files.len();
@@ -79,31 +80,34 @@ impl<S: Store> ExpiringStore<S> {
             let (batch, removed) = self.removal(expired, &mut kept).await?;
             removed.iter().for_each(|path| times_after.remove(path));
             match self.table.commit(&required, batch, Some(times_after)).await {
-                Ok(true) if removed.is_empty() => rounds_in_vain += 1, // once, unless the store loses records
+                Ok(true) if removed.is_empty() => failed_rounds += 1, // at most once, unless the store loses records
                 Ok(true) => {
-                    kept.extend(removed.iter().cloned()); // one that a store removes in words alone is met again
+                    // A store that does not really remove a file lists it again.
+                    kept.extend(removed.iter().cloned());
                     swept.removed.extend(removed);
                 }
-                Ok(false) | Err(StoreError::VersionMismatch { .. }) => rounds_in_vain += 1,
+                Ok(false) | Err(StoreError::VersionMismatch { .. }) => failed_rounds += 1,
                 Err(error) => return Err(error),
             }
         }
         Err(StoreError::VersionMismatch { path: MemoryPath::root() })
     }
 
-    /// What is recorded, by what state of the table, and the files that are there after that.
-    async fn survey(&self) -> Result<(AccessTimes, Precondition, Vec<FileEntry>), StoreError> {
-        let Known { times, basis, .. } = self.table.load().await?;
-        let required = match basis {
-            Basis::Stored(required) => required,
-            Basis::Unreadable(reason) => return Err(unreadable(reason)),
-            Basis::Outdated | Basis::Written(_) => return Err(unreadable("the access times were not read")),
+    /// Reads the access times with the precondition for changing them, and then all files.
+    async fn load_all(&self) -> Result<(AccessTimes, Precondition, Vec<FileEntry>), StoreError> {
+        let CachedTimes { times, state, .. } = self.table.load().await?;
+        let required = match state {
+            RecordState::Stored(required) => required,
+            RecordState::Unreadable(reason) => return Err(unreadable(reason)),
+            RecordState::Outdated | RecordState::Written(_) => {
+                return Err(unreadable("the access times were not read"));
+            }
         };
         let root = self.inner().read_opts(&MemoryPath::root(), ReadOptions::new()).await?;
         Ok((AccessTimes::clone(&times), required, root.into_entries()))
     }
 
-    /// The next expired files, without those to be kept, and what is to be recorded of all files.
+    /// Returns the next expired files except the `kept` ones, and the new access times of all files.
     fn plan(
         &self,
         times: &AccessTimes,
@@ -117,8 +121,8 @@ impl<S: Store> ExpiringStore<S> {
         let mut expired = Vec::new();
         for path in paths {
             match self.rules.state(path, times.get(path), Use::Listing, now) {
-                ExpiryState::Settled => {}
-                ExpiryState::Due => times.record(path.clone(), now),
+                ExpiryState::Recent => {}
+                ExpiryState::NeedsRecording => times.record(path.clone(), now),
                 ExpiryState::Expired if kept.contains(path) || expired.len() == MAX_REMOVED_AT_ONCE => {}
                 ExpiryState::Expired => expired.push(path.clone()),
             }
@@ -126,7 +130,7 @@ impl<S: Store> ExpiringStore<S> {
         (expired, times)
     }
 
-    /// The batch that removes `expired`, and what it removes. Those that cannot be read are to be kept.
+    /// Returns a batch that removes the `expired` files, and its paths. Files that cannot be read are added to `kept`.
     async fn removal(
         &self,
         expired: Vec<MemoryPath>,
@@ -135,13 +139,13 @@ impl<S: Store> ExpiringStore<S> {
         let (mut batch, mut removed) = (Batch::new(), Vec::new());
         for path in expired {
             match self.removing(batch.clone(), &path).await {
-                Ok(None) => _ = kept.insert(path), // gone since it was listed, and not to be looked for again
+                Ok(None) => _ = kept.insert(path), // removed since it was listed
                 Ok(Some(removing)) => {
                     batch = removing;
                     removed.push(path);
                 }
                 Err(error) => {
-                    tell_of_kept(&error);
+                    warn_about_kept_file(&error);
                     kept.insert(path);
                 }
             }

@@ -1,4 +1,4 @@
-//! [`Table`]: the access times where they are stored, and what this process knows of them.
+//! [`Table`]: the stored access times and a cache of them.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,18 +11,17 @@ use super::access_times::AccessTimes;
 use super::rules::Clock;
 
 /// The record that holds the access times.
-#[expect(clippy::expect_used, reason = "the name is a part of the program, and every test reads it")]
-static RECORD: LazyLock<RecordName> =
-    LazyLock::new(|| "expiry/access-times".parse().expect("the name keeps to the rules"));
+#[expect(clippy::expect_used, reason = "the name is a constant, and every test reads it")]
+static RECORD: LazyLock<RecordName> = LazyLock::new(|| "expiry/access-times".parse().expect("the name is valid"));
 
-/// Every path that the batch requires something of, limits or changes.
+/// Returns the paths in the preconditions, quotas and changes of a batch.
 pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
     let required = batch.preconditions().iter().map(|(path, _)| path);
     let limited = batch.quotas().iter().map(|(directory, _)| directory);
     required.chain(limited).chain(changed_paths(batch))
 }
 
-/// The paths that a batch changes.
+/// Returns the paths that a batch changes.
 pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
     let changed = batch.changes().iter().flat_map(|change| match change {
         Change::Write { path, .. } | Change::Remove { path } => [Some(path), None],
@@ -31,137 +30,139 @@ pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> 
     changed.flatten()
 }
 
-/// What is known of the access times.
+/// Access times that this process has read or written.
 ///
-/// A recorded time becomes earlier only if the clock went back and the file was removed and created again. So a file that is not
-/// expired by what was stored within the last resolution is not expired now: in the worst case it was created since then. For
-/// everything else this must be what is stored.
+/// They may be older than the stored ones by up to the resolution. This is enough to decide that a file is not expired:
+/// a recorded time becomes earlier only if the clock was set back and the file was removed and recreated since. All
+/// other decisions need the stored times.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedTimes {
     pub(super) times: Arc<AccessTimes>,
-    pub(super) basis: Basis,
-    /// When the times were stored, or earlier.
-    as_of: Instant,
+    pub(super) state: RecordState,
+    /// The time just before the times were read or written.
+    read_at: Instant,
 }
 
-/// What is known of the record that the times are stored in.
+/// The relation of cached times to the stored record.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Basis {
-    /// It has changed, or may have.
+pub(super) enum RecordState {
+    /// The record has changed, or may have changed.
     Outdated,
-    /// This process wrote these bytes to it last. Their version is not known.
+    /// This process last wrote these bytes. Their version is unknown.
     Written(Arc<[u8]>),
-    /// This held when it was last read. A batch that requires it fails if it no longer holds.
+    /// The precondition that was true when the record was last read. A batch can require it.
     Stored(Precondition),
-    /// It is damaged or of another format, for this reason. By it nothing is expired, and it is left as it is.
+    /// The record is damaged or has another format, with the reason. Nothing expires, and the record is not changed.
     Unreadable(&'static str),
 }
 
-/// The access times in the store that they are about.
+/// The stored access times, with a cache.
 #[derive(Debug)]
 pub(super) struct Table<S> {
     inner: S,
-    /// Not the clock of the access times: that one may go back.
+    /// A monotonic clock, unlike the clock for access times.
     clock: Clock<Instant>,
     trusted_for: Duration,
-    known: Mutex<Known>,
+    cached: Mutex<CachedTimes>,
 }
 
 impl<S: Store> Table<S> {
-    /// The access times in `inner`. What this process knows of them is trusted for that long.
+    /// Creates a table for the access times in `inner`, which are cached for `trusted_for`.
     pub(super) fn new(inner: S, clock: Clock<Instant>, trusted_for: Duration) -> Self {
-        let known = Mutex::new(Known::nothing(clock.now()));
-        Self { inner, clock, trusted_for, known }
+        let cached = Mutex::new(CachedTimes::empty(clock.now()));
+        Self { inner, clock, trusted_for, cached }
     }
 
     pub(super) fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// What this process knows without a read: nothing, if its last one is too long ago.
-    pub(super) fn known(&self) -> Known {
-        let (known, now) = (self.lock().clone(), self.clock.now());
-        let is_trusted = now.saturating_duration_since(known.as_of) < self.trusted_for;
-        if is_trusted { known } else { Known::nothing(now) }
+    /// Returns the cached times, which are empty if they are too old.
+    pub(super) fn cached(&self) -> CachedTimes {
+        let (cached, now) = (self.lock().clone(), self.clock.now());
+        let is_trusted = now.saturating_duration_since(cached.read_at) < self.trusted_for;
+        if is_trusted { cached } else { CachedTimes::empty(now) }
     }
 
-    /// What was stored when this process last looked, or now where it has changed since as far as this process knows.
-    pub(super) async fn stored(&self) -> Result<Known, StoreError> {
-        let known = self.known();
-        if let Basis::Stored(_) = known.basis { Ok(known) } else { self.load().await }
+    /// Returns the cached times if they match a version of the record, and otherwise loads them.
+    pub(super) async fn stored(&self) -> Result<CachedTimes, StoreError> {
+        let cached = self.cached();
+        if let RecordState::Stored(_) = cached.state { Ok(cached) } else { self.load().await }
     }
 
-    /// What is stored now.
+    /// Loads the stored times.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if the inner store fails, except for a damaged record and one that is too large, which are
-    /// [`Basis::Unreadable`].
-    pub(super) async fn load(&self) -> Result<Known, StoreError> {
-        let as_of = self.clock.now();
+    /// Returns [`StoreError::Failure`] if the inner store fails. A damaged or oversized record is
+    /// [`RecordState::Unreadable`] instead.
+    pub(super) async fn load(&self) -> Result<CachedTimes, StoreError> {
+        let read_at = self.clock.now();
         let read = match self.inner.read_record(&RECORD).await {
-            Ok(None) => Ok(Known { times: Arc::default(), basis: Basis::Stored(Precondition::Absent), as_of }),
-            Ok(Some(record)) => self.parse(record, as_of),
+            Ok(None) => {
+                Ok(CachedTimes { times: Arc::default(), state: RecordState::Stored(Precondition::Absent), read_at })
+            }
+            Ok(Some(record)) => self.parse(record, read_at),
             Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
-                Err("the inner store holds the access times damaged")
+                Err("the inner store reports that the access times are damaged")
             }
             Err(StoreError::Failure { kind: FailureKind::Full, .. }) => {
                 Err("the access times are too large to be read")
             }
             Err(error) => return Err(error),
         };
-        let known = read.unwrap_or_else(|reason| self.unreadable(reason, as_of));
-        *self.lock() = known.clone();
-        Ok(known)
+        let cached = read.unwrap_or_else(|reason| self.unreadable(reason, read_at));
+        *self.lock() = cached.clone();
+        Ok(cached)
     }
 
-    /// Removes the record, also a damaged one.
+    /// Removes the record, even if it is damaged.
     pub(super) async fn reset(&self) -> Result<(), StoreError> {
-        self.inner.apply(self.forgetting(Batch::new())).await
+        self.inner.apply(self.with_removal(Batch::new())).await
     }
 
-    /// The same batch, which also removes the record.
-    pub(super) fn forgetting(&self, batch: Batch) -> Batch {
-        self.outdate();
+    /// Adds the removal of the record to a batch.
+    pub(super) fn with_removal(&self, batch: Batch) -> Batch {
+        self.mark_outdated();
         batch.remove_record(RECORD.clone())
     }
 
-    fn parse(&self, record: StoredFile, as_of: Instant) -> Result<Known, &'static str> {
-        let basis = Basis::Stored(Precondition::Version(record.version));
-        let known = self.lock().clone();
-        let is_known = match &known.basis {
-            Basis::Written(bytes) => **bytes == *record.content,
-            known => *known == basis,
+    fn parse(&self, record: StoredFile, read_at: Instant) -> Result<CachedTimes, &'static str> {
+        let state = RecordState::Stored(Precondition::Version(record.version));
+        let cached = self.lock().clone();
+        let is_cached = match &cached.state {
+            RecordState::Written(bytes) => **bytes == *record.content,
+            cached => *cached == state,
         };
-        if is_known {
-            return Ok(Known { times: known.times, basis, as_of });
+        if is_cached {
+            return Ok(CachedTimes { times: cached.times, state, read_at });
         }
-        Ok(Known { times: Arc::new(AccessTimes::from_bytes(&record.content)?), basis, as_of })
+        Ok(CachedTimes { times: Arc::new(AccessTimes::from_bytes(&record.content)?), state, read_at })
     }
 
-    fn unreadable(&self, reason: &'static str, as_of: Instant) -> Known {
-        let basis = Basis::Unreadable(reason);
-        if self.lock().basis != basis {
-            tracing::warn!(reason, "no file of the memory expires, and no access is recorded");
+    fn unreadable(&self, reason: &'static str, read_at: Instant) -> CachedTimes {
+        let state = RecordState::Unreadable(reason);
+        if self.lock().state != state {
+            tracing::warn!(reason, "access times cannot be read: no file expires and no access is recorded");
         }
-        Known { times: Arc::default(), basis, as_of }
+        CachedTimes { times: Arc::default(), state, read_at }
     }
 
-    /// Applies `batch`, and stores `times` with it if there are any, provided that the stored access times are those `required`.
-    /// Returns whether they were.
+    /// Applies `batch` and stores `times`, if any, provided that the record meets the precondition `required`. Returns
+    /// whether it did.
     ///
     /// # Errors
-    /// Those of the batch. None names the record.
+    /// Returns the errors of the batch, which do not mention the record.
     pub(super) async fn commit(
         &self,
         required: &Precondition,
         batch: Batch,
         times: Option<AccessTimes>,
     ) -> Result<bool, StoreError> {
-        let as_of = self.clock.now();
-        let after = times.map(|times| Known::after_storing(times, as_of)).transpose()?;
+        let read_at = self.clock.now();
+        let after = times.map(|times| CachedTimes::after_storing(times, read_at)).transpose()?;
         let batch = batch.require_record(RECORD.clone(), required.clone());
-        let batch = match after.as_ref().map(|known| &known.basis) {
-            Some(Basis::Written(bytes)) => batch.write_record(RECORD.clone(), bytes.to_vec()),
+        let batch = match after.as_ref().map(|cached| &cached.state) {
+            Some(RecordState::Written(bytes)) => batch.write_record(RECORD.clone(), bytes.to_vec()),
             Some(_) => batch.remove_record(RECORD.clone()),
             None => batch,
         };
@@ -173,41 +174,41 @@ impl<S: Store> Table<S> {
                 Ok(true)
             }
             Err(StoreError::RecordMismatch { name }) if name == *RECORD => {
-                self.outdate();
+                self.mark_outdated();
                 Ok(false)
             }
             Err(error) => {
                 if let StoreError::Failure { .. } = error {
-                    self.outdate(); // it may have been stored
+                    self.mark_outdated(); // it may have been stored
                 }
                 Err(error)
             }
         }
     }
 
-    fn outdate(&self) {
-        self.lock().basis = Basis::Outdated;
+    fn mark_outdated(&self) {
+        self.lock().state = RecordState::Outdated;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        // Each holder changes it by one assignment.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CachedTimes> {
+        // Valid even after a panic, because each change is one assignment.
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn nothing(as_of: Instant) -> Self {
-        Self { times: Arc::default(), basis: Basis::Outdated, as_of }
+impl CachedTimes {
+    fn empty(read_at: Instant) -> Self {
+        Self { times: Arc::default(), state: RecordState::Outdated, read_at }
     }
 
-    /// What is known once `times` are stored.
-    fn after_storing(times: AccessTimes, as_of: Instant) -> Result<Self, StoreError> {
-        let basis = if times.is_empty() {
-            Basis::Stored(Precondition::Absent)
+    /// Returns the cache entry for `times` after they are stored.
+    fn after_storing(times: AccessTimes, read_at: Instant) -> Result<Self, StoreError> {
+        let state = if times.is_empty() {
+            RecordState::Stored(Precondition::Absent)
         } else {
             let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
-            Basis::Written(times.to_bytes().map_err(failure)?.into())
+            RecordState::Written(times.to_bytes().map_err(failure)?.into())
         };
-        Ok(Self { times: Arc::new(times), basis, as_of })
+        Ok(Self { times: Arc::new(times), state, read_at })
     }
 }

@@ -1,20 +1,21 @@
-//! [`default_quota`]: the limits that suit an agent.
+//! [`default_quota`]: limits for one agent.
 
 use memory_tool_core::Quota;
 
-/// The largest file in bytes: as large as Anthropic's hosted memory stores keep them. Claude reads it in seven views.
+/// The default limit on the size of a file in bytes, the same as in Anthropic's hosted memory stores. Claude reads such
+/// a file in seven views.
 pub const DEFAULT_QUOTA_FILE_BYTES: u64 = 102_400;
-/// How many files a memory has at most: as many as Anthropic's hosted memory stores keep.
+/// The default limit on the number of files, the same as in Anthropic's hosted memory stores.
 pub const DEFAULT_QUOTA_FILES: u64 = 2_000;
-/// How many bytes all files have together, a choice of this project: 16 MiB, which is 8 KB for each of as many files as there may
-/// be.
+/// The default limit on the total size in bytes: 16 MiB, which is 8 KB per file for 2,000 files.
 pub const DEFAULT_QUOTA_BYTES: u64 = 16 * 1024 * 1024;
-/// How deep a file lies at most, a choice of this project: `/memories/a.txt` is 1. A `view` shows two levels at a time, so what lies
-/// deeper takes Claude many steps to find.
+/// The default limit on the depth of a file; the depth of `/memories/a.txt` is 1. A `view` shows two levels at a time,
+/// so Claude needs many steps to find deeper files.
 pub const DEFAULT_QUOTA_DEPTH: u64 = 8;
 
-/// A [`Quota`] that suits the memory of one agent: [`DEFAULT_QUOTA_FILE_BYTES`], [`DEFAULT_QUOTA_FILES`], [`DEFAULT_QUOTA_BYTES`] and
-/// [`DEFAULT_QUOTA_DEPTH`]. Start from [`Quota::new`] instead if you want only a few limits.
+/// Returns a [`Quota`] for the memory of one agent: [`DEFAULT_QUOTA_FILE_BYTES`], [`DEFAULT_QUOTA_FILES`],
+/// [`DEFAULT_QUOTA_BYTES`] and [`DEFAULT_QUOTA_DEPTH`]. Start from [`Quota::new`], which has no limits, if you want
+/// only some of them.
 ///
 /// ```
 /// use memory_tool_policies::{DEFAULT_QUOTA_FILE_BYTES, default_quota};

@@ -1,11 +1,11 @@
-//! [`LimitedStore`]: a store that holds no more than it may.
+//! [`LimitedStore`]: a store with a quota.
 
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Change, MemoryPath, Node, Quota, QuotaKind, ReadOptions, RecordName, Store, StoreError, StoredFile,
 };
 
-/// Any store, with a [`Quota`] for all that it holds. [`default_quota`](crate::default_quota) suits an agent.
+/// A store that enforces a [`Quota`] on all files of its inner store, such as [`default_quota`](crate::default_quota).
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
@@ -19,7 +19,7 @@ use memory_tool_core::{
 /// let refused = tool.call(json!({"command": "create", "path": "/memories/b.txt", "file_text": "Hello"})).await;
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "Error: The memory would have 2 files. It may have up to 1, and 0 more fit in: delete or merge files first",
+///     "Error: This would make 2 files; the limit is 1. Delete or merge files first.",
 /// );
 /// # Ok::<(), memory_tool_core::Error>(())
 /// # })?;
@@ -27,20 +27,29 @@ use memory_tool_core::{
 /// ```
 ///
 /// # Behavior
-/// 1. A batch that would exceed a limit is [refused](StoreError::Refused) whole. The reason names the limit, what was asked for,
-///    how much is left and what to do; the numbers are those of the moment of the refusal.
-/// 2. The store below checks the quota in the step in which it makes the change. So concurrent writers never exceed a limit
-///    together, in any number of tasks, processes and machines. All of them have to write through the limits: what others write is
-///    counted, but not refused.
-/// 3. Files that exceed the limits already, because they are older, can be read, edited without getting longer, moved to where
-///    they lie no deeper, and removed.
-/// 4. The preconditions of a batch are checked before the limits, and the limits before its changes. A quota that comes with the
-///    batch is handed on, and its [error](StoreError::OverQuota) is returned as it is.
-/// 5. This store keeps and reads nothing: to change a limit, make another one.
-/// 6. Records, which policies keep in the store for themselves, are not counted.
+/// 1. A batch that would exceed a limit is [refused](StoreError::Refused) as a whole. The reason names the limit, the
+///    amount that the batch would lead to, and a way out.
+/// 2. The inner store checks the quota in the same atomic step as the change. Concurrent writers in any number of
+///    tasks, processes and machines never exceed a limit, even in combination. All of them must write through this
+///    policy: files from other writers are counted, but never refused.
+/// 3. Files that exceed the limits can be read, edited without growing, renamed to a path that is no deeper, and
+///    removed.
+/// 4. The preconditions of a batch are checked before the limits, and the limits before its changes. A quota of the
+///    caller is passed to the inner store, and its error is [`StoreError::OverQuota`].
+/// 5. This store is stateless. To change a limit, create another `LimitedStore`.
+/// 6. Records that policies keep in the store are not counted.
 ///
-/// Over a `ScopedStore` it limits one tenant; under it, all tenants together. Each store of a `MountedStore` is limited by itself,
-/// before it is mounted. Over an encrypted store it counts the contents of files; under it, what they take in storage.
+/// Over a `ScopedStore` the quota applies to one tenant; under it, to all tenants together. Limit each store of a
+/// `MountedStore` before mounting it. Over an encrypted store the quota counts plain sizes; under it, encrypted sizes.
+///
+/// Your own store takes part if it calls [`Batch::check`], which checks quotas together with preconditions.
+///
+/// # Costs
+/// Reads cost nothing extra. On a local disk, a change that adds data takes 10 to 20 µs longer, about 2 % of an edit,
+/// for 100 files as for 2,000. After a change by another process, or more than a minute since the last count, an edit
+/// counts the files again: 0.25 ms for 100 files, 5 ms for 2,000. Files that another program puts on a local disk are
+/// counted within a minute. On SQLite the check is one query, on the other backends a sum over the index. Over an
+/// unpadded `EncryptedStore` an edit also lists the inner store and writes the index.
 #[derive(Clone, Debug)]
 pub struct LimitedStore<S> {
     inner: S,
@@ -53,12 +62,12 @@ impl<S: Store> LimitedStore<S> {
         Self { inner, quota }
     }
 
-    /// The store below.
+    /// The inner store.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// How much it may hold.
+    /// The limits.
     pub fn quota(&self) -> Quota {
         self.quota
     }
@@ -79,11 +88,14 @@ impl<S: Store> Store for LimitedStore<S> {
             return self.inner.apply(batch).await;
         }
         let limited = batch.limit(MemoryPath::root(), self.quota);
-        self.inner.apply(limited).await.map_err(|error| if is_of(self.quota, &error) { refusal(error) } else { error })
+        self.inner
+            .apply(limited)
+            .await
+            .map_err(|error| if exceeds(self.quota, &error) { refusal(error) } else { error })
     }
 }
 
-/// Whether a change may add to what is limited. A rename adds to the depth alone.
+/// Whether a change may increase a limited amount. A rename can only increase the depth.
 fn may_add(change: &Change) -> bool {
     match change {
         Change::Write { .. } => true,
@@ -92,8 +104,8 @@ fn may_add(change: &Change) -> bool {
     }
 }
 
-/// Whether it is this quota of the whole store that the batch exceeds. It may have come with another one.
-fn is_of(quota: Quota, error: &StoreError) -> bool {
+/// Whether the error is about `quota`, and not about another quota in the batch.
+fn exceeds(quota: Quota, error: &StoreError) -> bool {
     let StoreError::OverQuota { path, kind, limit, .. } = error else { return false };
     let own = match kind {
         QuotaKind::Files => quota.files,
@@ -105,30 +117,31 @@ fn is_of(quota: Quota, error: &StoreError) -> bool {
     path.is_root() && own == Some(*limit)
 }
 
-/// The refusal in words for the model.
+/// Turns [`StoreError::OverQuota`] into a refusal with a reason for the model.
 fn refusal(error: StoreError) -> StoreError {
     let StoreError::OverQuota { path, kind, limit, asked, left } = error else { return error };
     let [limit, asked, left] = [limit, asked, left].map(grouped);
     let reason = match kind {
-        QuotaKind::Files => format!(
-            "The memory would have {asked} files. It may have up to {limit}, and {left} more fit in: delete or merge files first"
-        ),
+        QuotaKind::Files => {
+            format!("This would make {asked} files; the limit is {limit}. Delete or merge files first.")
+        }
         QuotaKind::Bytes => format!(
-            "The memory would have {asked} bytes. It may have up to {limit}, and {left} more fit in: shorten or delete files first"
+            "This would bring the memory to {asked} bytes; the limit is {limit}, and {left} are left. \
+             Shorten or delete files first."
         ),
         QuotaKind::FileBytes => format!(
-            "The file would have {asked} bytes. In this memory a file may have up to {limit} bytes, and {left} more fit in: \
-             split it, or leave out what is no longer needed"
+            "This would make the file {asked} bytes long; the limit is {limit}. \
+             Split the file, or remove text that is no longer needed."
         ),
-        QuotaKind::Depth => format!(
-            "A file would lie {asked} levels deep. In this memory it may lie up to {limit} levels deep: use fewer directories"
-        ),
-        _ => format!("There would be {asked} {kind}. There may be up to {limit}, and {left} more fit in"),
+        QuotaKind::Depth => {
+            format!("This would put a file {asked} levels deep; the limit is {limit}. Use fewer directories.")
+        }
+        _ => format!("This would make {asked} {kind}; the limit is {limit}, and {left} are left."),
     };
     StoreError::refused(&path, "limits", reason)
 }
 
-/// The number with commas between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
@@ -146,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_by_thousands() {
+    fn grouped_puts_commas_between_thousands() {
         for (number, expected) in
             [(0, "0"), (999, "999"), (1_000, "1,000"), (102_400, "102,400"), (1_234_567, "1,234,567")]
         {

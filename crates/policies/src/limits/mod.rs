@@ -1,4 +1,4 @@
-//! Limits: how much a memory may hold.
+//! Quotas for a whole store.
 
 mod default_quota;
 mod limited_store;

@@ -1,7 +1,6 @@
-//! What a tool and its store do, for the operator: spans and events of [`tracing`], and metrics by the feature `metrics`. Which,
-//! the page of the crate says.
+//! Spans and events of [`tracing`], and metrics, for the commands of a tool and the operations of a store.
 
-mod record;
+mod report;
 mod store;
 mod tool;
 

@@ -1,4 +1,4 @@
-//! [`ObservedStore`]: tells of each operation of a store.
+//! [`ObservedStore`]: reports each operation of a store.
 
 use std::sync::Arc;
 
@@ -7,27 +7,37 @@ use memory_tool_core::{Batch, MemoryPath, Node, ReadOptions, RecordName, Store, 
 use tracing::debug_span;
 use tracing::field::{Empty, display};
 
-use crate::observation::record::{Kind, Record};
+use crate::observation::report::{Kind, Report};
 use crate::outcome::outcome_of_operation;
 
-/// A store over a store that tells of each operation. What, [the page of the crate](crate#observation) says.
+/// A store that reports each operation of its inner store.
+///
+/// Each operation has a span `memory_store` with the fields `store`, `operation` (`read`, `read_record` or `apply`)
+/// and, after [`with_paths`](Self::with_paths), `path`. In it there is one event, with the fields `outcome`, `error`
+/// and `duration_us` of [`ObservedTool`](crate::ObservedTool). Its level is `DEBUG`, or `ERROR` for a failure.
+///
+/// When the engine retries an edit because of a concurrent change, each failed attempt is an `apply` with the error
+/// `version_mismatch`.
+///
+/// With the feature `metrics`, the counter `memory_store_operations_total` has the labels `store`, `operation`,
+/// `outcome` and `error`, and the histogram `memory_store_operation_seconds` has the labels `store` and `operation`.
 #[derive(Clone, Debug)]
 pub struct ObservedStore<S> {
     inner: S,
     store: Arc<str>,
-    tells_paths: bool,
+    reports_paths: bool,
 }
 
 impl<S: Store> ObservedStore<S> {
-    /// Tells of the operations of `inner`. `store` is what they are told of: whose memory it is, in a word that may be logged.
+    /// Reports the operations of `inner`. `store` names the memory in spans and metrics, so it must be safe to log.
     pub fn new(inner: S, store: impl Into<Arc<str>>) -> Self {
-        Self { inner, store: store.into(), tells_paths: false }
+        Self { inner, store: store.into(), reports_paths: false }
     }
 
-    /// Tells the paths that are read as well. They may say as much as a content does.
+    /// Also reports the paths of reads. Paths may be as sensitive as contents.
     #[must_use]
     pub fn with_paths(mut self) -> Self {
-        self.tells_paths = true;
+        self.reports_paths = true;
         self
     }
 
@@ -38,11 +48,11 @@ impl<S: Store> ObservedStore<S> {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let span = debug_span!("memory_store", store = &*self.store, operation, path = Empty);
-        if let Some(path) = path.filter(|_| self.tells_paths) {
+        if let Some(path) = path.filter(|_| self.reports_paths) {
             span.record("path", display(path));
         }
-        let record = Record::begin(Kind::Operation, &self.store, operation, span);
-        record.of(work, |result, _| outcome_of_operation(result)).await
+        let report = Report::begin(Kind::Operation, &self.store, operation, span);
+        report.run(work, |result, _| outcome_of_operation(result)).await
     }
 }
 

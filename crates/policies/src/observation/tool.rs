@@ -1,4 +1,4 @@
-//! [`ObservedTool`]: tells of each command.
+//! [`ObservedTool`]: reports each command.
 
 use std::sync::Arc;
 
@@ -11,10 +11,28 @@ use serde_json::Value;
 use tracing::field::{Empty, display};
 use tracing::{Span, info_span};
 
-use crate::observation::record::{Kind, Record};
+use crate::observation::report::{Kind, Report};
 use crate::outcome::{Outcome, outcome_of_command};
 
-/// A tool over a tool that tells of each command. What, [the page of the crate](crate#observation) says.
+/// A tool that reports each command of its inner tool.
+///
+/// Each command has a span `memory_command` with these fields:
+/// - `store` and `command`. An invalid input has the command `none`.
+/// - `text_bytes`: the size of the text in the command.
+/// - `shown_bytes`: the size of the file contents in the reply.
+/// - `path` and `new_path`, after [`with_paths`](Self::with_paths).
+///
+/// In the span there is one event, with these fields:
+/// - `outcome`: `done`, `refused` (the command does not fit the state of the memory, or a policy forbids it), `failed`
+///   (the storage failed) or `dropped` (the caller stopped waiting; the command may have had its effect).
+/// - `error`: the kind of refusal or failure, such as `not_found` or `busy`.
+/// - `duration_us`.
+///
+/// The level of the event is `INFO`, or `ERROR` for a failure. The cause of a failure is not reported, because it may
+/// contain file names; it is the source of the error that the tool returns.
+///
+/// With the feature `metrics`, the counter `memory_commands_total` has the labels `store`, `command`, `outcome` and
+/// `error`, and the histogram `memory_command_seconds` has the labels `store` and `command`.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
@@ -34,19 +52,19 @@ use crate::outcome::{Outcome, outcome_of_command};
 pub struct ObservedTool<T> {
     inner: T,
     store: Arc<str>,
-    tells_paths: bool,
+    reports_paths: bool,
 }
 
 impl<T: MemoryTool> ObservedTool<T> {
-    /// Tells of the commands of `inner`. `store` is what they are told of: whose memory it is, in a word that may be logged.
+    /// Reports the commands of `inner`. `store` names the memory in spans and metrics, so it must be safe to log.
     pub fn new(inner: T, store: impl Into<Arc<str>>) -> Self {
-        Self { inner, store: store.into(), tells_paths: false }
+        Self { inner, store: store.into(), reports_paths: false }
     }
 
-    /// Tells the paths of the commands as well. They may say as much as a content does.
+    /// Also reports the paths of commands. Paths may be as sensitive as contents.
     #[must_use]
     pub fn with_paths(mut self) -> Self {
-        self.tells_paths = true;
+        self.reports_paths = true;
         self
     }
 
@@ -58,12 +76,12 @@ impl<T: MemoryTool> ObservedTool<T> {
         work: impl Future<Output = Result<Reply, Error>>,
     ) -> Result<Reply, Error> {
         let span = self.span(command.as_str(), text_bytes);
-        if self.tells_paths {
+        if self.reports_paths {
             for (field, path) in ["path", "new_path"].into_iter().zip(paths) {
                 path.map(|path| span.record(field, display(path)));
             }
         }
-        self.record(command.as_str(), span).of(work, judge).await
+        self.report(command.as_str(), span).run(work, outcome_of).await
     }
 
     fn span(&self, command: &'static str, text_bytes: usize) -> Span {
@@ -71,19 +89,19 @@ impl<T: MemoryTool> ObservedTool<T> {
         info_span!("memory_command", store, command, path = Empty, new_path = Empty, text_bytes, shown_bytes = Empty)
     }
 
-    fn record(&self, command: &'static str, span: Span) -> Record<'_> {
-        Record::begin(Kind::Command, &self.store, command, span)
+    fn report(&self, command: &'static str, span: Span) -> Report<'_> {
+        Report::begin(Kind::Command, &self.store, command, span)
     }
 }
 
-fn judge(result: &Result<Reply, Error>, span: &Span) -> Outcome {
+fn outcome_of(result: &Result<Reply, Error>, span: &Span) -> Outcome {
     if let Ok(reply) = result {
         span.record("shown_bytes", shown_bytes(reply));
     }
     outcome_of_command(result)
 }
 
-/// How many bytes of contents a reply shows.
+/// The size of the file contents in a reply.
 fn shown_bytes(reply: &Reply) -> usize {
     match reply {
         Reply::File(file) => file.text.len(),
@@ -125,16 +143,16 @@ impl<T: MemoryTool> MemoryTool for ObservedTool<T> {
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
         let name = "clear_all_memory";
-        self.record(name, self.span(name, 0)).of(self.inner.clear_all_memory(), judge).await
+        self.report(name, self.span(name, 0)).run(self.inner.clear_all_memory(), outcome_of).await
     }
 
-    /// An input that is no command is told of as the command `none`.
+    /// Reports an invalid input as the command `none`.
     async fn call(&self, input: Value) -> Result<Reply, Error> {
         match Command::try_from(input) {
             Ok(command) => self.execute(&command).await,
             Err(error) => {
                 let refused = async { Err(error) };
-                self.record("none", self.span("none", 0)).of(refused, judge).await
+                self.report("none", self.span("none", 0)).run(refused, outcome_of).await
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Who reaches which part of which store: one store for many tenants, one memory out of several stores, and a store that
-//! nobody changes.
+//! One store for many tenants, and several stores as one memory.
 
 mod mounted_store;
 mod relocation;

@@ -1,4 +1,4 @@
-//! [`MountedStore`]: one memory out of several stores.
+//! [`MountedStore`]: several stores as one memory.
 
 use std::sync::Arc;
 
@@ -10,30 +10,32 @@ use memory_tool_core::{
 use super::relocation::{Relocated, cut_at_root};
 use crate::preconditions::check_after_read;
 
-/// One memory out of several stores: one at `/memories`, others at directories beneath it, such as a read-only
-/// `/memories/team` beside a private rest.
+/// Several stores as one memory: one at `/memories` and others at directories under it, for example private files and a
+/// read-only `/memories/team`.
 ///
-/// A path belongs to the store with the longest mount point at or above it. What `/memories/team/a.txt` is in the memory, is
-/// `/memories/a.txt` in the store that is mounted at `/memories/team`.
+/// A path belongs to the store with the longest mount point at or above it. The file `/memories/a.txt` of a store
+/// mounted at `/memories/team` is `/memories/team/a.txt` in the memory.
 ///
-/// # What holds
-/// 1. Mount points are as implicit as all directories (`[P5]`): one exists exactly while a file lies beneath it. A listing
-///    shows what is mounted beneath.
-/// 2. Mount points, and the directories above them, are fixed: none can be removed or renamed, and no file can take its
-///    place, also while it is empty. Only what is beneath a mount point can be changed.
-/// 3. A batch is about one store, which applies it atomically. A rename or batch across stores could not be atomic, and is
+/// # Behavior
+/// 1. Mount points are implicit, like all directories (`[P5]`): a mount point exists while it contains a file. Listings
+///    include mounted files.
+/// 2. Mount points and the directories above them cannot be removed, renamed or replaced by a file, even while they are
+///    empty.
+/// 3. One batch changes one store, which applies it atomically. A rename or batch across stores is refused because it
+///    could not be atomic.
+/// 4. Clearing the memory (`clear_all_memory`) clears the store at `/memories`. It is refused while another store
+///    contains files, because other memories may share that store.
+/// 5. A directory above a mount point is listed one store at a time, so the listing is not a snapshot. It fails if one
+///    of the stores fails.
+/// 6. Files of a store at or under the mount point of another store are hidden, as is a file in place of a directory
+///    above a mount point. Files in a mounted store are also hidden if their path in the memory would be too long; a
+///    rename that would cause this is refused.
+/// 7. A [quota](memory_tool_core::Quota) on a directory that spans several stores is a failure, because no store can
+///    check it in one step. Limit each store before mounting it.
+/// 8. Records are kept in the store at `/memories`. A batch that changes a record and a file of another store is
 ///    refused.
-/// 4. Emptying the memory (`clear_all_memory`) empties the store at `/memories`. It is refused while a file lies in another
-///    one, which others may share; whoever holds those stores can empty each of them.
-/// 5. A directory above a mount point is listed store after store, so not from one moment, and not at all while one of
-///    them fails.
-/// 6. What a store holds where another one is mounted, or as a file above a mount point, is hidden. So is a file in a mounted
-///    store whose path would be longer here than a path may be; no rename here makes one so.
-/// 7. A [quota](memory_tool_core::Quota) of a directory that is kept in several stores is a failure, because no store can check it
-///    in one step: limit each store by itself, before it is mounted.
-/// 8. Records are kept in the store at `/memories`. A batch that changes a record and a file of another store is refused.
 ///
-/// All of this is refused before anything is read, by [`StoreError::Refused`] with a reason that the model reads.
+/// A refusal is a [`StoreError::Refused`] with a reason for the model.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,11 +53,11 @@ use crate::preconditions::check_after_read;
 /// let store = MountedStore::builder(InMemoryStore::new()).mount_read_only("/memories/team".parse()?, team).build()?;
 /// let tool = Engine::new(store);
 /// let reply = tool.call(json!({"command": "view", "path": "/memories/team/style.md"})).await?;
-/// assert_eq!(reply.to_string(), "Here's the content of /memories/team/style.md with line numbers:\n     1\tBe brief.");
+/// assert!(reply.to_string().ends_with("     1\tBe brief."));
 /// let refused = tool.call(json!({"command": "delete", "path": "/memories/team/style.md"})).await;
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "Error: /memories/team is read-only: you can view its files, but not change them",
+///     "Error: /memories/team is read-only. Its files can be viewed, but not changed.",
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -64,11 +66,11 @@ use crate::preconditions::check_after_read;
 #[derive(Clone, Debug)]
 pub struct MountedStore {
     root: Mount,
-    /// In the order of their mount points: a directory comes before what is beneath it.
+    /// Sorted by mount point: a directory comes before the directories under it.
     mounted: Vec<Mount>,
 }
 
-/// A store and where it is mounted.
+/// A store and its mount point.
 #[derive(Clone, Debug)]
 struct Mount {
     store: Relocated<Arc<dyn Store>>,
@@ -88,40 +90,43 @@ impl Mount {
         path == self.point() || path.is_under(self.point())
     }
 
-    fn is_at_or_beneath(&self, path: &MemoryPath) -> bool {
+    fn is_at_or_under(&self, path: &MemoryPath) -> bool {
         self.point() == path || self.point().is_under(path)
     }
 }
 
 impl MountedStore {
-    /// A memory with `root` at `/memories`, beside which others are to be mounted. A [`ReadOnlyStore`](memory_tool_core::ReadOnlyStore)
-    /// makes it read-only.
+    /// Returns a builder with `root` mounted at `/memories`. Wrap `root` in a
+    /// [`ReadOnlyStore`](memory_tool_core::ReadOnlyStore) to make it read-only.
     pub fn builder(root: impl Store) -> MountedStoreBuilder {
         MountedStoreBuilder { root: Mount::new(MemoryPath::root(), root, false), mounted: Vec::new() }
     }
 
-    /// The mount that `path` belongs to: the one with the longest mount point.
+    /// Returns the mount that `path` belongs to, which has the longest mount point.
     fn owner(&self, path: &MemoryPath) -> &Mount {
         self.mounted.iter().rev().find(|mount| mount.is_at_or_above(path)).unwrap_or(&self.root)
     }
 
-    /// The first mount at or beneath `path`. Where there is one, `path` is fixed, and no store knows by itself what is there.
-    fn fixed_by(&self, path: &MemoryPath) -> Option<&Mount> {
-        self.mounted.iter().find(|mount| mount.is_at_or_beneath(path))
+    /// Returns the first mount at or under `path`. If there is one, `path` cannot be changed, and no single store can
+    /// read it.
+    fn first_mount_under(&self, path: &MemoryPath) -> Option<&Mount> {
+        self.mounted.iter().find(|mount| mount.is_at_or_under(path))
     }
 
-    /// Lists a directory of one store, without what others hide.
-    async fn list_shown(&self, mount: &Mount, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
+    /// Lists a directory of one store, without the files that other mounts hide.
+    async fn list_visible(&self, mount: &Mount, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
         let mut files = mount.store.list(directory).await?;
-        files.retain(|file| self.owner(&file.path).point() == mount.point() && self.fixed_by(&file.path).is_none());
+        files.retain(|file| {
+            self.owner(&file.path).point() == mount.point() && self.first_mount_under(&file.path).is_none()
+        });
         Ok(files)
     }
 
-    /// Reads a directory that is at or above a mount point.
-    async fn read_fixed(&self, directory: &MemoryPath) -> Result<Node, StoreError> {
-        let mut files = self.list_shown(self.owner(directory), directory).await?;
+    /// Reads a directory at or above a mount point.
+    async fn read_across_mounts(&self, directory: &MemoryPath) -> Result<Node, StoreError> {
+        let mut files = self.list_visible(self.owner(directory), directory).await?;
         for mount in self.mounted.iter().filter(|mount| mount.point().is_under(directory)) {
-            files.extend(self.list_shown(mount, mount.point()).await?);
+            files.extend(self.list_visible(mount, mount.point()).await?);
         }
         Ok(if files.is_empty() && !directory.is_root() { Node::Absent } else { Node::Directory(files) })
     }
@@ -129,7 +134,7 @@ impl MountedStore {
     fn refuse_change(&self, change: &Change) -> Result<(), StoreError> {
         match change {
             Change::Write { path, .. } => self.refuse_change_at(path),
-            Change::Remove { path } if path.is_root() => Ok(()), // by rules of its own
+            Change::Remove { path } if path.is_root() => Ok(()), // checked in `refuse_clearing_other_mounts`
             Change::Remove { path } => self.refuse_change_at(path),
             Change::Rename { from, to } => {
                 self.refuse_change_at(from)?;
@@ -144,22 +149,25 @@ impl MountedStore {
         if owner.is_read_only {
             return Err(StoreError::read_only(path, owner.point()));
         }
-        self.refuse_fixed(path)
+        self.refuse_mount_point(path)
     }
 
-    fn refuse_fixed(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        let Some(mount) = self.fixed_by(path) else { return Ok(()) };
+    fn refuse_mount_point(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        let Some(mount) = self.first_mount_under(path) else { return Ok(()) };
         let point = mount.point();
-        let fixed = if point == path {
-            format!("{path} is a fixed directory: what is in it can be changed, but it")
+        let reason = if point == path {
+            format!(
+                "{path} is a mount point and cannot be replaced, renamed or deleted. \
+                 Only the files in it can be changed."
+            )
         } else {
-            format!("{path} holds the fixed directory {point}, so it")
+            format!("{path} contains the mount point {point}, so it cannot be replaced, renamed or deleted.")
         };
-        refused(path, format!("{fixed} cannot be replaced, renamed or deleted"))
+        refused(path, reason)
     }
 
-    /// Refuses to limit together what several stores hold: they do not change in one step. It is a mistake of the program, so it
-    /// is for the operator.
+    /// Refuses a quota that spans several stores, which cannot be checked in one step. The program caused it, so the
+    /// error is for the operator.
     fn refuse_quota_across(&self, directory: &MemoryPath) -> Result<(), StoreError> {
         match self.mounted.iter().find(|mount| mount.point().is_under(directory)) {
             None => Ok(()),
@@ -175,30 +183,30 @@ impl MountedStore {
             return Ok(());
         }
         let reason = format!(
-            "{from} cannot be renamed to {to}, which is kept in another store: create what is needed there, then delete it here"
+            "{from} cannot be renamed to {to}, which is in a different store. \
+             Create the new files first, then delete the old ones."
         );
         refused(from, reason)
     }
 
-    /// The one mount that a batch is about.
+    /// Returns the only mount that a batch reads and changes.
     fn sole_owner(&self, batch: &Batch) -> Result<&Mount, StoreError> {
         let required = batch.preconditions().iter().map(|(path, _)| path);
         let limited = batch.quotas().iter().map(|(directory, _)| directory);
         let changed = batch.changes().iter().map(|change| match change {
             Change::Write { path, .. } | Change::Remove { path } => path,
-            Change::Rename { from, .. } => from, // which `to` shares its owner with
+            Change::Rename { from, .. } => from, // `to` has the same owner
         });
         let mut paths = required.chain(limited).chain(changed);
         let Some(first) = paths.next() else { return Ok(&self.root) };
         let owner = self.owner(first);
         if let Some(other) = paths.find(|path| self.owner(path).point() != owner.point()) {
-            let reason = format!("{first} and {other} are kept in different stores, so no batch can be about both");
+            let reason = format!("{first} and {other} are in different stores, so one batch cannot include both.");
             return refused(other, reason);
         }
         if !owner.point().is_root() && has_records(batch) {
-            let reason = format!(
-                "{first} is kept in another store than the records of its policies, so no batch can be about both"
-            );
+            let reason =
+                format!("{first} is in a different store than the policy records, so one batch cannot include both.");
             return refused(first, reason);
         }
         Ok(owner)
@@ -206,40 +214,39 @@ impl MountedStore {
 
     async fn apply_to_owner(&self, batch: Batch) -> Result<(), StoreError> {
         for (path, _) in batch.preconditions() {
-            self.refuse_fixed(path)?;
+            self.refuse_mount_point(path)?;
         }
         let owner = self.sole_owner(&batch)?;
         for change in batch.changes() {
             match change {
                 Change::Write { .. } => {}
-                Change::Remove { path } if path.is_root() => self.refuse_files_beside_root().await?,
+                Change::Remove { path } if path.is_root() => self.refuse_clearing_other_mounts().await?,
                 Change::Remove { .. } => {}
-                Change::Rename { from, to } => self.refuse_hiding(owner, from, to).await?,
+                Change::Rename { from, to } => self.refuse_too_long_paths(owner, from, to).await?,
             }
         }
         owner.store.apply(batch).await
     }
 
-    async fn refuse_files_beside_root(&self) -> Result<(), StoreError> {
+    async fn refuse_clearing_other_mounts(&self) -> Result<(), StoreError> {
         for mount in &self.mounted {
             let point = mount.point();
-            if !self.list_shown(mount, point).await?.is_empty() {
-                let reason = format!(
-                    "/memories cannot be emptied while there are files in {point}, which is kept in another store"
-                );
+            if !self.list_visible(mount, point).await?.is_empty() {
+                let reason =
+                    format!("/memories cannot be cleared while {point}, which is a different store, contains files.");
                 return refused(point, reason);
             }
         }
         Ok(())
     }
 
-    /// Refuses a rename after which the path of a file would be too long to be shown. A mounted store has shorter paths, and
-    /// would make it.
-    async fn refuse_hiding(&self, owner: &Mount, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    /// Refuses a rename that would make the path of a file too long for this memory. Paths are shorter in the mounted
+    /// store, which would accept it.
+    async fn refuse_too_long_paths(&self, owner: &Mount, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         if owner.point().is_root() || to.as_str().len() <= from.as_str().len() {
             return Ok(());
         }
-        // The directory above, because it can be listed also where `from` is a file that cannot be read.
+        // Lists the parent because `from` may be a file that cannot be read.
         let above = from.parent().unwrap_or_else(MemoryPath::root);
         for file in owner.store.list(&above).await? {
             if file.path.is_under(from) {
@@ -250,7 +257,7 @@ impl MountedStore {
     }
 }
 
-/// Whether the batch requires something of a record, or changes one.
+/// Whether the batch has preconditions on records or changes records.
 fn has_records(batch: &Batch) -> bool {
     !batch.record_preconditions().is_empty() || !batch.record_changes().is_empty()
 }
@@ -262,9 +269,9 @@ fn refused<T>(path: &MemoryPath, reason: String) -> Result<T, StoreError> {
 #[async_trait]
 impl Store for MountedStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-        let node = match self.fixed_by(path) {
+        let node = match self.first_mount_under(path) {
             None => self.owner(path).store.read(path, ReadOptions::new()).await?,
-            Some(_) => self.read_fixed(path).await?,
+            Some(_) => self.read_across_mounts(path).await?,
         };
         check_after_read(self, &options).await?;
         Ok(node)
@@ -292,7 +299,7 @@ impl Store for MountedStore {
     }
 }
 
-/// What is mounted where in a [`MountedStore`]. Made by [`MountedStore::builder`].
+/// A builder for [`MountedStore`], created by [`MountedStore::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct MountedStoreBuilder {
@@ -301,22 +308,22 @@ pub struct MountedStoreBuilder {
 }
 
 impl MountedStoreBuilder {
-    /// Mounts `store` at the directory `point`, to be read and changed. It may lie beneath another mount point.
+    /// Mounts `store` at the directory `point`, which may be under another mount point.
     pub fn mount(mut self, point: MemoryPath, store: impl Store) -> Self {
         self.mounted.push(Mount::new(point, store, false));
         self
     }
 
-    /// Mounts `store` at the directory `point`, to be read alone. It may lie beneath another mount point.
+    /// Mounts `store` read-only at the directory `point`, which may be under another mount point.
     pub fn mount_read_only(mut self, point: MemoryPath, store: impl Store) -> Self {
         self.mounted.push(Mount::new(point, store, true));
         self
     }
 
-    /// The memory.
+    /// Builds the store.
     ///
     /// # Errors
-    /// [`MountError`] where two stores would be at one path.
+    /// Returns [`MountError`] if two stores have the same mount point.
     pub fn build(self) -> Result<MountedStore, MountError> {
         let Self { root, mut mounted } = self;
         mounted.sort_by(|left, right| left.point().cmp(right.point()));
@@ -328,24 +335,26 @@ impl MountedStoreBuilder {
     }
 }
 
-/// A quota of a directory that is kept in several stores.
+/// A quota on a directory that spans several stores.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{directory} is kept in several stores, {point} in one of its own: limit each store by itself, before it is mounted"
+    "cannot check a quota on {directory}, which spans several stores (one is mounted at {point}): \
+     limit each store before mounting it"
 )]
 struct QuotaAcrossMounts {
     directory: MemoryPath,
     point: MemoryPath,
 }
 
-/// Why a [`MountedStore`] cannot be built.
+/// An error of [`MountedStoreBuilder::build`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// Another store is mounted there. At `/memories` it is the one that the builder began with.
+    /// Two stores have the same mount point. At `/memories` one of them is the store passed to
+    /// [`MountedStore::builder`].
     #[error("more than one store is mounted at {point}")]
     Taken {
-        /// The path that was given twice.
+        /// The mount point.
         point: MemoryPath,
     },
 }

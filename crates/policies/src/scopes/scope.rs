@@ -1,4 +1,4 @@
-//! [`Scope`]: whose memory it is.
+//! [`Scope`]: a tenant of a shared store.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use memory_tool_core::MemoryPath;
 
-/// The longest name of a scope in bytes.
+/// The maximum length of a scope name in bytes.
 pub const MAX_SCOPE_NAME_BYTES: usize = 80;
 
-/// What the directory of every scope begins with, so that none has a name that a system reserves, such as `con`.
+/// The prefix of every scope directory. It avoids reserved names such as `con`.
 const DIRECTORY_PREFIX: &str = "scope-";
 
-/// Whose memory it is: the name of a tenant, a user or a project, from a source that the model has no part in.
+/// A tenant of a shared store: a user, a customer or a project. Its name must come from a trusted source, not from the
+/// model.
 ///
-/// A name is 1 to [`MAX_SCOPE_NAME_BYTES`] bytes of any characters but control characters, without white space at either
-/// end. It is compared byte by byte: case matters, and `/`, `..`, `%` and quotes stand for themselves.
+/// A name is 1 to [`MAX_SCOPE_NAME_BYTES`] bytes of any characters except control characters, without white space at
+/// either end. Names are compared byte by byte: case matters, and `/`, `..`, `%` and quotes have no special meaning.
+/// For a longer name, use its SHA-256 in hexadecimal digits.
 ///
-/// There is one way to make a scope, and it says what it asks of you. A scope is nothing that a program gets by leaving
-/// something out, or by reading it from what was sent:
+/// [`from_trusted_name`](Self::from_trusted_name) is the only constructor. A scope has no default and cannot be
+/// deserialized, so a program never gets one by omission or from a request:
 ///
 /// ```compile_fail,E0599
 /// let scope = memory_tool_policies::Scope::default();
@@ -37,13 +39,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The scope of that name.
+    /// Creates a scope.
     ///
-    /// The name must be one that the program vouches for, such as the user of an authenticated request: whoever chooses it
-    /// chooses whose memory is read and changed. Nothing that the model wrote may come in here.
+    /// The name decides whose memory is read and changed. Take it from a trusted source, such as the user of an
+    /// authenticated request, and never from the model.
     ///
     /// # Errors
-    /// [`ScopeError`] says which rule the name breaks. An empty name stands for no scope, least of all for a shared one.
+    /// Returns [`ScopeError`] if the name is empty or invalid.
     ///
     /// ```
     /// use memory_tool_policies::{Scope, ScopeError};
@@ -66,22 +68,22 @@ impl Scope {
         if name.trim() != name {
             return Err(ScopeError::SurroundingWhiteSpace);
         }
-        // Its length is the only thing about an encoded name that could be illegal, and the limit above is made for it.
+        // An encoded name can only be invalid because of its length, which the limit above prevents.
         let directory = MemoryPath::root().join(&encode(name)).map_err(|_| too_long())?;
         Ok(Self { name: Arc::from(name), directory })
     }
 
-    /// The name as it was given.
+    /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The directory of the inner store in which a [`ScopedStore`](crate::ScopedStore) keeps the files of this scope, for
-    /// whoever copies or removes all that a tenant has. It stays the same in later versions.
+    /// The directory of the inner store in which a [`ScopedStore`](crate::ScopedStore) keeps the files of this scope.
+    /// Use it to copy the data of a tenant. It stays the same in later versions.
     ///
-    /// It is `scope-` and the name, in which `a` to `z`, `0` to `9` and `-` stand for themselves and every other byte is an
-    /// underscore and two hexadecimal digits. So different names have different directories, neither of which lies in the
-    /// other, also where a file system takes upper case for lower or normalizes Unicode.
+    /// It is `scope-` followed by the name, in which every byte except `a` to `z`, `0` to `9` and `-` is encoded as an
+    /// underscore and two hexadecimal digits. Different names therefore have different directories, even on file
+    /// systems that ignore case or normalize Unicode, and no directory contains another.
     ///
     /// ```
     /// use memory_tool_policies::Scope;
@@ -95,7 +97,7 @@ impl Scope {
     }
 }
 
-/// The name, for the operator. The model never reads it.
+/// Writes the name, for the operator. The model never reads it.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -107,34 +109,34 @@ fn encode(name: &str) -> String {
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' => encoded.push(char::from(byte)),
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             _ => _ = write!(encoded, "_{byte:02x}"),
         }
     }
     encoded
 }
 
-/// Why a text is not the name of a [`Scope`].
+/// An invalid name for a [`Scope`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// It is empty or blank: the name is missing.
-    #[error("the name of a scope must not be empty")]
+    /// The name is empty or blank.
+    #[error("scope name must not be empty")]
     Empty,
-    /// It is longer than [`MAX_SCOPE_NAME_BYTES`].
-    #[error("the name of a scope has {length} bytes, and may have up to {MAX_SCOPE_NAME_BYTES}")]
+    /// The name is longer than [`MAX_SCOPE_NAME_BYTES`].
+    #[error("scope name is {length} bytes long; the limit is {MAX_SCOPE_NAME_BYTES}")]
     TooLong {
-        /// Its length in bytes.
+        /// The length of the name in bytes.
         length: usize,
     },
-    /// It holds a control character, such as the line feed at the end of a file.
-    #[error("the name of a scope contains the control character {}", character.escape_default())]
+    /// The name contains a control character, such as the line feed at the end of a file.
+    #[error("scope name contains the control character {}", character.escape_default())]
     ControlCharacter {
         /// The first such character.
         character: char,
     },
-    /// It starts or ends with white space, which would silently be another scope than the name without it.
-    #[error("the name of a scope must not start or end with white space")]
+    /// The name starts or ends with white space, which would silently make it a different scope.
+    #[error("scope name must not start or end with white space")]
     SurroundingWhiteSpace,
 }
 
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_fits_whatever_it_consists_of() {
+    fn the_directory_of_the_longest_name_is_a_valid_path() {
         for character in ["a", "A", "é", "語", "𝄞"] {
             let name = character.repeat(MAX_SCOPE_NAME_BYTES / character.len());
             let scope = Scope::from_trusted_name(&name).unwrap();
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_missing_or_a_mistake_is_refused() {
+    fn an_empty_or_invalid_name_is_rejected() {
         for blank in ["", " ", "\n", "\u{3000}\t"] {
             assert_eq!(Scope::from_trusted_name(blank), Err(ScopeError::Empty), "{blank:?}");
         }

@@ -1,6 +1,6 @@
-//! The check digits that tell a number of some kind from any other number. Each takes digits, or letters and digits, alone.
+//! Check digits of card, account and identity numbers. The arguments contain only digits, or letters and digits.
 
-/// The formula of Luhn: of payment cards.
+/// The Luhn formula, for payment cards.
 pub(super) fn luhn(digits: &str) -> bool {
     let sum: u32 = digits
         .bytes()
@@ -16,7 +16,7 @@ pub(super) fn luhn(digits: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// ISO 7064 MOD 97-10: of an IBAN, whose first four characters count last.
+/// ISO 7064 MOD 97-10, for an IBAN. The first four characters are moved to the end.
 pub(super) fn iban(characters: &str) -> bool {
     let Some((head, tail)) = characters.split_at_checked(4) else { return false };
     let remainder =
@@ -26,7 +26,7 @@ pub(super) fn iban(characters: &str) -> bool {
     remainder == 1
 }
 
-/// ISO 7064 MOD 11, 10, of a German tax id; and one digit of the first ten stands there two or three times, all others at most once.
+/// ISO 7064 MOD 11, 10, for a German tax id. Exactly one digit must occur two or three times in the first ten digits.
 pub(super) fn german_tax_id(digits: &str) -> bool {
     let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(10)).collect();
     let [first, .., check] = digits[..] else { return false };
@@ -40,7 +40,7 @@ pub(super) fn german_tax_id(digits: &str) -> bool {
     first != 0 && matches!(repeated[..], [2 | 3]) && (11 - product) % 10 == check
 }
 
-/// The letter of a Spanish DNI, or of a NIE, whose first letter stands for a digit.
+/// The check letter of a Spanish DNI or NIE. The first letter of a NIE represents a digit.
 pub(super) fn spanish_national_id(characters: &str) -> bool {
     const LETTERS: &[u8] = b"TRWAGMYFPDXBNJZSQVHLCKE";
     let Some((number, letter)) = characters.split_at_checked(8) else { return false };
@@ -49,7 +49,8 @@ pub(super) fn spanish_national_id(characters: &str) -> bool {
     letter.as_bytes() == [LETTERS[number % LETTERS.len()]]
 }
 
-/// The key of a French social security number: 97 less the number modulo 97, in which Corsica's departments count as 19 and 18.
+/// The key of a French social security number: 97 minus the number modulo 97. The Corsican departments `2A` and `2B`
+/// count as 19 and 18.
 pub(super) fn french_social_security_number(characters: &str) -> bool {
     let Some((number, key)) = characters.split_at_checked(13) else { return false };
     let number = number.replace("2A", "19").replace("2B", "18");
@@ -63,8 +64,8 @@ pub(super) fn french_social_security_number(characters: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Whether the check accepts the number, and none in which one of the last `checked` digits is another.
-    fn tells(check: fn(&str) -> bool, number: &str) -> bool {
+    /// Whether the check accepts the number and rejects every number that differs from it in one digit.
+    fn detects_errors(check: fn(&str) -> bool, number: &str) -> bool {
         let others = number.char_indices().filter(|(_, digit)| digit.is_ascii_digit()).flat_map(|(index, digit)| {
             ('0'..='9').filter(move |&other| other != digit).map(move |other| {
                 let mut changed = number.to_owned();
@@ -76,17 +77,17 @@ mod tests {
     }
 
     #[test]
-    fn each_check_accepts_a_published_number_and_none_with_one_digit_changed() {
-        assert!(tells(luhn, "79927398713"));
-        assert!(tells(iban, "GB82WEST12345698765432"));
-        assert!(tells(german_tax_id, "86095742719"));
-        assert!(tells(spanish_national_id, "12345678Z"));
-        assert!(tells(spanish_national_id, "X1234567L"));
-        assert!(tells(french_social_security_number, "255081416802538"));
+    fn each_check_accepts_a_published_number_and_rejects_changed_digits() {
+        assert!(detects_errors(luhn, "79927398713"));
+        assert!(detects_errors(iban, "GB82WEST12345698765432"));
+        assert!(detects_errors(german_tax_id, "86095742719"));
+        assert!(detects_errors(spanish_national_id, "12345678Z"));
+        assert!(detects_errors(spanish_national_id, "X1234567L"));
+        assert!(detects_errors(french_social_security_number, "255081416802538"));
     }
 
     #[test]
-    fn what_is_too_short_or_no_number_is_refused() {
+    fn each_check_rejects_short_and_malformed_numbers() {
         for check in [iban, german_tax_id, spanish_national_id, french_social_security_number] {
             for text in ["", "1", "äöü", "????????????????"] {
                 assert!(!check(text), "{text}");

@@ -1,13 +1,13 @@
-//! [`Detector`]: the kinds of sensitive data that are told apart.
+//! [`Detector`]: the kinds of sensitive data.
 
 use std::fmt;
 
 macro_rules! detectors {
     ($($(#[doc = $doc:literal])+ $detector:ident = $name:literal,)+) => {
-        /// A kind of sensitive data that [`SensitiveData`](crate::SensitiveData) finds.
+        /// A kind of sensitive data that [`SensitiveData`](crate::SensitiveData) detects.
         ///
-        /// A value that is published as an example, or that is plainly a placeholder, is none: `AKIAIOSFODNN7EXAMPLE`,
-        /// `ghp_xxxx…`, `postgres://user:password@host`, the card numbers for tests that payment services hand out.
+        /// Published examples and obvious placeholders are ignored: `AKIAIOSFODNN7EXAMPLE`, `ghp_xxxx…`,
+        /// `postgres://user:password@host`, the test card numbers of payment services.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         #[non_exhaustive]
         pub enum Detector {
@@ -15,10 +15,10 @@ macro_rules! detectors {
         }
 
         impl Detector {
-            /// All of them.
+            /// All detectors.
             pub const ALL: &'static [Self] = &[$(Self::$detector,)+];
 
-            /// The name that the model reads in a refusal or a mark.
+            /// The name that the model reads in a refusal or mark.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$detector => $name,)+
@@ -29,67 +29,69 @@ macro_rules! detectors {
 }
 
 detectors! {
-    /// The id of an access key of Amazon Web Services, permanent or temporary.
+    /// An access key id of Amazon Web Services, permanent or temporary.
     AwsAccessKeyId = "AWS access key id",
-    /// The secret of such a key: where it is named so, or stands beside the id.
+    /// An AWS secret access key, if it has such a name or follows an access key id.
     AwsSecretAccessKey = "AWS secret access key",
-    /// A key for APIs of Google, `AIza…`.
+    /// A Google API key, `AIza…`.
     GoogleApiKey = "Google API key",
-    /// The id of the key of a service account in Google Cloud, as in its JSON file. The key itself is a
+    /// The key id of a Google Cloud service account, as in its JSON file. The key itself is a
     /// [`PrivateKey`](Self::PrivateKey).
     GoogleServiceAccountKey = "Google service account key",
-    /// The key of an Azure storage account, where it is named so.
+    /// The key of an Azure storage account, if it has such a name.
     AzureStorageKey = "Azure storage key",
-    /// The signature of a shared access signature of Azure.
+    /// The signature in an Azure shared access signature.
     AzureSasSignature = "Azure SAS signature",
-    /// A token of GitHub: personal, fine-grained, of an app, OAuth.
+    /// A GitHub token: personal, fine-grained, app or OAuth.
     GitHubToken = "GitHub token",
-    /// A token of GitLab: personal, deployment, runner, pipeline.
+    /// A GitLab token: personal, deployment, runner or pipeline.
     GitLabToken = "GitLab token",
-    /// A token of Slack, or the address of a webhook, which is as good as one.
+    /// A Slack token, or the URL of a webhook, which gives the same access.
     SlackToken = "Slack token",
-    /// A secret or restricted key of Stripe, or the secret of a webhook.
+    /// A secret or restricted Stripe key, or a webhook secret.
     StripeKey = "Stripe key",
-    /// A key of OpenAI.
+    /// An OpenAI key.
     OpenAiKey = "OpenAI key",
-    /// A key or OAuth token of Anthropic.
+    /// An Anthropic key or OAuth token.
     AnthropicKey = "Anthropic key",
-    /// An access token of npm, `npm_…`.
+    /// An npm access token, `npm_…`.
     NpmToken = "npm token",
-    /// A token of the Python Package Index or its test index, `pypi-…`.
+    /// A token for the Python Package Index or its test index, `pypi-…`.
     PyPiToken = "PyPI token",
-    /// A key of SendGrid, `SG.…`.
+    /// A SendGrid key, `SG.…`.
     SendGridKey = "SendGrid key",
-    /// A key of Twilio, `SK…`, or the token of an account, where it is named so or follows the id of the account.
+    /// A Twilio key, `SK…`, or an account token that follows the word Twilio or an account id.
     TwilioKey = "Twilio key",
-    /// A token of Hugging Face, `hf_…`.
+    /// A Hugging Face token, `hf_…`.
     HuggingFaceToken = "Hugging Face token",
-    /// A token of DigitalOcean: personal, OAuth, refresh.
+    /// A DigitalOcean token: personal, OAuth or refresh.
     DigitalOceanToken = "DigitalOcean token",
-    /// The token of a bot of Discord, or the address of a webhook, which is as good as one.
+    /// A Discord bot token, or the URL of a webhook, which gives the same access.
     DiscordToken = "Discord token",
-    /// The token of a bot of Telegram.
+    /// A Telegram bot token.
     TelegramToken = "Telegram token",
     /// A signed JSON web token.
     JsonWebToken = "JSON web token",
-    /// A private key in PEM, OpenSSH or PGP armour, also without its end.
+    /// A private key in PEM, OpenSSH or PGP armour, even if the end is missing.
     PrivateKey = "private key",
     /// The password in `scheme://user:password@host`.
     UrlPassword = "password in a URL",
-    /// The credentials in a header `Authorization`, `Bearer` or `Basic`.
+    /// The credentials in an `Authorization` header, `Bearer` or `Basic`.
     BearerToken = "bearer token",
-    /// A password where it is named so or is an option of a program: `DB_PASSWORD=…`, `"password": "…"`, `the password is …`,
-    /// `curl -u user:…`. It has six characters or more, among them a letter and a digit: without a digit it cannot be told from a word.
+    /// A password with such a name or in a command line: `DB_PASSWORD=…`, `"password": "…"`, `the password is …`, `curl
+    /// -u user:…`, `mysql -p…`. It must have 6 to 128 characters, including a letter and a digit, because `bluebird`
+    /// may be an ordinary word.
     Password = "password",
-    /// The number of a payment card of a major network, 14 to 19 digits with the check digit of Luhn, at a stretch or in the groups
-    /// that are printed on the card. One in ten other numbers with such a beginning and length has that digit by chance.
+    /// A card number of a major payment network: 14 to 19 digits with a Luhn check digit, in one piece or in the groups
+    /// printed on the card. One in ten other numbers with such a beginning and length has a valid check digit by
+    /// chance.
     PaymentCard = "payment card number",
     /// An e-mail address.
     EmailAddress = "e-mail address",
-    /// A telephone number: international, of North America, in the French groups, or named as one. Bytes in pairs of digits look like
-    /// the French groups.
+    /// A telephone number: international, North American, in French groups, or after a word such as `tel`. Pairs of
+    /// digits such as bytes can look like French groups.
     PhoneNumber = "phone number",
-    /// A social security number of the United States, with hyphens. It has no check digit.
+    /// A social security number of the United States, with hyphens. There is no check digit.
     UsSocialSecurityNumber = "US social security number",
     /// A German tax id (Steuer-ID), with its check digit.
     GermanTaxId = "German tax id",
@@ -97,12 +99,12 @@ detectors! {
     SpanishNationalId = "Spanish national id",
     /// A French social security number (NIR), with its key.
     FrenchSocialSecurityNumber = "French social security number",
-    /// An international bank account number of a country in the registry, with its check digits.
+    /// An international bank account number of a registered country, with its check digits.
     Iban = "IBAN",
 }
 
 impl Detector {
-    /// Those of credentials, which are on by default.
+    /// The detectors of credentials, which are on by default.
     pub const CREDENTIALS: &'static [Self] = &[
         Self::AwsAccessKeyId,
         Self::AwsSecretAccessKey,
@@ -131,7 +133,7 @@ impl Detector {
         Self::Password,
     ];
 
-    /// Those of data about people and their accounts, of which [`PaymentCard`](Self::PaymentCard) alone is on by default.
+    /// The detectors of personal data. Only [`PaymentCard`](Self::PaymentCard) is on by default.
     pub const PERSONAL: &'static [Self] = &[
         Self::PaymentCard,
         Self::EmailAddress,

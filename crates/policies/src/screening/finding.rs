@@ -1,16 +1,16 @@
-//! [`Finding`]: where in a text sensitive data is.
+//! [`Finding`]: a position with sensitive data.
 
 use std::ops::Range;
 
 use crate::screening::detector::Detector;
 
-/// A piece of sensitive data in a text.
+/// A piece of sensitive data in some text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// The kind of data.
     pub detector: Detector,
-    /// Where it is, in bytes.
+    /// The position in bytes.
     pub range: Range<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Screening: what a memory may hold.
+//! Checks new text and names before they are stored.
 
 mod check_digits;
 mod detector;

@@ -1,24 +1,24 @@
-//! What is a password among the texts that stand where one may be.
+//! Decides whether a candidate is a password.
 //!
-//! Most notes on passwords are prose or code without one. So these checks take for a password only what has a letter and a digit, and
-//! is not a variable, a placeholder, a reference or a description.
+//! Most notes about passwords are prose or code without one. A candidate therefore needs a letter and a digit, and must
+//! not be a variable, placeholder, reference or description.
 
 use std::ops::Range;
 
-/// What is longer is a document, an image or a token, and no password.
+/// The maximum length of a password. Longer values are documents, images or tokens.
 const MAX_BYTES: usize = 128;
 
-/// What a placeholder has in it.
-const PLACEHOLDER_SIGNS: [&str; 6] = ["example", "xxxx", "your", "placeholder", "changeme", "****"];
+/// Parts of placeholders.
+const PLACEHOLDERS: [&str; 6] = ["example", "xxxx", "your", "placeholder", "changeme", "****"];
 
-/// What names a password or says something about one: `newPassword2`, `secret123`, `required|min:8`.
-const NAMES: [&str; 6] = ["pass", "pwd", "secret", "required", "redacted", "dummy"];
+/// Parts of names and descriptions of passwords: `newPassword2`, `secret123`, `required|min:8`.
+const DESCRIPTIONS: [&str; 6] = ["pass", "pwd", "secret", "required", "redacted", "dummy"];
 
-/// What a format, an algorithm or a password of a test begins with: `base64-encoded`, `argon2id`, `uint8`, `test1234`.
+/// Prefixes of formats, algorithms and test passwords: `base64-encoded`, `argon2id`, `uint8`, `test1234`.
 const FORMATS: [&str; 11] =
     ["base64", "base32", "sha", "md5", "argon2", "bcrypt", "pbkdf2", "scrypt", "utf", "uint", "test"];
 
-/// The password after the name of the user, unless it is one that stands for another or for none.
+/// The password in `user:password`, unless it is a placeholder or variable.
 pub(super) fn in_url(user_and_password: &str) -> Option<Range<usize>> {
     const STAND_INS: [&str; 6] = ["password", "passwd", "pass", "pwd", "secret", "changeme"];
     let (user, password) = user_and_password.split_once(':')?;
@@ -27,18 +27,18 @@ pub(super) fn in_url(user_and_password: &str) -> Option<Range<usize>> {
     (!stands_for_another).then_some(user.len() + 1..user_and_password.len())
 }
 
-/// The password after the name of the user, as `curl -u` takes them. The ids of a user and a group are none.
+/// The password in `user:password` after `curl -u`. Numeric ids of a user and group are ignored.
 pub(super) fn after_user(user_and_password: &str) -> Option<Range<usize>> {
     let (user, password) = user_and_password.split_once(':')?;
     let found = password != user && unquoted(password).is_some();
     found.then_some(user.len() + 1..user_and_password.len())
 }
 
-/// A password between quotes.
+/// A password in quotes.
 pub(super) fn quoted(text: &str) -> Option<Range<usize>> {
     let has = |class: fn(char) -> bool| text.contains(class);
     let lowercase = text.to_lowercase();
-    let is_description = NAMES.iter().any(|name| lowercase.contains(name));
+    let is_description = DESCRIPTIONS.iter().any(|part| lowercase.contains(part));
     let is_format = FORMATS.iter().any(|format| lowercase.starts_with(format));
     let is_password = has(char::is_alphabetic) && has(|character| character.is_ascii_digit());
     let found = is_password
@@ -50,7 +50,7 @@ pub(super) fn quoted(text: &str) -> Option<Range<usize>> {
     found.then_some(0..text.len())
 }
 
-/// A password without quotes, where code and prose also have names, paths and phrases.
+/// A password without quotes, which must not be a name, path or phrase from code or prose.
 pub(super) fn unquoted(text: &str) -> Option<Range<usize>> {
     let is_path = text.starts_with(['/', '.', '~', '&', '!', '=', '-', ':', '@']) || text.contains("://");
     if is_path || is_identifier(text) || is_reference(text) || is_phrase(text) { None } else { quoted(text) }
@@ -58,7 +58,7 @@ pub(super) fn unquoted(text: &str) -> Option<Range<usize>> {
 
 pub(super) fn is_placeholder(value: &str) -> bool {
     let lowercase = value.to_ascii_lowercase();
-    PLACEHOLDER_SIGNS.iter().any(|sign| lowercase.contains(sign))
+    PLACEHOLDERS.iter().any(|part| lowercase.contains(part))
 }
 
 fn is_variable(text: &str) -> bool {
@@ -69,7 +69,7 @@ fn is_percent_encoded(text: &str) -> bool {
     matches!(text.as_bytes(), [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// A name in several parts: `db2_credentials`, `DB_PW_2`, `config.db2.value`.
+/// An identifier of several parts: `db2_credentials`, `DB_PW_2`, `config.db2.value`.
 fn is_identifier(text: &str) -> bool {
     let mut parts = text.split(['.', '_']);
     let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -78,13 +78,13 @@ fn is_identifier(text: &str) -> bool {
     starts_as_name && text.contains(['.', '_']) && parts.all(is_word) && (text.contains('.') || !mixes_cases)
 }
 
-/// Where a password is kept: `vault:data/db1`, `env:DB1`, `C:\keys2`.
+/// A reference to a password: `vault:data/db1`, `env:DB1`, `C:\keys2`.
 fn is_reference(text: &str) -> bool {
     text.split_once(':')
         .is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphabetic()))
 }
 
-/// A phrase with hyphens that says something about a password: `2fa-protected`, `32-byte`, `12-characters-long`.
+/// A hyphenated description of a password: `2fa-protected`, `32-byte`, `12-characters-long`.
 fn is_phrase(text: &str) -> bool {
     const ENDS: [&str; 10] = ["ed", "only", "safe", "long", "byte", "bytes", "bit", "char", "chars", "characters"];
     let last = text.rsplit('-').next().filter(|last| last.len() < text.len());

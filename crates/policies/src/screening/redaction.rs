@@ -1,8 +1,8 @@
-//! Texts with marks in place of what was found in them.
+//! Replaces findings with marks.
 
 use crate::screening::finding::Finding;
 
-/// The text with `[redacted: …]` in place of each finding. They come in order and do not overlap.
+/// Replaces each finding with `[redacted: …]`. Findings must be in order and must not overlap.
 pub(super) fn redact(text: &str, findings: &[Finding]) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut end = 0;

@@ -1,26 +1,26 @@
-//! [`Screen`]: decides what may enter a memory.
+//! [`Screen`]: accepts, refuses or redacts new text.
 
 use std::fmt;
 use std::sync::Arc;
 
 use memory_tool_core::MemoryPath;
 
-/// Decides what may enter a memory: each new path, and each text as it would be stored.
+/// Accepts, refuses or redacts each text as it would be stored, and accepts or refuses each new path.
 ///
-/// [`SensitiveData`](crate::SensitiveData) is one that comes with this crate. A screen of your own:
+/// [`SensitiveData`](crate::SensitiveData) is the implementation in this crate. An example of your own:
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool};
 /// use memory_tool_policies::{Refusal, Screen, ScreenedStore, Verdict};
 ///
-/// /// Keeps the name of a project that is not announced yet out of memory.
+/// /// Redacts the name of an unannounced project.
 /// #[derive(Debug)]
 /// struct Unannounced(&'static str);
 ///
 /// impl Screen for Unannounced {
 ///     fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal> {
 ///         if path.as_str().contains(self.0) {
-///             return Err(Refusal::new("The name tells of a project that is not announced. Choose another"));
+///             return Err(Refusal::new("The name mentions an unannounced project. Choose another."));
 ///         }
 ///         Ok(())
 ///     }
@@ -43,35 +43,34 @@ use memory_tool_core::MemoryPath;
 ///
 /// let input = serde_json::json!({"command": "create", "path": "/memories/Bluebird.txt", "file_text": ""});
 /// let error = tool.call(input).await.unwrap_err();
-/// assert_eq!(error.to_string(), "Error: The name tells of a project that is not announced. Choose another");
+/// assert_eq!(error.to_string(), "Error: The name mentions an unannounced project. Choose another.");
 /// # Ok::<(), memory_tool_core::Error>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What holds for every method
-/// 1. The same arguments always have the same verdict.
-/// 2. It takes time in proportion to what it is given, whatever that is, and waits for nothing: it runs within
+/// # Requirements for every method
+/// 1. The same arguments always give the same verdict.
+/// 2. The time is proportional to the length of the input, for any input, and the method does not block: it runs in
 ///    [`Store::apply`](memory_tool_core::Store::apply), on the thread of the caller.
-/// 3. No reason and no mark repeats what is being kept out. Both are shown to the model, and may be logged.
+/// 3. Reasons and marks do not repeat refused or redacted text. The model reads both, and they may be logged.
 pub trait Screen: fmt::Debug + Send + Sync + 'static {
-    /// Judges a path that would be new.
-    ///
-    /// # Behavior
-    /// 1. `/memories` itself is accepted.
+    /// Checks a new path. `/memories` must be accepted.
     ///
     /// # Errors
-    /// [`Refusal`] where nothing may be stored there. A name cannot be redacted: whoever wrote it would not find the file again.
+    /// Returns [`Refusal`] if nothing may be stored at this path. Names cannot be redacted, because Claude would not
+    /// find the file again.
     fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal>;
 
-    /// Judges the whole `text` that a file would hold. `before` is the text that it holds, and is empty for a new file.
+    /// Checks the whole new `text` of a file. `before` is its current text, which is empty for a new file.
     ///
-    /// # Behavior
-    /// 1. What is objectionable in `text` and was so in `before` is accepted as it is: a file from before the policy can still be
-    ///    edited, and cleaned step by step.
-    /// 2. What became objectionable by the edit is not, be it that the edit joined two harmless halves.
-    /// 3. What is accepted where `before` is empty is accepted whatever `before` is. So a store need not read it each time.
-    /// 4. A redacted text is accepted when it is judged again with the same `before`.
+    /// # Requirements
+    /// 1. A value in `text` that is also in `before` is accepted. A file from before the policy can then be edited, and
+    ///    cleaned step by step.
+    /// 2. A value that the edit completes, for example from two halves, is not accepted.
+    /// 3. Text that is accepted with an empty `before` is accepted with any `before`. The store then does not have to
+    ///    read it each time.
+    /// 4. Redacted text is accepted when it is checked again with the same `before`.
     fn screen_text(&self, text: &str, before: &str) -> Verdict;
 }
 
@@ -86,32 +85,32 @@ impl<S: Screen + ?Sized> Screen for Arc<S> {
     }
 }
 
-/// What a [`Screen`] says of a text.
+/// The decision of a [`Screen`] about new text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It is stored byte for byte.
+    /// Store the text unchanged.
     Accept,
-    /// Nothing is stored.
+    /// Store nothing.
     Refuse(Refusal),
-    /// Another text is stored in its place.
+    /// Store another text instead.
     Redact {
-        /// The text with a visible mark where something was taken out, such as `[redacted: AWS secret access key]`.
+        /// The text with visible marks in place of values, such as `[redacted: AWS secret access key]`.
         text: String,
     },
 }
 
-/// Why something may not be stored, in words for the model.
+/// The reason for not storing text or a name, written for the model.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct Refusal {
-    /// A sentence without a full stop that says what would be allowed.
+    /// Full sentences that also say what would be allowed.
     pub reason: String,
 }
 
 impl Refusal {
-    /// A refusal for `reason`, a sentence without a full stop that says what would be allowed.
+    /// Creates a refusal. `reason` should also say what would be allowed, in full sentences.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }

@@ -1,4 +1,4 @@
-//! [`SensitiveData`]: the screen that comes with this crate.
+//! [`SensitiveData`]: a screen for credentials and personal data.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::screening::redaction::redact;
 use crate::screening::rules::{RULES, Rule};
 use crate::screening::screen::{Refusal, Screen, Verdict};
 
-/// How many findings a refusal names, so that it stays short whatever the text.
+/// The maximum number of findings named in a refusal.
 const MAX_NAMED_FINDINGS: usize = 5;
 
-/// A [`Screen`] that keeps credentials, payment card numbers and, where asked, personal data out of a memory.
+/// A [`Screen`] that keeps credentials, payment card numbers and, optionally, personal data out of a memory.
 ///
-/// By default it refuses what [`Detector::CREDENTIALS`] and [`Detector::PaymentCard`] find. Each [`Detector`] can be set to
-/// refuse, to redact, or be left out. To refuse is the default because Claude then learns at once that nothing was stored, and why.
-/// Of a redaction it learns when it reads the file the next time, and until then takes the text for what it wrote.
+/// By default it refuses the findings of [`Detector::CREDENTIALS`] and [`Detector::PaymentCard`]. Each [`Detector`] can
+/// be set to refuse, redact or ignore. The default is to refuse because Claude then learns at once that nothing was
+/// stored, and why. It notices a redaction only when it reads the file again.
 ///
 /// ```
 /// use memory_tool_policies::{Detector, Screen, SensitiveData, Verdict};
@@ -33,15 +33,18 @@ const MAX_NAMED_FINDINGS: usize = 5;
 /// ```
 ///
 /// # Behavior
-/// 1. A refusal names the kind of each finding and its line, a mark the kind: neither holds a character of the value.
-/// 2. What is found in the text from before an edit, by the same detector with the same value, does not count against the edit,
-///    wherever in the text it now stands.
-/// 3. Where of two findings one is to be refused, the text is refused.
-/// 4. Its time is in proportion to the text: the patterns are matched without backtracking.
+/// 1. A refusal names the kind and line of each finding, and a mark names the kind. Neither contains any part of the
+///    value.
+/// 2. A value that the same detector found in the text before an edit does not count against the edit, even at another
+///    position.
+/// 3. If one finding is refused and another redacted, the text is refused.
+/// 4. The time is proportional to the length of the text, because patterns are matched without backtracking.
+/// 5. Published sample values and placeholders are accepted: `AKIAIOSFODNN7EXAMPLE`, `${PASSWORD}`,
+///    `PASSWORD=changeme`, `-u root:root`, the card numbers for tests.
 ///
-/// # What it cannot see
-/// What is written in another form: reversed, encoded, in words, across two files. It keeps accidents out, not somebody who wants
-/// to get past it. The README of this crate says how well each detector finds what it is made for.
+/// # Limits
+/// It prevents accidents. It does not detect values that are reversed, encoded, written in words or split over two
+/// files. [How well it finds](crate#how-well-it-finds) gives its precision and recall.
 #[derive(Clone, Debug)]
 pub struct SensitiveData {
     rules: Arc<[CompiledRule]>,
@@ -62,24 +65,24 @@ enum Action {
 }
 
 impl SensitiveData {
-    /// The screen with the default detectors, which all refuse.
+    /// Creates a screen with the default detectors, which all refuse.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// The screen with detectors of your choice.
+    /// Returns a builder that starts with the default detectors.
     pub fn builder() -> SensitiveDataBuilder {
         SensitiveDataBuilder { actions: BTreeMap::new() }
             .refuse(Detector::CREDENTIALS.iter().copied())
             .refuse([Detector::PaymentCard])
     }
 
-    /// All that is found in a text, in its order and without overlaps. For a look at what a memory holds already.
+    /// Returns all findings in `text`, in order and without overlaps. Use it to check the files of an existing memory.
     pub fn findings(&self, text: &str) -> Vec<Finding> {
         let mut findings: BTreeMap<usize, Finding> = BTreeMap::new();
         for finding in self.rules.iter().flat_map(|rule| rule.findings(text)) {
             let before = findings.range(..finding.range.end).next_back();
-            // The rules come from the most specific to the least: what looks like an address may be the end of a password in a URL.
+            // Rules are ordered from most to least specific: an apparent address may be the end of a password in a URL.
             if before.is_none_or(|(_, before)| before.range.end <= finding.range.start) {
                 findings.insert(finding.range.start, finding);
             }
@@ -103,7 +106,7 @@ impl Screen for SensitiveData {
         match self.findings(path.as_str()).first() {
             None => Ok(()),
             Some(finding) => Err(Refusal::new(format!(
-                "Nothing was stored: the name would hold what this memory does not keep: {}. Choose a name without it",
+                "The name was refused because it contains sensitive data: {}. Choose a name without it.",
                 finding.detector
             ))),
         }
@@ -128,9 +131,9 @@ impl Screen for SensitiveData {
 }
 
 impl CompiledRule {
-    #[expect(clippy::expect_used, reason = "the patterns are a part of the program, and a test compiles them all")]
+    #[expect(clippy::expect_used, reason = "the patterns are constants, and a test compiles all of them")]
     fn new(rule: &Rule) -> Self {
-        let pattern = Regex::new(rule.pattern).expect("the pattern is legal");
+        let pattern = Regex::new(rule.pattern).expect("the pattern is valid");
         Self { detector: rule.detector, pattern, value: rule.value }
     }
 
@@ -150,8 +153,9 @@ impl CompiledRule {
     }
 }
 
-/// The length of what is left behind of a candidate that is turned down. A value may begin after a blank in it, as a card number does
-/// after a year, and nowhere else: a token has no blanks, and a number is not preceded by other separators.
+/// The length of the first word of a rejected candidate, after which the search continues. A value may begin after a
+/// blank, like a card number after a year. It cannot begin elsewhere: tokens have no blanks, and no other separators
+/// precede numbers.
 fn first_word(candidate: &str) -> usize {
     candidate.find(' ').unwrap_or(candidate.len())
 }
@@ -164,13 +168,13 @@ fn refusal(text: &str, findings: &[Finding]) -> Refusal {
         list.push(format!("and {} more", findings.len() - MAX_NAMED_FINDINGS));
     }
     Refusal::new(format!(
-        "Nothing was stored: the text would hold what this memory does not keep: {}. \
-         Leave the value out, or write where it can be found",
+        "The text was not stored because it contains sensitive data: {}. \
+         Leave the value out, or note where to find it.",
         list.join(", ")
     ))
 }
 
-/// The detectors of a [`SensitiveData`]. Made by [`SensitiveData::builder`].
+/// A builder for [`SensitiveData`], created by [`SensitiveData::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SensitiveDataBuilder {
@@ -178,17 +182,17 @@ pub struct SensitiveDataBuilder {
 }
 
 impl SensitiveDataBuilder {
-    /// Refuse a text in which one of these finds something.
+    /// Refuses text and names with findings of these detectors.
     pub fn refuse(self, detectors: impl IntoIterator<Item = Detector>) -> Self {
         self.set(detectors, Action::Refuse)
     }
 
-    /// Put a mark in the place of what one of these finds in a text. A name is refused.
+    /// Replaces findings of these detectors in text with marks. Names with findings are refused.
     pub fn redact(self, detectors: impl IntoIterator<Item = Detector>) -> Self {
         self.set(detectors, Action::Redact)
     }
 
-    /// Look for none of these.
+    /// Disables these detectors.
     pub fn ignore(mut self, detectors: impl IntoIterator<Item = Detector>) -> Self {
         for detector in detectors {
             self.actions.remove(&detector);
@@ -196,7 +200,7 @@ impl SensitiveDataBuilder {
         self
     }
 
-    /// The screen. It compiles its patterns, which takes about 10 ms: build it once and clone it.
+    /// Builds the screen. Compiling the patterns takes about 10 ms, so build it once and clone it.
     pub fn build(self) -> SensitiveData {
         let wanted = RULES.iter().filter(|rule| self.actions.contains_key(&rule.detector));
         SensitiveData { rules: wanted.map(CompiledRule::new).collect(), actions: self.actions }

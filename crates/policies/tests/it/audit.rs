@@ -1,4 +1,4 @@
-//! What is recorded of commands and batches, in which order, and what is done where it cannot be.
+//! Audit records of commands and batches, their order, and failures of the log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const TEA: &str = "Prefers tea.\n";
 const COFFEE: &str = "Prefers coffee.\n";
 
-/// The digests and sizes as Python's `hashlib` computes them.
+/// Digests and sizes computed with Python's `hashlib`.
 fn tea() -> Value {
     json!({"sha256": "fa3ae007fc19c9379c7209c7be73b37a4f7306e98690d5ac86491955aaa47da5", "size": 13})
 }
@@ -37,16 +37,16 @@ fn noted_coffee() -> Value {
     json!({"sha256": "0ad4b9b722359700c7b010444ddc348914e96d3cabd0bb5301c4abdcd49964a8", "size": 21})
 }
 
-/// A log that keeps its records at hand, and fails where it is told to.
+/// An in-process log that can fail at a given record.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct TestLog {
     records: Arc<Mutex<Vec<AuditRecord>>>,
     fails_at: Option<usize>,
     appended: Arc<AtomicUsize>,
 }
 
-impl Kept {
-    /// Fails at this record, and keeps the others.
+impl TestLog {
+    /// Creates a log that fails at this record and keeps the others.
     fn failing_at(index: usize) -> Self {
         Self { fails_at: Some(index), ..Self::default() }
     }
@@ -55,7 +55,7 @@ impl Kept {
         self.records.lock().unwrap().clone()
     }
 
-    /// The records as JSON, without what is different each time.
+    /// Returns the records as JSON, without the fields that differ between runs.
     fn plain(&self) -> Vec<Value> {
         let records = self.records();
         let records = records.into_iter().map(|record| {
@@ -74,10 +74,10 @@ impl Kept {
 }
 
 #[async_trait]
-impl AuditLog for Kept {
+impl AuditLog for TestLog {
     async fn append(&self, record: &AuditRecord) -> Result<(), AuditError> {
         if self.fails_at == Some(self.appended.fetch_add(1, Ordering::Relaxed)) {
-            return Err(AuditError::new("appending a record", "the disk /dev/sdb7 is gone"));
+            return Err(AuditError::new("appending a record", "no such disk: /dev/sdb7"));
         }
         self.keep(record);
         Ok(())
@@ -88,20 +88,20 @@ impl AuditLog for Kept {
     }
 }
 
-/// A store in memory that is told what to do besides.
+/// An in-memory store with faults and other events that a test can trigger.
 #[derive(Debug, Default)]
 struct Scripted {
     files: InMemoryStore,
     reads: AtomicUsize,
     cannot_read: AtomicBool,
-    /// What somebody else writes right before the next batch.
+    /// A file that another writer writes right before the next batch.
     overtaken_by: Mutex<Option<(&'static str, &'static str)>>,
-    /// Applies the batch, and never comes back.
+    /// Whether `apply` never returns after it applied the batch.
     hangs: AtomicBool,
     fails: Mutex<Option<FailureKind>>,
-    /// What was in this log when a batch came.
-    log: Option<Kept>,
-    seen: Mutex<Vec<usize>>,
+    /// A log whose length is noted in `log_lengths` before each batch.
+    log: Option<TestLog>,
+    log_lengths: Mutex<Vec<usize>>,
 }
 
 #[async_trait]
@@ -120,14 +120,14 @@ impl Store for Scripted {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         if let Some(log) = &self.log {
-            self.seen.lock().unwrap().push(log.records().len());
+            self.log_lengths.lock().unwrap().push(log.records().len());
         }
         let other = self.overtaken_by.lock().unwrap().take();
         if let Some((at, text)) = other {
             write(&self.files, at, text).await?;
         }
         if let Some(kind) = *self.fails.lock().unwrap() {
-            return Err(StoreError::failure(kind, "applying a batch", "the disk /dev/sdb7 is gone"));
+            return Err(StoreError::failure(kind, "applying a batch", "no such disk: /dev/sdb7"));
         }
         self.files.apply(batch).await?;
         if self.hangs.load(Ordering::Relaxed) {
@@ -143,7 +143,7 @@ fn actor(name: &str) -> Actor {
     Actor::from_trusted_name(name).unwrap()
 }
 
-fn audited(store: Scripted, log: &Kept) -> (Tool, Arc<Scripted>) {
+fn audited(store: Scripted, log: &TestLog) -> (Tool, Arc<Scripted>) {
     let store = Arc::new(store);
     let audited = Arc::new(AuditedStore::new(Arc::clone(&store), log.clone(), actor("the service")));
     (AuditedTool::new(Engine::new(audited), log.clone(), actor("alice")), store)
@@ -166,9 +166,9 @@ fn done(command: &str) -> Value {
 }
 
 #[test]
-fn each_command_leaves_what_it_changes_and_what_came_of_it() {
+fn each_command_records_its_changes_and_outcomes() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, _) = audited(Scripted::default(), &log);
         let begun = SystemTime::now();
         let (drink, note) = ("/memories/drink.txt", "/memories/notes/drink.txt");
@@ -224,9 +224,9 @@ fn each_command_leaves_what_it_changes_and_what_came_of_it() {
 }
 
 #[test]
-fn a_command_that_is_refused_or_fails_leaves_that() {
+fn a_refused_or_failed_command_is_recorded() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, store) = audited(Scripted::default(), &log);
         let at = "/memories/a";
         tool.call(create(at, TEA)).await.unwrap();
@@ -274,9 +274,9 @@ fn a_command_that_is_refused_or_fails_leaves_that() {
 }
 
 #[test]
-fn a_view_is_recorded_where_that_is_asked_for_and_shows_nothing_otherwise() {
+fn with_views_records_views_and_fails_them_if_the_log_fails() {
     block_on(async {
-        for (log, is_shown) in [(Kept::default(), true), (Kept::failing_at(0), false)] {
+        for (log, is_shown) in [(TestLog::default(), true), (TestLog::failing_at(0), false)] {
             let (tool, store) = audited(Scripted::default(), &log);
             write(&*store, "/memories/a", TEA).await.unwrap();
             let tool = tool.with_views();
@@ -294,30 +294,33 @@ fn a_view_is_recorded_where_that_is_asked_for_and_shows_nothing_otherwise() {
 }
 
 #[test]
-fn a_batch_of_no_command_is_of_the_stores_actor_and_one_without_changes_is_not_recorded() {
+fn a_batch_outside_of_a_command_has_the_actor_of_the_store() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, store) = audited(Scripted::default(), &log);
         write(&*audited_store(&log, &store), "/memories/a", TEA).await.unwrap();
         let check = Batch::new().require(path("/memories/b"), Precondition::Absent);
         audited_store(&log, &store).apply(check).await.unwrap();
         tool.call(create("/memories/b", TEA)).await.unwrap();
         let records = log.records();
-        let who: Vec<_> = records.iter().map(|record| (&*record.actor, &*record.command)).collect();
-        assert_eq!(who, [("the service", "apply"), ("the service", "apply"), ("alice", "create"), ("alice", "create")]);
+        let actors_and_commands: Vec<_> = records.iter().map(|record| (&*record.actor, &*record.command)).collect();
+        assert_eq!(
+            actors_and_commands,
+            [("the service", "apply"), ("the service", "apply"), ("alice", "create"), ("alice", "create")]
+        );
         assert_eq!(records[0].command_id, None);
     });
 }
 
-fn audited_store(log: &Kept, store: &Arc<Scripted>) -> Arc<AuditedStore<Arc<Scripted>>> {
+fn audited_store(log: &TestLog, store: &Arc<Scripted>) -> Arc<AuditedStore<Arc<Scripted>>> {
     Arc::new(AuditedStore::new(Arc::clone(store), log.clone(), actor("the service")))
 }
 
-/// Gives way to whatever else runs on this thread, as a store on a network does.
+/// A store that yields to other tasks before each operation, like a store on a network.
 #[derive(Debug)]
 struct Yielding<S>(S);
 
-async fn give_way() {
+async fn yield_once() {
     let mut has_yielded = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_yielded, true) {
@@ -332,35 +335,35 @@ async fn give_way() {
 #[async_trait]
 impl<S: Store> Store for Yielding<S> {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-        give_way().await;
+        yield_once().await;
         self.0.read_opts(path, options).await
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        give_way().await;
+        yield_once().await;
         self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        give_way().await;
+        yield_once().await;
         self.0.apply(batch).await
     }
 }
 
 #[test]
-fn commands_of_several_that_run_on_one_thread_are_told_apart() {
+fn concurrent_commands_on_one_thread_have_the_right_actors() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let store = Yielding(InMemoryStore::new());
         let store = Arc::new(AuditedStore::new(store, log.clone(), actor("the service")));
-        // Above the audited store too, so that other tasks run between the beginning of a command and its batch.
+        // Also over the audited store, so that other tasks run between the start of a command and its batch.
         let tool = |name: &str| AuditedTool::new(Engine::new(Yielding(Arc::clone(&store))), log.clone(), actor(name));
         let (alice, bob) = (tool("alice"), tool("bob"));
         for round in 0..20 {
             let inputs = ["alice", "bob"].map(|name| create(&format!("/memories/{name}/{round}"), TEA));
             let [first, second] = inputs;
             let direct = async {
-                give_way().await;
+                yield_once().await;
                 write(&*store, &format!("/memories/the service/{round}"), TEA).await.unwrap();
             };
             let commands = join(alice.call(first), bob.call(second));
@@ -383,54 +386,51 @@ fn commands_of_several_that_run_on_one_thread_are_told_apart() {
 #[test]
 fn the_intent_is_recorded_before_the_change_and_the_outcome_after_it() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, store) = audited(Scripted { log: Some(log.clone()), ..Scripted::default() }, &log);
         tool.call(create("/memories/a", TEA)).await.unwrap();
         tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap();
-        assert_eq!(*store.seen.lock().unwrap(), [1, 3]);
+        assert_eq!(*store.log_lengths.lock().unwrap(), [1, 3]);
     });
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_done() {
+fn a_change_is_not_made_if_its_intent_cannot_be_recorded() {
     block_on(async {
-        let log = Kept::failing_at(2);
+        let log = TestLog::failing_at(2);
         let (tool, store) = audited(Scripted::default(), &log);
         tool.call(create("/memories/a", TEA)).await.unwrap();
         let error = tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap_err();
         assert_eq!(error.to_string(), "Error: The memory storage failed. Nothing was changed.");
         let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let chain: Vec<_> = chain.skip(1).map(ToString::to_string).collect();
-        assert_eq!(
-            chain,
-            ["recording in the audit log failed", "appending a record failed", "the disk /dev/sdb7 is gone"]
-        );
+        assert_eq!(chain, ["writing to the audit log failed", "appending a record failed", "no such disk: /dev/sdb7"]);
         assert_eq!(contents(&store.files).await, [(path("/memories/a"), 13, TEA.into())]);
     });
 }
 
 #[test]
-fn a_change_whose_outcome_cannot_be_recorded_is_done_and_the_operator_learns_of_it() {
-    let told = Told::default();
-    let subscriber = tracing_subscriber::fmt().json().with_writer(told.clone()).finish();
+fn a_missing_outcome_record_is_reported_and_the_change_succeeds() {
+    let events = CapturedEvents::default();
+    let subscriber = tracing_subscriber::fmt().json().with_writer(events.clone()).finish();
     tracing::subscriber::with_default(subscriber, || {
         block_on(async {
-            let log = Kept::failing_at(1);
+            let log = TestLog::failing_at(1);
             let (tool, store) = audited(Scripted::default(), &log);
             tool.call(create("/memories/a", TEA)).await.unwrap();
             assert_eq!(contents(&store.files).await.len(), 1);
-            let told: Value = serde_json::from_slice(&told.0.lock().unwrap()).unwrap();
-            assert_eq!((&told["level"], &told["fields"]["command"]), (&json!("ERROR"), &json!("create")));
-            assert_eq!(told["fields"]["id"], log.records()[0].id);
-            assert!(!told.to_string().contains("/memories") && !told.to_string().contains("tea"), "{told}");
+            let event: Value = serde_json::from_slice(&events.0.lock().unwrap()).unwrap();
+            assert_eq!((&event["level"], &event["fields"]["command"]), (&json!("ERROR"), &json!("create")));
+            assert_eq!(event["fields"]["id"], log.records()[0].id);
+            assert!(!event.to_string().contains("/memories") && !event.to_string().contains("tea"), "{event}");
         });
     });
 }
 
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct CapturedEvents(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Told {
+impl std::io::Write for CapturedEvents {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -441,7 +441,7 @@ impl std::io::Write for Told {
     }
 }
 
-impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Told {
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for CapturedEvents {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -450,9 +450,9 @@ impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Told {
 }
 
 #[test]
-fn a_change_that_nobody_waits_for_is_recorded_as_dropped() {
+fn a_dropped_change_is_recorded_as_dropped() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, store) = audited(Scripted::default(), &log);
         store.hangs.store(true, Ordering::Relaxed);
         let command = tool.call(create("/memories/a", TEA));
@@ -461,7 +461,7 @@ fn a_change_that_nobody_waits_for_is_recorded_as_dropped() {
         assert_eq!(records.len(), 2);
         assert_eq!(records[1].event, outcome(AuditOutcome::Dropped));
         assert_eq!(records[0].id, records[1].id);
-        assert_eq!(contents(&store.files).await.len(), 1, "it was done all the same");
+        assert_eq!(contents(&store.files).await.len(), 1, "it was applied");
     });
 }
 
@@ -471,9 +471,9 @@ fn outcome(outcome: AuditOutcome) -> AuditEvent {
 
 /// The stack of docs/production.md.
 #[test]
-fn in_a_stack_of_all_policies_each_change_of_a_file_is_recorded_and_no_change_of_a_record() {
+fn in_a_stack_of_all_policies_only_changes_to_files_are_recorded() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let shared = Arc::new(InMemoryStore::new());
         let scoped = ScopedStore::new(Arc::clone(&shared), Scope::from_trusted_name("alice").unwrap());
         let expiring = ExpiringStore::builder(scoped, Duration::from_secs(3_600)).build().unwrap();
@@ -488,7 +488,7 @@ fn in_a_stack_of_all_policies_each_change_of_a_file_is_recorded_and_no_change_of
         tool.call(create("/memories/a", "anna@correio.pt")).await.unwrap();
         tool.call(create("/memories/team/a", TEA)).await.unwrap();
         tool.call(create("/memories/b", TEA)).await.unwrap_err();
-        write(&*shared, "/memories/scope-alice/new", TEA).await.unwrap(); // of which no time is recorded
+        write(&*shared, "/memories/scope-alice/new", TEA).await.unwrap(); // without a recorded time
         let times =
             async || shared.read_record(&"scopes/scope-alice/expiry/access-times".parse().unwrap()).await.unwrap();
         let before = times().await;
@@ -501,7 +501,8 @@ fn in_a_stack_of_all_policies_each_change_of_a_file_is_recorded_and_no_change_of
         let remove = json!({"change": "remove", "path": "/memories/a", "before": {"file": redacted}});
         let refused = |event: &str| {
             json!({
-                "format": 1, "actor": "alice", "command": "create", "event": event, "outcome": "refused", "error": "refused",
+                "format": 1, "actor": "alice", "command": "create", "event": event,
+                "outcome": "refused", "error": "refused",
             })
         };
         let mut command = refused("command");
@@ -521,11 +522,11 @@ fn in_a_stack_of_all_policies_each_change_of_a_file_is_recorded_and_no_change_of
     });
 }
 
-/// Under an `ExpiringStore`, which changes records in its own batches and in those of others.
+/// An `ExpiringStore` changes records in separate batches and in batches with files.
 #[test]
-fn under_expiry_what_it_removes_is_recorded_and_its_records_are_not() {
+fn under_expiry_removed_files_are_recorded_and_access_times_are_not() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let today = Arc::new(AtomicUsize::new(21_000));
         let day = Arc::clone(&today);
         let days = |number| Duration::from_secs(24 * 60 * 60 * number as u64);
@@ -546,12 +547,12 @@ fn under_expiry_what_it_removes_is_recorded_and_its_records_are_not() {
 }
 
 #[test]
-fn what_is_dropped_before_its_intent_reaches_the_log_is_not_done() {
+fn a_batch_that_is_dropped_before_its_intent_is_recorded_is_not_applied() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let store = Arc::new(InMemoryStore::new());
         let audited = AuditedStore::new(Yielding(Arc::clone(&store)), log.clone(), actor("the service"));
-        let write = write(&audited, "/memories/a", TEA); // which first reads what is there
+        let write = write(&audited, "/memories/a", TEA); // which reads the file first
         assert!(write.now_or_never().is_none());
         assert_eq!(log.records(), []);
         assert_eq!(contents(&*store).await, []);
@@ -559,9 +560,9 @@ fn what_is_dropped_before_its_intent_reaches_the_log_is_not_done() {
 }
 
 #[test]
-fn the_digest_before_is_that_of_the_version_that_is_replaced() {
+fn the_digest_before_belongs_to_the_replaced_version() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let store = Arc::<Scripted>::default();
         let audited = audited_store(&log, &store);
         let tool = AuditedTool::new(Engine::new(Arc::clone(&audited)), log.clone(), actor("alice"));
@@ -589,23 +590,23 @@ fn the_digest_before_is_that_of_the_version_that_is_replaced() {
 }
 
 #[test]
-fn an_edit_reads_the_file_once() {
+fn an_edit_reads_the_file_only_once() {
     block_on(async {
-        let (tool, store) = audited(Scripted::default(), &Kept::default());
+        let (tool, store) = audited(Scripted::default(), &TestLog::default());
         tool.call(create("/memories/a", TEA)).await.unwrap();
         assert_eq!(store.reads.load(Ordering::Relaxed), 0);
         tool.call(str_replace("/memories/a", "tea", "coffee")).await.unwrap();
         assert_eq!(store.reads.load(Ordering::Relaxed), 1);
-        let without_commands = Engine::new(audited_store(&Kept::default(), &store));
+        let without_commands = Engine::new(audited_store(&TestLog::default(), &store));
         without_commands.call(str_replace("/memories/a", "coffee", "tea")).await.unwrap();
         assert_eq!(store.reads.load(Ordering::Relaxed), 2);
     });
 }
 
 #[test]
-fn what_cannot_be_read_can_be_removed() {
+fn an_unreadable_file_can_be_removed() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, store) = audited(Scripted::default(), &log);
         tool.call(create("/memories/a", TEA)).await.unwrap();
         store.cannot_read.store(true, Ordering::Relaxed);
@@ -615,9 +616,9 @@ fn what_cannot_be_read_can_be_removed() {
 }
 
 #[test]
-fn of_a_directory_files_are_listed_up_to_a_number_and_their_digests_if_asked_for() {
+fn a_directory_is_recorded_with_up_to_max_listed_files() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let store = Arc::new(InMemoryStore::new());
         for number in 0..=MAX_LISTED_FILES {
             write(&*store, &format!("/memories/a/{number:04}"), TEA).await.unwrap();
@@ -644,9 +645,9 @@ fn of_a_directory_files_are_listed_up_to_a_number_and_their_digests_if_asked_for
 }
 
 #[test]
-fn a_log_in_a_store_is_read_back_in_order_and_nothing_in_it_is_replaced() {
+fn store_log_reads_records_in_order_and_replaces_none() {
     block_on(async {
-        let (kept, records) = (Kept::default(), Arc::new(InMemoryStore::new()));
+        let (kept, records) = (TestLog::default(), Arc::new(InMemoryStore::new()));
         let log = StoreLog::new(Arc::clone(&records));
         let (tool, _) = audited(Scripted::default(), &kept);
         for number in 0..10 {
@@ -682,11 +683,11 @@ fn a_log_in_a_store_is_read_back_in_order_and_nothing_in_it_is_replaced() {
     });
 }
 
-/// Of two machines, or of one whose clock was put back.
+/// This happens with several machines, or if a clock was set back.
 #[test]
-fn an_outcome_that_is_earlier_by_the_clock_is_that_of_its_intent() {
+fn an_outcome_with_an_earlier_time_matches_its_intent() {
     block_on(async {
-        let log = Kept::default();
+        let log = TestLog::default();
         let (tool, _) = audited(Scripted::default(), &log);
         tool.call(create("/memories/a", TEA)).await.unwrap();
         let [mut intent, mut outcome]: [AuditRecord; 2] = log.records().try_into().unwrap();
@@ -703,7 +704,7 @@ fn an_outcome_that_is_earlier_by_the_clock_is_that_of_its_intent() {
 }
 
 #[test]
-fn a_filter_lets_through_what_it_says() {
+fn a_filter_selects_matching_records() {
     block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("audit.jsonl");
@@ -738,7 +739,7 @@ fn a_filter_lets_through_what_it_says() {
 }
 
 #[test]
-fn no_content_is_in_a_log() {
+fn logs_contain_no_file_contents() {
     const SECRETS: [&str; 3] = ["divorce", "hunter2", "the customer called"];
 
     block_on(async {
@@ -781,11 +782,13 @@ fn no_content_is_in_a_log() {
 proptest! {
     #![proptest_config(property(256, 10_000))]
 
-    /// Whatever is done, the answers are those of the store beneath, and the log alone tells what every file holds in the end.
+    /// An audited store behaves like its inner store, and the digests of all files can be computed from the log.
     #[test]
-    fn the_log_tells_what_the_store_holds(steps in prop::collection::vec(steps(&["a", "b", "c"], &["/memories"]), 1..30)) {
+    fn replaying_the_log_gives_the_digests_of_all_files(
+        steps in prop::collection::vec(steps(&["a", "b", "c"], &["/memories"]), 1..30),
+    ) {
         block_on(async {
-            let log = Kept::default();
+            let log = TestLog::default();
             let store = AuditedStore::new(InMemoryStore::new(), log.clone(), actor("the service"));
             let (plain, audited) = (Engine::new(InMemoryStore::new()), Engine::new(store));
             for step in &steps {
@@ -798,7 +801,7 @@ proptest! {
     }
 }
 
-/// What the files hold after all that was done, by the records alone. What was there before is checked on the way.
+/// Computes the digests of all files from the records, and checks the recorded previous states.
 fn replay(records: &[AuditRecord]) -> BTreeMap<MemoryPath, AuditedFile> {
     let mut files = BTreeMap::new();
     for pair in records.chunks(2) {

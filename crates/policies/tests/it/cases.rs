@@ -1,4 +1,4 @@
-//! The cases of the policies on every store of this machine, and on stores on which they must not pass.
+//! The policy cases of the conformance suite on all local stores, and on faulty stores.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 
-/// The cases that fail on the stores that `open` makes, one for each case.
+/// Runs each case on a new store and returns the cases that fail.
 async fn failing<S: Store>(open: impl AsyncFn(usize) -> S) -> BTreeSet<&'static str> {
     let mut failing = BTreeSet::new();
     for (number, case) in PolicyCase::ALL.iter().enumerate() {
@@ -29,26 +29,26 @@ fn none() -> BTreeSet<&'static str> {
 }
 
 #[tokio::test]
-async fn they_pass_in_this_process() {
+async fn policy_cases_pass_on_the_in_memory_store() {
     assert_eq!(failing(async |_| InMemoryStore::new()).await, none());
 }
 
 #[tokio::test]
-async fn they_pass_in_a_directory() {
+async fn policy_cases_pass_on_a_local_store() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |number: usize| LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
     assert_eq!(failing(open).await, none());
 }
 
 #[tokio::test]
-async fn they_pass_in_a_database() {
+async fn policy_cases_pass_on_a_sqlite_store() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |number: usize| SqliteStore::open(directory.path().join(number.to_string())).await.unwrap();
     assert_eq!(failing(open).await, none());
 }
 
 #[tokio::test]
-async fn they_pass_through_encryption() {
+async fn policy_cases_pass_on_an_encrypted_store() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |number: usize| {
         let stored = LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
@@ -57,13 +57,13 @@ async fn they_pass_through_encryption() {
     assert_eq!(failing(open).await, none());
 }
 
-/// What is wrong with a store.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     IgnoresQuotas,
     LosesRecords,
-    KeepsWhatIsRemoved,
-    CutsContents,
+    IgnoresRemovals,
+    TruncatesContents,
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ struct Faulty {
 impl Store for Faulty {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let mut node = self.inner.read_opts(path, options).await?;
-        if let (Fault::CutsContents, Node::File(file)) = (self.fault, &mut node) {
+        if let (Fault::TruncatesContents, Node::File(file)) = (self.fault, &mut node) {
             file.content.truncate(2);
         }
         Ok(node)
@@ -91,7 +91,7 @@ impl Store for Faulty {
         match self.fault {
             Fault::LosesRecords => self.inner.apply(without_records(batch)).await,
             Fault::IgnoresQuotas => self.inner.apply(without_quotas(batch)).await,
-            Fault::KeepsWhatIsRemoved if removes => Ok(()),
+            Fault::IgnoresRemovals if removes => Ok(()),
             _ => self.inner.apply(batch).await,
         }
     }
@@ -119,12 +119,12 @@ fn without_records(batch: Batch) -> Batch {
 }
 
 #[tokio::test]
-async fn they_fail_where_a_store_does_not_let_a_policy_keep_its_promise() {
+async fn policy_cases_fail_on_faulty_stores() {
     for (fault, cases) in [
         (Fault::IgnoresQuotas, ["limits.files", "limits.bytes", "limits.cleaning"].as_slice()),
         (Fault::LosesRecords, &["expiry.sweep"]),
-        (Fault::KeepsWhatIsRemoved, &["scope.apart", "limits.cleaning", "expiry.sweep"]),
-        (Fault::CutsContents, &["scope.apart", "read-only.refuses", "mount.read-only", "audit.digests"]),
+        (Fault::IgnoresRemovals, &["scope.apart", "limits.cleaning", "expiry.sweep"]),
+        (Fault::TruncatesContents, &["scope.apart", "read-only.refuses", "mount.read-only", "audit.digests"]),
     ] {
         let failing = failing(async |_| Faulty { inner: InMemoryStore::new(), fault }).await;
         let missed: Vec<_> = cases.iter().filter(|case| !failing.contains(*case)).collect();

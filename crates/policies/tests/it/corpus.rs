@@ -1,6 +1,7 @@
 //! Precision and recall of each detector on the labelled corpus.
 //!
-//! `cargo test -p memory-tool-policies --test it corpus -- --nocapture` prints the table, and what was wrong or missed.
+//! `cargo test -p memory-tool-policies --test it corpus -- --nocapture` prints the table, and each wrong or missed
+//! value.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
@@ -10,12 +11,11 @@ use std::ops::Range;
 use memory_tool_policies::{Detector, Screen, SensitiveData, Verdict};
 use serde::Deserialize;
 
-/// Texts that the detectors were tuned on.
+/// Samples that the detectors were tuned on.
 const TUNED: &str = include_str!("../corpus/tuned.json");
-/// Texts that were written before the detectors were, and that nobody tunes them on.
+/// Samples that were written before the detectors, and are not used for tuning.
 const HELD_OUT: &str = include_str!("../corpus/held_out.json");
-
-/// Secrets as people write them in notes, and texts that look like some, from before the rules for them.
+/// Secrets as people write them in notes, and similar samples, written before the rules for them.
 const NOTES: &str = include_str!("../corpus/notes.json");
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Case {
     text: Vec<Piece>,
 }
 
-/// A case is kept in pieces, so that no scanner of source code takes a synthetic secret for a real one.
+/// A part of a sample. Secrets are split, because source code scanners would report them as real ones.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Piece {
@@ -36,7 +36,7 @@ enum Piece {
     Sensitive { finds: String, parts: Vec<String> },
 }
 
-/// Where a text holds what.
+/// The detector name and position of a value.
 type Label = (&'static str, Range<usize>);
 
 impl Case {
@@ -58,7 +58,7 @@ impl Case {
 
 fn detector(name: &str) -> Detector {
     let known = Detector::ALL.iter().find(|detector| detector.name() == name);
-    *known.unwrap_or_else(|| panic!("the corpus names {name}, which no detector is"))
+    *known.unwrap_or_else(|| panic!("the corpus has the unknown detector {name}"))
 }
 
 #[derive(Clone, Copy, Default)]
@@ -96,7 +96,7 @@ fn cases(corpus: &str) -> Vec<(String, Vec<Label>)> {
     serde_json::from_str::<Corpus>(corpus).unwrap().cases.iter().map(Case::assemble).collect()
 }
 
-/// What a screen finds, against the labels. A finding is right if it is of the kind and exactly at the place of a label.
+/// Compares the findings of a screen with the labels. A finding is right if a label has the same kind and position.
 fn scores(screen: &SensitiveData, corpus: &str) -> BTreeMap<&'static str, Score> {
     let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
     for (text, labels) in cases(corpus) {
@@ -126,7 +126,7 @@ fn total(scores: &BTreeMap<&str, Score>) -> Score {
 }
 
 #[test]
-fn precision_and_recall_are_as_documented() {
+fn precision_and_recall_are_above_the_minimum() {
     let (tuned, held_out) = (scores(&everything(), TUNED), scores(&everything(), HELD_OUT));
     println!("| detector | tuned: precision | recall | held out: precision | recall |\n|---|---|---|---|---|");
     let row = |name: &str, tuned: Score, held_out: Score| {
@@ -144,7 +144,7 @@ fn precision_and_recall_are_as_documented() {
     row("**all**", total(&tuned), total(&held_out));
 
     for (name, score) in &tuned {
-        assert!(score.precision() >= 0.95 && score.recall() >= 0.95, "{name} on what it was tuned on");
+        assert!(score.precision() >= 0.95 && score.recall() >= 0.95, "{name} on tuned.json");
     }
     let held_out = total(&held_out);
     assert!(held_out.precision() >= 0.95, "{}", held_out.precision());
@@ -152,7 +152,7 @@ fn precision_and_recall_are_as_documented() {
 }
 
 #[test]
-fn most_secrets_are_found_as_people_write_them_in_notes() {
+fn most_secrets_in_notes_are_found() {
     let notes = total(&scores(&SensitiveData::new(), NOTES));
     println!("in notes: {} of {} found, {} wrong", notes.right, notes.right + notes.missed, notes.wrong);
     assert_eq!(notes.right + notes.missed, 30);
@@ -161,7 +161,7 @@ fn most_secrets_are_found_as_people_write_them_in_notes() {
 }
 
 #[test]
-fn neither_a_reason_nor_a_mark_repeats_a_value() {
+fn reasons_and_marks_do_not_repeat_values() {
     let refusing = everything();
     let redacting = SensitiveData::builder().redact(Detector::ALL.iter().copied()).build();
     for (text, _) in [TUNED, HELD_OUT, NOTES].into_iter().flat_map(cases) {

@@ -1,9 +1,9 @@
-//! `[X4]`: what a memory may hold, compared with a plain count of it.
+//! `[X4]`: quotas, compared with a simple count of the files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::support::{block_on, contents, legal, path, reason, remove, rename, write};
+use crate::support::{block_on, contents, if_valid, path, reason, remove, rename, write};
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Change, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, QuotaKind, ReadOptions,
@@ -26,8 +26,8 @@ fn depth(path: &MemoryPath) -> u64 {
     path.segments().count() as u64
 }
 
-/// All that is wrong with a batch that would lead from one state to another: what is exceeded, the limit, what was asked for and what
-/// is left. Plainly counted: from both states, file by file.
+/// Returns the exceeded limits of a batch as kind, limit, resulting amount and amount left, from the files before and
+/// after it.
 fn excesses(
     directory: &MemoryPath,
     quota: Quota,
@@ -41,7 +41,7 @@ fn excesses(
     };
     let total = |sizes: &Sizes| within(sizes).iter().map(|(_, size)| size).sum::<u64>();
     let count = |sizes: &Sizes| within(sizes).len() as u64;
-    let mut questions = vec![
+    let mut amounts = vec![
         (QuotaKind::Files, quota.files, count(before), count(after)),
         (QuotaKind::Bytes, quota.bytes, total(before), total(after)),
     ];
@@ -54,20 +54,20 @@ fn excesses(
         });
         let is_written = changes.iter().any(|change| matches!(change, Change::Write { path, .. } if *path == now));
         let origin = renamed.unwrap_or_else(|| now.clone());
-        let stood_within = before.contains_key(&origin) && is_within(&origin);
+        let was_within = before.contains_key(&origin) && is_within(&origin);
         let levels = |path: &MemoryPath| depth(path) - depth(directory);
-        let depth_before = if stood_within { levels(&origin) } else { 0 };
-        questions.push((QuotaKind::Depth, quota.depth, depth_before, levels(&now)));
+        let depth_before = if was_within { levels(&origin) } else { 0 };
+        amounts.push((QuotaKind::Depth, quota.depth, depth_before, levels(&now)));
         if is_written {
             let size_before = before.get(&now).copied().unwrap_or(0);
-            questions.push((QuotaKind::FileBytes, quota.file_bytes, size_before, size));
+            amounts.push((QuotaKind::FileBytes, quota.file_bytes, size_before, size));
         }
     }
     let excess = |(kind, limit, before, after): (QuotaKind, Option<u64>, u64, u64)| {
         let limit = limit.filter(|limit| after > *limit && after > before)?;
         Some((kind, limit, after, limit.saturating_sub(before)))
     };
-    questions.into_iter().filter_map(excess).collect()
+    amounts.into_iter().filter_map(excess).collect()
 }
 
 fn any_path() -> impl Strategy<Value = MemoryPath> {
@@ -84,9 +84,9 @@ fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The changes that make up a legal batch: one that overlaps another is left out.
+/// Returns a valid batch of the changes. Changes that overlap an earlier one are omitted.
 fn batch_of(changes: &[Change]) -> Batch {
-    changes.iter().fold(Batch::new(), |batch, change| legal(batch.clone().change(change.clone())).unwrap_or(batch))
+    changes.iter().fold(Batch::new(), |batch, change| if_valid(batch.clone().change(change.clone())).unwrap_or(batch))
 }
 
 fn any_quota() -> impl Strategy<Value = Quota> {
@@ -100,7 +100,7 @@ fn any_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// A copy of what a store holds.
+/// Copies all files of a store.
 async fn copy_of(store: &dyn Store) -> InMemoryStore {
     let files = contents(store).await.into_iter();
     let batch = files.fold(Batch::new(), |batch, (path, _, content)| batch.write(path, content));
@@ -112,9 +112,9 @@ async fn copy_of(store: &dyn Store) -> InMemoryStore {
 proptest! {
     #![proptest_config(property(1_000, 50_000))]
 
-    /// Each batch comes under a quota, and without one to a copy: what that holds afterwards says what has to become of it.
+    /// Applies each batch with a quota, and to a copy without one. The files in the copy determine the expected result.
     #[test]
-    fn a_quota_is_checked_as_a_plain_count_would(
+    fn a_quota_agrees_with_a_simple_count(
         steps in prop::collection::vec(
             (prop::collection::vec(any_change(), 1..4), prop_oneof![any_path(), Just(MemoryPath::root())], any_quota()),
             1..12,
@@ -140,21 +140,21 @@ proptest! {
                     (Ok(()), Err(StoreError::OverQuota { path, kind, limit, asked, left })) => {
                         prop_assert_eq!(path, directory);
                         let found = (kind, limit, asked, left);
-                        prop_assert!(excesses.contains(&found), "{:?} is none of {:?}", found, excesses);
+                        prop_assert!(excesses.contains(&found), "{:?} is not in {:?}", found, excesses);
                     }
-                    // What could not be made anyway may be refused for either reason.
+                    // A batch that fails without a quota may also fail because of the quota.
                     (Err(_), Err(StoreError::OverQuota { .. })) => {}
                     (Err(free), Err(limited)) => prop_assert_eq!(format!("{free:?}"), format!("{limited:?}")),
-                    (free, limited) => prop_assert!(false, "{free:?} without a quota, {limited:?} with it: {excesses:?}"),
+                    (free, limited) => prop_assert!(false, "{free:?} without quota, {limited:?} with it: {excesses:?}"),
                 }
             }
             Ok(())
         })?;
     }
 
-    /// Nothing but the limits tells a limited store from the one beneath: it refuses what a quota of the root would.
+    /// A limited store behaves like its inner store with a quota on the root.
     #[test]
-    fn a_limited_store_refuses_what_a_quota_of_the_root_would(
+    fn a_limited_store_refuses_the_same_as_a_quota_on_the_root(
         steps in prop::collection::vec(prop::collection::vec(any_change(), 1..4), 1..12),
         quota in any_quota(),
     ) {
@@ -178,48 +178,49 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_refusal_says_the_limit_what_was_asked_and_what_is_left() {
+async fn a_refusal_names_the_amount_the_limit_and_a_way_out() {
     let limits = Quota::new().with_file_bytes(102_400).with_files(2).with_bytes(110_000).with_depth(2);
     let store = LimitedStore::new(InMemoryStore::new(), limits);
     assert_eq!(
         reason(write(&store, "/memories/a", &"x".repeat(120_000)).await),
-        "The file would have 120,000 bytes. In this memory a file may have up to 102,400 bytes, and 102,400 more fit in: split it, or \
-         leave out what is no longer needed",
+        "This would make the file 120,000 bytes long; the limit is 102,400. \
+         Split the file, or remove text that is no longer needed.",
     );
     write(&store, "/memories/a", &"x".repeat(102_400)).await.unwrap();
     assert_eq!(
         reason(write(&store, "/memories/b", &"x".repeat(8_000)).await),
-        "The memory would have 110,400 bytes. It may have up to 110,000, and 7,600 more fit in: shorten or delete files first",
+        "This would bring the memory to 110,400 bytes; the limit is 110,000, and 7,600 are left. \
+         Shorten or delete files first.",
     );
     assert_eq!(
         reason(write(&store, "/memories/b/c/d", "x").await),
-        "A file would lie 3 levels deep. In this memory it may lie up to 2 levels deep: use fewer directories",
+        "This would put a file 3 levels deep; the limit is 2. Use fewer directories.",
     );
     write(&store, "/memories/b", "x").await.unwrap();
     assert_eq!(
         reason(write(&store, "/memories/c", "x").await),
-        "The memory would have 3 files. It may have up to 2, and 0 more fit in: delete or merge files first",
+        "This would make 3 files; the limit is 2. Delete or merge files first.",
     );
 }
 
 #[tokio::test]
-async fn claude_reads_the_refusal() {
+async fn the_tool_returns_the_refusal_as_an_error() {
     let tool = Engine::new(LimitedStore::new(InMemoryStore::new(), Quota::new().with_file_bytes(5)));
     tool.call(json!({"command": "create", "path": "/memories/a", "file_text": "12345"})).await.unwrap();
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "6"});
     assert_eq!(
         tool.call(insert).await.unwrap_err().to_string(),
-        "Error: The file would have 7 bytes. In this memory a file may have up to 5 bytes, and 0 more fit in: split it, or leave \
-         out what is no longer needed",
+        "Error: This would make the file 7 bytes long; the limit is 5. \
+         Split the file, or remove text that is no longer needed.",
     );
     let again = json!({"command": "create", "path": "/memories/a", "file_text": "123456"});
     let taken = "Error: File /memories/a already exists";
-    assert_eq!(tool.call(again).await.unwrap_err().to_string(), taken, "what is not about the limits comes first");
+    assert_eq!(tool.call(again).await.unwrap_err().to_string(), taken, "other errors come first");
 }
 
-/// As a store of another wrapper would, that requires a quota and does not put its refusal in words.
+/// The wrapper adds a quota and returns `OverQuota` unchanged.
 #[tokio::test]
-async fn a_refusal_that_nobody_puts_in_words_is_shown_as_well() {
+async fn an_over_quota_error_of_another_wrapper_is_readable() {
     #[derive(Debug)]
     struct Full;
 
@@ -246,7 +247,7 @@ async fn a_refusal_that_nobody_puts_in_words_is_shown_as_well() {
 }
 
 #[tokio::test]
-async fn what_is_over_the_limits_can_be_cleaned_up() {
+async fn a_memory_over_its_limits_can_be_cleaned_up() {
     let inner = Arc::new(InMemoryStore::new());
     for name in ["a", "b", "c/d/e/f"] {
         write(&inner, &format!("/memories/{name}"), "0123456789").await.unwrap();
@@ -263,7 +264,7 @@ async fn what_is_over_the_limits_can_be_cleaned_up() {
 }
 
 #[tokio::test]
-async fn each_scope_has_limits_of_its_own() {
+async fn limits_over_a_scope_apply_to_that_scope() {
     let shared = Arc::new(InMemoryStore::new());
     let limits = Quota::new().with_files(1);
     let of_tenant = |name| {
@@ -277,7 +278,7 @@ async fn each_scope_has_limits_of_its_own() {
 }
 
 #[tokio::test]
-async fn beneath_a_scope_all_are_limited_together() {
+async fn limits_under_scopes_apply_to_all_scopes_together() {
     let shared = Arc::new(LimitedStore::new(InMemoryStore::new(), Quota::new().with_files(1)));
     let of_tenant = |name| ScopedStore::new(Arc::clone(&shared), Scope::from_trusted_name(name).unwrap());
     write(&of_tenant("alice"), "/memories/a", "").await.unwrap();
@@ -289,9 +290,9 @@ async fn beneath_a_scope_all_are_limited_together() {
     }
 }
 
-/// A quota that a program requires by itself keeps its numbers on the way through a scope.
+/// A quota of the caller keeps its numbers through a scope.
 #[tokio::test]
-async fn a_quota_names_the_directory_that_the_scope_shows() {
+async fn a_quota_error_names_the_path_in_the_scope() {
     let store = ScopedStore::new(InMemoryStore::new(), Scope::from_trusted_name("alice").unwrap());
     for directory in ["/memories", "/memories/d"] {
         let batch = Batch::new().write(path("/memories/d/a"), "");
@@ -303,7 +304,7 @@ async fn a_quota_names_the_directory_that_the_scope_shows() {
 }
 
 #[tokio::test]
-async fn stores_that_are_mounted_are_limited_one_by_one() {
+async fn mounted_stores_are_limited_separately() {
     let team = LimitedStore::new(InMemoryStore::new(), Quota::new().with_files(1));
     let mounted = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/team"), team);
     let mounted = mounted.mount(path("/memories/all"), InMemoryStore::new()).build().unwrap();
@@ -320,8 +321,8 @@ async fn stores_that_are_mounted_are_limited_one_by_one() {
     match without_room("/memories").await {
         Err(error @ StoreError::Failure { kind: FailureKind::Other, .. }) => {
             let cause = std::error::Error::source(&error).unwrap().to_string();
-            let expected = "/memories is kept in several stores, /memories/all in one of its own: limit each store by itself, \
-                            before it is mounted";
+            let expected = "cannot check a quota on /memories, which spans several stores (one is mounted at \
+                            /memories/all): limit each store before mounting it";
             assert_eq!(cause, expected);
         }
         other => unreachable!("{other:?}"),

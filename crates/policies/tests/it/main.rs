@@ -4,6 +4,7 @@
 
 mod audit;
 mod cases;
+mod combinations;
 mod corpus;
 mod expiry;
 mod limits;
@@ -12,4 +13,3 @@ mod observation;
 mod scopes;
 mod screening;
 mod support;
-mod together;

@@ -1,8 +1,8 @@
-//! One memory out of several stores, and stores that are read alone.
+//! Several stores as one memory, and read-only stores.
 
 use std::sync::Arc;
 
-use crate::support::{Part, Step, block_on, contents, legal_parts, path, reason, remove, rename, run, steps, write};
+use crate::support::{Part, Step, block_on, contents, path, reason, remove, rename, run, steps, valid_parts, write};
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Engine, FailureKind, FileEntry, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node, Precondition,
@@ -13,7 +13,7 @@ use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// Beside one another, beneath one another, and beneath a directory of the root store.
+/// Mount points: nested, side by side, and under a directory of the root store.
 const POINTS: [&str; 3] = ["/memories/a/b", "/memories/b", "/memories/b/a"];
 const NAMES: &[&str] = &["a", "b", "ab", "c"];
 const ELSEWHERE: &[&str] = &["/memories/../a", "/memories/b/", "/memoriesb", "/memories/b//a"];
@@ -23,7 +23,7 @@ fn mounted() -> MountedStore {
     POINTS.iter().fold(builder, |builder, point| builder.mount(path(point), InMemoryStore::new())).build().unwrap()
 }
 
-/// The number of the store that a path belongs to, said in another way than the store does.
+/// The number of the store that a path belongs to, computed differently than in `MountedStore`.
 fn owner(path: &MemoryPath) -> usize {
     let is_in = |point: &str| path.as_str() == point || path.as_str().starts_with(&format!("{point}/"));
     if is_in("/memories/b/a") {
@@ -35,48 +35,48 @@ fn owner(path: &MemoryPath) -> usize {
     }
 }
 
-fn is_fixed(path: &MemoryPath) -> bool {
+fn is_mount_point_or_above(path: &MemoryPath) -> bool {
     ["/memories", "/memories/a", "/memories/a/b", "/memories/b", "/memories/b/a"].contains(&path.as_str())
 }
 
-/// Whether a step is to be refused because it is about a fixed directory or several stores, for a memory with what
-/// `reference` holds.
+/// Whether a step must be refused because it changes a mount point or several stores. The memory has the files of
+/// `reference`.
 async fn is_refused(step: &Step, reference: &InMemoryStore) -> bool {
     match step {
         Step::Command(input) => {
             let at = |field: &str| input[field].as_str().and_then(|text| text.parse::<MemoryPath>().ok());
             match input["command"].as_str().unwrap() {
-                "create" | "delete" => at("path").is_some_and(|path| !path.is_root() && is_fixed(&path)),
+                "create" | "delete" => at("path").is_some_and(|path| !path.is_root() && is_mount_point_or_above(&path)),
                 "rename" => match (at("old_path"), at("new_path")) {
                     (Some(old), Some(new)) if !old.overlaps(&new) => {
-                        is_fixed(&old) || is_fixed(&new) || owner(&old) != owner(&new)
+                        is_mount_point_or_above(&old) || is_mount_point_or_above(&new) || owner(&old) != owner(&new)
                     }
                     _ => false, // refused by the tool itself
                 },
                 _ => false,
             }
         }
-        Step::Batch(parts) => is_batch_refused(&legal_parts(parts), reference).await,
+        Step::Batch(parts) => is_batch_refused(&valid_parts(parts), reference).await,
     }
 }
 
 async fn is_batch_refused(parts: &[&Part], reference: &InMemoryStore) -> bool {
     let is_of_root = |part: &&Part| matches!(part, Part::Remove(path) if path.is_root());
-    let mut is_fixed_by_change = false;
+    let mut changes_mount_point = false;
     for part in parts {
         if matches!(part, Part::Write(..) | Part::Remove(_) | Part::Rename(..)) && !is_of_root(part) {
-            is_fixed_by_change |= part.paths().into_iter().any(is_fixed);
-            is_fixed_by_change |= matches!(part, Part::Rename(from, to) if owner(from) != owner(to));
+            changes_mount_point |= part.paths().into_iter().any(is_mount_point_or_above);
+            changes_mount_point |= matches!(part, Part::Rename(from, to) if owner(from) != owner(to));
         }
     }
-    if is_fixed_by_change {
+    if changes_mount_point {
         return true;
     }
-    // What is required of the root is never met, so that nothing after it matters.
+    // A precondition on the root never holds, so the following ones are not checked.
     let is_required = |part: &&&Part| matches!(part, Part::RequireAbsent(_) | Part::RequireVersion(..));
     let required: Vec<_> = parts.iter().filter(is_required).map(|part| part.paths()[0]).collect();
     let met: Vec<_> = required.iter().copied().take_while(|path| !path.is_root()).collect();
-    if met.iter().any(|path| is_fixed(path)) {
+    if met.iter().any(|path| is_mount_point_or_above(path)) {
         return true;
     }
     let mut owners: Vec<_> = met.iter().map(|path| owner(path)).collect();
@@ -95,13 +95,13 @@ async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
     for step in steps {
         let is_refused = is_refused(step, reference.store()).await;
         let before = contents(tool.store()).await;
-        let answer = run(&tool, step).await;
+        let result = run(&tool, step).await;
         if is_refused {
-            let says_so = ["fixed directory", "kept in"].iter().any(|reason| answer.contains(reason));
-            prop_assert!(says_so, "{step:?}: {answer}");
+            let says_so = ["mount point", "different store"].iter().any(|reason| result.contains(reason));
+            prop_assert!(says_so, "{step:?}: {result}");
             prop_assert_eq!(contents(tool.store()).await, before);
         } else {
-            prop_assert_eq!(answer, run(&reference, step).await, "{:?}", step);
+            prop_assert_eq!(result, run(&reference, step).await, "{:?}", step);
             prop_assert_eq!(contents(tool.store()).await, contents(reference.store()).await);
         }
     }
@@ -112,14 +112,14 @@ proptest! {
     #![proptest_config(property(256, 10_000))]
 
     #[test]
-    fn a_mounted_store_answers_as_one_store_does_where_nothing_crosses(
+    fn a_mounted_store_behaves_like_one_store_unless_mounts_are_crossed(
         steps in prop::collection::vec(steps(NAMES, ELSEWHERE), 1..30),
     ) {
         block_on(compare(&steps))?;
     }
 
     #[test]
-    fn nothing_changes_what_is_read_only(
+    fn a_read_only_store_never_changes(
         before in prop::collection::vec(steps(NAMES, ELSEWHERE), 1..20),
         steps in prop::collection::vec(steps(NAMES, ELSEWHERE), 1..20),
     ) {
@@ -129,31 +129,31 @@ proptest! {
                 run(&inner, step).await;
             }
             let expected = contents(inner.store()).await;
-            let alone = Engine::new(ReadOnlyStore::new(Arc::clone(inner.store())));
+            let read_only = Engine::new(ReadOnlyStore::new(Arc::clone(inner.store())));
             let builder = MountedStore::builder(InMemoryStore::new());
             let builder = builder.mount_read_only(path("/memories/a"), Arc::clone(inner.store()));
-            let beside = Engine::new(builder.mount(path("/memories/a/b"), InMemoryStore::new()).build().unwrap());
+            let mounted = Engine::new(builder.mount(path("/memories/a/b"), InMemoryStore::new()).build().unwrap());
             for step in &steps {
                 let is_view = matches!(step, Step::Command(input) if input["command"] == "view");
-                let answer = run(&alone, step).await;
-                prop_assert!(!is_view || answer == run(&inner, step).await);
-                run(&beside, step).await;
+                let result = run(&read_only, step).await;
+                prop_assert!(!is_view || result == run(&inner, step).await);
+                run(&mounted, step).await;
                 prop_assert_eq!(&contents(inner.store()).await, &expected, "{:?}", step);
             }
-            prop_assert_eq!(contents(alone.store()).await, expected);
+            prop_assert_eq!(contents(read_only.store()).await, expected);
             Ok(())
         })?;
     }
 }
 
 #[tokio::test]
-async fn a_listing_shows_what_is_mounted_beneath() {
+async fn a_listing_includes_mounted_files() {
     let tool = Engine::new(mounted());
     let view = json!({"command": "view", "path": "/memories"});
     let header =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
     let empty = tool.call(view.clone()).await.unwrap().to_string();
-    assert_eq!(empty, format!("{header}\n0B\t/memories"), "an empty mount is no directory");
+    assert_eq!(empty, format!("{header}\n0B\t/memories"), "an empty mount is not a directory");
     for file in ["/memories/a/x", "/memories/a/b/y", "/memories/b/z", "/memories/b/a/deep"] {
         write(tool.store(), file, "text").await.unwrap();
     }
@@ -163,7 +163,7 @@ async fn a_listing_shows_what_is_mounted_beneath() {
 }
 
 #[tokio::test]
-async fn a_mounted_store_keeps_its_own_paths() {
+async fn a_mounted_store_uses_its_own_paths() {
     let team = Arc::new(InMemoryStore::new());
     let builder = MountedStore::builder(InMemoryStore::new());
     let store = builder.mount(path("/memories/team"), Arc::clone(&team)).build().unwrap();
@@ -174,11 +174,12 @@ async fn a_mounted_store_keeps_its_own_paths() {
 }
 
 #[tokio::test]
-async fn refusals_say_what_can_be_done() {
+async fn refusals_explain_what_is_possible() {
     let builder = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/a/b"), InMemoryStore::new());
     let store = builder.mount_read_only(path("/memories/team"), InMemoryStore::new()).build().unwrap();
-    let at = "/memories/a/b is a fixed directory: what is in it can be changed, but it cannot be replaced, renamed or deleted";
-    let above = "/memories/a holds the fixed directory /memories/a/b, so it cannot be replaced, renamed or deleted";
+    let at = "/memories/a/b is a mount point and cannot be replaced, renamed or deleted. \
+              Only the files in it can be changed.";
+    let above = "/memories/a contains the mount point /memories/a/b, so it cannot be replaced, renamed or deleted.";
     for (outcome, expected) in [
         (write(&store, "/memories/a/b", "").await, at),
         (remove(&store, "/memories/a/b").await, at),
@@ -189,16 +190,16 @@ async fn refusals_say_what_can_be_done() {
         (rename(&store, "/memories/a", "/memories/x").await, above),
         (
             rename(&store, "/memories/x", "/memories/a/b/x").await,
-            "/memories/x cannot be renamed to /memories/a/b/x, which is kept in another store: create what is needed there, \
-             then delete it here",
+            "/memories/x cannot be renamed to /memories/a/b/x, which is in a different store. \
+             Create the new files first, then delete the old ones.",
         ),
         (
             rename(&store, "/memories/x", "/memories/team/x").await,
-            "/memories/team is read-only: you can view its files, but not change them",
+            "/memories/team is read-only. Its files can be viewed, but not changed.",
         ),
         (
             remove(&store, "/memories/team").await,
-            "/memories/team is read-only: you can view its files, but not change them",
+            "/memories/team is read-only. Its files can be viewed, but not changed.",
         ),
     ] {
         assert_eq!(reason(outcome), expected);
@@ -206,21 +207,21 @@ async fn refusals_say_what_can_be_done() {
     let both = Batch::new().require(path("/memories/team/x"), Precondition::Absent).write(path("/memories/x"), "");
     assert_eq!(
         reason(store.apply(both).await),
-        "/memories/team/x and /memories/x are kept in different stores, so no batch can be about both",
+        "/memories/team/x and /memories/x are in different stores, so one batch cannot include both.",
     );
     assert_eq!(contents(&store).await, []);
 }
 
 #[tokio::test]
-async fn a_store_that_is_read_only_by_itself_is_told_where_it_is_mounted() {
+async fn a_mounted_read_only_store_is_named_by_its_mount_point() {
     let builder = MountedStore::builder(InMemoryStore::new());
     let store = builder.mount(path("/memories/team"), ReadOnlyStore::new(InMemoryStore::new())).build().unwrap();
     let refused = write(&store, "/memories/team/x", "").await;
-    assert_eq!(reason(refused), "/memories/team is read-only: you can view its files, but not change them");
+    assert_eq!(reason(refused), "/memories/team is read-only. Its files can be viewed, but not changed.");
 }
 
 #[tokio::test]
-async fn what_may_be_changed_may_lie_beneath_what_is_read_only() {
+async fn a_writable_mount_can_be_under_a_read_only_one() {
     let builder = MountedStore::builder(ReadOnlyStore::new(InMemoryStore::new()));
     let builder = builder.mount(path("/memories/team/drafts"), InMemoryStore::new());
     let store = builder.mount_read_only(path("/memories/team"), InMemoryStore::new()).build().unwrap();
@@ -232,7 +233,7 @@ async fn what_may_be_changed_may_lie_beneath_what_is_read_only() {
 }
 
 #[tokio::test]
-async fn the_memory_is_emptied_only_where_that_empties_all_of_it() {
+async fn clearing_the_memory_is_refused_while_another_store_contains_files() {
     let team = Arc::new(InMemoryStore::new());
     let builder = MountedStore::builder(InMemoryStore::new());
     let tool = Engine::new(builder.mount_read_only(path("/memories/team"), Arc::clone(&team)).build().unwrap());
@@ -241,7 +242,7 @@ async fn the_memory_is_emptied_only_where_that_empties_all_of_it() {
     let refused = tool.clear_all_memory().await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "Error: /memories cannot be emptied while there are files in /memories/team, which is kept in another store",
+        "Error: /memories cannot be cleared while /memories/team, which is a different store, contains files.",
     );
     assert_eq!(contents(tool.store()).await.len(), 2);
     remove(&team, "/memories").await.unwrap();
@@ -250,7 +251,7 @@ async fn the_memory_is_emptied_only_where_that_empties_all_of_it() {
 }
 
 #[tokio::test]
-async fn what_a_store_holds_where_another_is_mounted_is_hidden() {
+async fn files_at_the_mount_point_of_another_store_are_hidden() {
     let root = Arc::new(InMemoryStore::new());
     for hidden in ["/memories/a", "/memories/b/x", "/memories/c"] {
         write(&root, hidden, "hidden").await.unwrap();
@@ -268,7 +269,7 @@ async fn what_a_store_holds_where_another_is_mounted_is_hidden() {
 }
 
 #[tokio::test]
-async fn no_rename_makes_a_path_too_long_to_be_shown() {
+async fn a_rename_that_makes_a_path_too_long_is_refused() {
     let team = Arc::new(InMemoryStore::new());
     let point = format!("/memories/{}", "t".repeat(200));
     let store = MountedStore::builder(InMemoryStore::new()).mount(path(&point), Arc::clone(&team)).build().unwrap();
@@ -280,11 +281,15 @@ async fn no_rename_makes_a_path_too_long_to_be_shown() {
     assert_eq!(contents(&store).await.len(), 1);
 
     write(&team, &format!("/memories{}", format!("/{}", "z".repeat(200)).repeat(5)), "text").await.unwrap();
-    assert_eq!(store.list(MemoryPath::root()).await.unwrap().len(), 1, "a path that is too long here is left out");
+    assert_eq!(
+        store.list(MemoryPath::root()).await.unwrap().len(),
+        1,
+        "a path that is too long in the memory is hidden"
+    );
 }
 
 #[test]
-fn two_stores_are_not_mounted_at_one_path() {
+fn two_stores_cannot_have_the_same_mount_point() {
     let build = |points: &[&str]| {
         let builder = MountedStore::builder(InMemoryStore::new());
         points.iter().fold(builder, |builder, point| builder.mount(path(point), InMemoryStore::new())).build()
@@ -304,7 +309,7 @@ fn record(name: &str) -> RecordName {
 }
 
 #[tokio::test]
-async fn records_are_kept_in_the_store_at_the_root() {
+async fn records_are_stored_in_the_root_store() {
     let [root, team] = [Arc::new(InMemoryStore::new()), Arc::new(InMemoryStore::new())];
     let builder = MountedStore::builder(Arc::clone(&root)).mount(path("/memories/team"), Arc::clone(&team));
     let store = builder.build().unwrap();
@@ -316,13 +321,13 @@ async fn records_are_kept_in_the_store_at_the_root() {
     let both = Batch::new().write(path("/memories/team/x"), "text").write_record(name.clone(), "2");
     assert_eq!(
         reason(store.apply(both).await),
-        "/memories/team/x is kept in another store than the records of its policies, so no batch can be about both",
+        "/memories/team/x is in a different store than the policy records, so one batch cannot include both.",
     );
     assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"1");
 }
 
 #[tokio::test]
-async fn nothing_changes_records_of_what_is_read_only() {
+async fn a_read_only_store_refuses_changes_to_records() {
     let inner = Arc::new(InMemoryStore::new());
     let store = ReadOnlyStore::new(Arc::clone(&inner));
     let refused = store.apply(Batch::new().write_record(record("test/a"), "1")).await;
@@ -331,7 +336,7 @@ async fn nothing_changes_records_of_what_is_read_only() {
 }
 
 #[tokio::test]
-async fn a_read_requires_what_is_in_other_stores() {
+async fn a_read_can_have_preconditions_on_other_stores() {
     let store = mounted();
     write(&store, "/memories/c", "text").await.unwrap();
     write(&store, "/memories/b/a/x", "text").await.unwrap();
@@ -349,7 +354,7 @@ async fn a_read_requires_what_is_in_other_stores() {
     }
 }
 
-/// A store whose files are all damaged.
+/// A store in which all reads of files fail.
 #[derive(Debug)]
 struct Damaged(InMemoryStore);
 

@@ -1,4 +1,4 @@
-//! What is told of commands and of operations, and what never is.
+//! Events, spans and metrics of commands and operations.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -17,11 +17,11 @@ use tracing_subscriber::fmt::MakeWriter;
 
 const SECRET: &str = "the customer called about her divorce";
 
-/// What was told since it was made, on this thread.
+/// Captures the events of this thread.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct CapturedEvents(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Told {
+impl io::Write for CapturedEvents {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -32,7 +32,7 @@ impl io::Write for Told {
     }
 }
 
-impl<'a> MakeWriter<'a> for Told {
+impl<'a> MakeWriter<'a> for CapturedEvents {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -40,8 +40,8 @@ impl<'a> MakeWriter<'a> for Told {
     }
 }
 
-impl Told {
-    fn listen(&self) -> DefaultGuard {
+impl CapturedEvents {
+    fn capture(&self) -> DefaultGuard {
         let subscriber = tracing_subscriber::fmt().json().with_max_level(Level::DEBUG).with_writer(self.clone());
         tracing::subscriber::set_default(subscriber.finish())
     }
@@ -50,7 +50,7 @@ impl Told {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The events of the span of this name: the span and the event.
+    /// Returns the events in spans with this name, each with its span.
     fn events(&self, span: &str) -> Vec<(Value, Value)> {
         let events = self.text();
         let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -58,7 +58,7 @@ impl Told {
     }
 }
 
-/// A store that fails in the way that it is told to, or never answers.
+/// A store that fails with the given kind of error, or never completes a read.
 #[derive(Debug)]
 struct Failing(Option<FailureKind>);
 
@@ -100,14 +100,14 @@ fn commands() -> [(Value, &'static str, Option<&'static str>); 9] {
 }
 
 #[tokio::test]
-async fn each_command_is_told_once_and_no_content_ever() {
-    let told = Told::default();
-    let _listening = told.listen();
+async fn each_command_is_reported_once_without_contents() {
+    let captured = CapturedEvents::default();
+    let _guard = captured.capture();
     let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
     for (command, outcome, error) in commands() {
-        let before = told.events("memory_command").len();
+        let before = captured.events("memory_command").len();
         let _ = tool.call(command.clone()).await;
-        let events = told.events("memory_command");
+        let events = captured.events("memory_command");
         assert_eq!(events.len(), before + 1);
         let (span, event) = events.last().unwrap();
         assert_eq!(span["store"], "alice");
@@ -119,32 +119,34 @@ async fn each_command_is_told_once_and_no_content_ever() {
         let text_bytes = ["file_text", "new_str", "insert_text"].iter().find_map(|field| command[field].as_str());
         assert_eq!(span["text_bytes"], text_bytes.unwrap_or_default().len());
     }
-    let shown = told.events("memory_command").iter().map(|(span, _)| span["shown_bytes"].as_u64()).collect::<Vec<_>>();
+    let shown =
+        captured.events("memory_command").iter().map(|(span, _)| span["shown_bytes"].as_u64()).collect::<Vec<_>>();
     assert_eq!(shown[2], Some(SECRET.len() as u64));
     for secret in ["divorce", "/memories"] {
-        assert!(!told.text().contains(secret), "{}", told.text());
+        assert!(!captured.text().contains(secret), "{}", captured.text());
     }
 }
 
 #[tokio::test]
-async fn paths_are_told_where_they_are_asked_for() {
-    let told = Told::default();
-    let _listening = told.listen();
+async fn paths_are_reported_if_enabled() {
+    let captured = CapturedEvents::default();
+    let _guard = captured.capture();
     let store = ObservedStore::new(InMemoryStore::new(), "alice").with_paths();
     let tool = ObservedTool::new(Engine::new(store), "alice").with_paths();
     for (command, ..) in commands() {
         let _ = tool.call(command).await;
     }
-    let (span, _) = told.events("memory_command").into_iter().find(|(span, _)| span["command"] == "rename").unwrap();
+    let (span, _) =
+        captured.events("memory_command").into_iter().find(|(span, _)| span["command"] == "rename").unwrap();
     assert_eq!((&span["path"], &span["new_path"]), (&json!("/memories/divorce.txt"), &json!("/memories/b")));
-    assert!(told.events("memory_store").iter().any(|(span, _)| span["path"] == "/memories/divorce.txt"));
-    assert!(!told.text().contains("customer"));
+    assert!(captured.events("memory_store").iter().any(|(span, _)| span["path"] == "/memories/divorce.txt"));
+    assert!(!captured.text().contains("customer"));
 }
 
 #[tokio::test]
-async fn each_operation_of_a_store_has_a_name() {
-    let told = Told::default();
-    let _listening = told.listen();
+async fn each_store_operation_is_reported_by_name() {
+    let captured = CapturedEvents::default();
+    let _guard = captured.capture();
     let store = ObservedStore::new(InMemoryStore::new(), "alice");
     store.write("/memories/a", SECRET).await.unwrap();
     store.list("/memories").await.unwrap();
@@ -154,7 +156,7 @@ async fn each_operation_of_a_store_has_a_name() {
         memory_tool_core::Precondition::Version(memory_tool_core::Version::new(*b"x")),
     );
     store.apply(stale).await.unwrap_err();
-    let events = told.events("memory_store");
+    let events = captured.events("memory_store");
     let named: Vec<_> = events
         .iter()
         .map(|(span, event)| {
@@ -163,12 +165,12 @@ async fn each_operation_of_a_store_has_a_name() {
         .collect();
     let expected = [("apply", None), ("read", None), ("read_record", None), ("apply", Some("record_mismatch"))];
     assert_eq!(named, expected);
-    assert!(!told.text().contains("divorce"), "{}", told.text());
+    assert!(!captured.text().contains("divorce"), "{}", captured.text());
 }
 
-/// Two edits at once: the one that comes second is made again.
+/// The second of two concurrent edits is retried.
 #[tokio::test]
-async fn a_retry_shows_as_an_operation_that_met_another() {
+async fn a_retried_edit_reports_each_version_mismatch() {
     #[derive(Debug)]
     struct Overtaken(InMemoryStore, Mutex<usize>);
 
@@ -195,43 +197,43 @@ async fn a_retry_shows_as_an_operation_that_met_another() {
         }
     }
 
-    let told = Told::default();
-    let _listening = told.listen();
+    let captured = CapturedEvents::default();
+    let _guard = captured.capture();
     let inner = InMemoryStore::new();
     inner.write("/memories/a", "x").await.unwrap();
     let store = ObservedStore::new(Overtaken(inner, Mutex::new(3)), "alice");
     let tool = ObservedTool::new(Engine::new(store), "alice");
     tool.call(json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "y"})).await.unwrap();
-    let applied = told.events("memory_store").into_iter().filter(|(span, _)| span["operation"] == "apply");
+    let applied = captured.events("memory_store").into_iter().filter(|(span, _)| span["operation"] == "apply");
     let errors: Vec<_> = applied.map(|(_, event)| event["fields"]["error"].as_str().map(str::to_owned)).collect();
     assert_eq!(errors, [Some("version_mismatch".to_owned()), Some("version_mismatch".to_owned()), None]);
 }
 
 #[tokio::test]
-async fn a_failure_is_told_as_an_error_without_what_the_store_says_of_it() {
+async fn a_failure_is_reported_as_an_error_without_its_cause() {
     for (kind, name) in [(FailureKind::Busy, "busy"), (FailureKind::OutcomeUnknown, "outcome_unknown")] {
-        let told = Told::default();
-        let _listening = told.listen();
+        let captured = CapturedEvents::default();
+        let _guard = captured.capture();
         let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(Some(kind)), "alice")), "alice");
         tool.call(json!({"command": "view", "path": "/memories/a"})).await.unwrap_err();
         for span in ["memory_command", "memory_store"] {
-            let (_, event) = told.events(span).pop().unwrap();
+            let (_, event) = captured.events(span).pop().unwrap();
             assert_eq!((&event["level"], &event["fields"]["outcome"]), (&json!("ERROR"), &json!("failed")));
             assert_eq!(event["fields"]["error"], name);
         }
-        assert!(!told.text().contains("divorce"));
+        assert!(!captured.text().contains("divorce"));
     }
 }
 
 #[tokio::test]
-async fn a_command_that_nobody_waits_for_is_told() {
-    let told = Told::default();
-    let _listening = told.listen();
+async fn a_dropped_command_is_reported() {
+    let captured = CapturedEvents::default();
+    let _guard = captured.capture();
     let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(None), "alice")), "alice");
     let command = tool.call(json!({"command": "view", "path": "/memories/a"}));
     tokio::time::timeout(Duration::ZERO, command).await.unwrap_err(); // it is polled once
     for span in ["memory_command", "memory_store"] {
-        assert_eq!(told.events(span).pop().unwrap().1["fields"]["outcome"], "dropped");
+        assert_eq!(captured.events(span).pop().unwrap().1["fields"]["outcome"], "dropped");
     }
 }
 

@@ -22,7 +22,7 @@ fn scope(name: &str) -> Scope {
 
 const NAMES: &[&str] = &["a", "b", "alice", "alice2", "scope-alice", "scope-alice2"];
 
-/// Where somebody looks who wants to leave a scope.
+/// Paths that attempt to leave a scope.
 const ELSEWHERE: &[&str] = &[
     "/memories/../scope-alice/a",
     "/memories/..",
@@ -33,25 +33,25 @@ const ELSEWHERE: &[&str] = &[
     "/memories/",
 ];
 
-/// Runs the steps in the two scopes of one store by turns. Each must answer as a store of its own would, and leave the other as
-/// it is to the byte.
+/// Runs the steps in two scopes of one store. Each scope must behave like a separate store and must not change the
+/// other.
 async fn compare(inner: impl Store, names: [&str; 2], steps: &[(usize, Step)]) -> Result<(), TestCaseError> {
     let inner = Arc::new(inner);
     let scoped = names.map(|name| Engine::new(ScopedStore::new(Arc::clone(&inner), scope(name))));
-    let alone = [InMemoryStore::new(), InMemoryStore::new()].map(Engine::new);
+    let separate = [InMemoryStore::new(), InMemoryStore::new()].map(Engine::new);
     for (turn, step) in steps {
         let other = scoped[1 - turn].store();
         let before = contents(other).await;
-        prop_assert_eq!(run(&scoped[*turn], step).await, run(&alone[*turn], step).await, "{:?}", step);
+        prop_assert_eq!(run(&scoped[*turn], step).await, run(&separate[*turn], step).await, "{:?}", step);
         prop_assert_eq!(before, contents(other).await, "{:?} in {}", step, names[*turn]);
     }
     for turn in 0..2 {
-        prop_assert_eq!(contents(scoped[turn].store()).await, contents(alone[turn].store()).await);
+        prop_assert_eq!(contents(scoped[turn].store()).await, contents(separate[turn].store()).await);
     }
     Ok(())
 }
 
-/// Of any characters, or of those that an encoded name consists of.
+/// Names of any characters, or of the characters in encoded names.
 fn scope_name() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{1,20}", "[a_A./]{1,3}", "[_0-9a-fA-F-]{1,6}"]
 }
@@ -64,26 +64,26 @@ proptest! {
     #![proptest_config(property(256, 10_000))]
 
     #[test]
-    fn no_scope_changes_or_reveals_anything_of_another(steps in sequence()) {
+    fn a_scope_neither_changes_nor_reveals_another(steps in sequence()) {
         block_on(compare(InMemoryStore::new(), ["alice", "alice2"], &steps))?;
     }
 
-    /// A scope named like the directory of the other, and like a path to it.
+    /// The name of one scope is the directory of the other, a path to it, or differs in case.
     #[test]
-    fn no_name_leads_into_another_scope(steps in sequence()) {
+    fn similar_names_do_not_lead_into_another_scope(steps in sequence()) {
         block_on(compare(InMemoryStore::new(), ["alice", "scope-alice"], &steps))?;
         block_on(compare(InMemoryStore::new(), ["alice/../bob", "bob"], &steps))?;
         block_on(compare(InMemoryStore::new(), ["alice", "ALICE"], &steps))?;
     }
 
     #[test]
-    fn nor_does_it_over_a_scope(steps in sequence()) {
+    fn nested_scopes_are_separate(steps in sequence()) {
         let outer = ScopedStore::new(InMemoryStore::new(), scope("organisation"));
         block_on(compare(outer, ["alice", "alice2"], &steps))?;
     }
 
     #[test]
-    fn directories_of_scopes_are_apart(left in scope_name(), right in scope_name()) {
+    fn different_scopes_have_separate_directories(left in scope_name(), right in scope_name()) {
         let (Ok(left), Ok(right)) = (Scope::from_trusted_name(&left), Scope::from_trusted_name(&right)) else {
             return Ok(());
         };
@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(property(32, 1_000))]
 
     #[test]
-    fn nor_on_a_disk_or_in_a_database(steps in sequence()) {
+    fn scopes_are_separate_on_local_and_sqlite_stores(steps in sequence()) {
         block_on(async {
             let directory = tempfile::tempdir().unwrap();
             let local = LocalStore::open(directory.path().join("base")).await.unwrap();
@@ -110,8 +110,8 @@ proptest! {
 }
 
 #[test]
-fn names_that_look_alike_have_directories_of_their_own() {
-    // In other case, in other normal forms, as escapes of one another, as what systems reserve.
+fn similar_names_have_different_directories() {
+    // Different case, different normal forms, escapes of each other, and reserved names.
     let names =
         ["alice", "Alice", "ALICE", "\u{e9}", "e\u{301}", "\u{212b}", "\u{c5}", "A", "_41", "con", "CON", ".", ".."];
     let folded = names.map(|name| scope(name).directory().as_str().to_lowercase());
@@ -120,7 +120,7 @@ fn names_that_look_alike_have_directories_of_their_own() {
 }
 
 #[tokio::test]
-async fn paths_are_as_long_as_the_inner_store_allows() {
+async fn the_limit_for_paths_depends_on_the_scope_directory() {
     let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
     let most = MAX_PATH_BYTES - "/scope-alice".len();
     let of_length = |bytes: usize| {
@@ -128,39 +128,41 @@ async fn paths_are_as_long_as_the_inner_store_allows() {
         format!("{directories}/{}", "f".repeat(bytes - directories.len() - 1))
     };
     write(&store, &of_length(most), "text").await.unwrap();
-    let told = format!("The path has {} bytes. In this memory a path may have up to {most} bytes", most + 1);
+    let expected =
+        format!("The path is {} bytes long; the limit in this memory is {most}. Use a shorter path.", most + 1);
     let longer = of_length(most + 1);
-    assert_eq!(reason(write(&store, &longer, "text").await), told);
-    assert_eq!(reason(remove(&store, &longer).await), told);
-    assert_eq!(reason(store.read(path(&longer)).await.map(drop)), told);
-    assert_eq!(reason(store.list(path(&longer)).await.map(drop)), told);
+    assert_eq!(reason(write(&store, &longer, "text").await), expected);
+    assert_eq!(reason(remove(&store, &longer).await), expected);
+    assert_eq!(reason(store.read(path(&longer)).await.map(drop)), expected);
+    assert_eq!(reason(store.list(path(&longer)).await.map(drop)), expected);
     let tool = Engine::new(store);
     let refused = tool.call(json!({"command": "create", "path": longer, "file_text": ""})).await.unwrap_err();
-    assert_eq!(refused.to_string(), format!("Error: {told}"));
+    assert_eq!(refused.to_string(), format!("Error: {expected}"));
 }
 
 #[tokio::test]
-async fn a_rename_that_would_make_a_path_too_long_is_told_of_paths_of_the_scope() {
+async fn a_rename_that_makes_a_path_too_long_is_refused_with_scope_paths() {
     let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
     let deep = format!("/memories/d{}", format!("/{}", "x".repeat(200)).repeat(5));
     let deep = &deep[..1_000];
     write(&store, deep, "text").await.unwrap();
     let moved = deep.replacen("/d/", &format!("/{}/", "y".repeat(15)), 1);
-    let told = reason(rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(15))).await);
-    // Of a path that is longer than any may be, the inner store tells the beginning.
-    assert!(told.starts_with(&format!("Path {}", &moved[..1_000])), "{told}");
-    assert!(told.ends_with("… would have 1014 bytes. In this memory a path may have up to 1012 bytes"), "{told}");
+    let refused = reason(rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(15))).await);
+    // The inner store reports only the beginning of a path that is too long.
+    assert!(refused.starts_with(&format!("The path {}", &moved[..1_000])), "{refused}");
+    let expected = "… would be 1014 bytes long; the limit in this memory is 1012. Use a shorter path.";
+    assert!(refused.ends_with(expected), "{refused}");
     let far = rename(&store, "/memories/d", &format!("/memories/{}", "y".repeat(100))).await;
     let Err(StoreError::Path(PathError::TooLong { path, length: 1_099 })) = far else { unreachable!("{far:?}") };
     assert!(path.starts_with("/memories/yyy") && !path.contains("alice"), "{path}");
 }
 
 #[tokio::test]
-async fn emptying_a_scope_empties_it_alone() {
+async fn clearing_a_scope_leaves_other_scopes_unchanged() {
     let inner = Arc::new(InMemoryStore::new());
     let [alice, bob] = ["alice", "bob"].map(|name| ScopedStore::new(Arc::clone(&inner), scope(name)));
     for store in [&alice, &bob] {
-        remove(store, "/memories").await.unwrap(); // also while there is nothing
+        remove(store, "/memories").await.unwrap(); // even if it is empty
         write(store, "/memories/a", "text").await.unwrap();
     }
     remove(&alice, "/memories").await.unwrap();
@@ -171,7 +173,7 @@ async fn emptying_a_scope_empties_it_alone() {
 }
 
 #[tokio::test]
-async fn the_root_is_a_directory_whatever_the_inner_store_has_there() {
+async fn the_root_is_a_directory_even_if_the_inner_store_has_a_file() {
     let inner = Arc::new(InMemoryStore::new());
     write(&*inner, "/memories/scope-alice", "put there by another program").await.unwrap();
     let store = ScopedStore::new(inner, scope("alice"));
@@ -184,14 +186,14 @@ async fn the_root_is_a_directory_whatever_the_inner_store_has_there() {
     write(&store, "/memories/a", "text").await.unwrap();
 }
 
-/// Fails with what it makes of the path, and lists what nobody asked for.
+/// Fails with an error about the path, and lists files outside of the requested directory.
 #[derive(Debug)]
-struct Talkative(MakeError);
+struct LeakyStore(MakeError);
 
 type MakeError = fn(MemoryPath) -> StoreError;
 
 #[async_trait]
-impl Store for Talkative {
+impl Store for LeakyStore {
     async fn read_opts(&self, path: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
         if path.as_str() != "/memories/scope-alice" {
             return Err((self.0)(path.clone()));
@@ -210,7 +212,7 @@ impl Store for Talkative {
 }
 
 #[tokio::test]
-async fn an_inner_store_that_says_too_much_reveals_nothing() {
+async fn errors_and_listings_of_the_inner_store_reveal_no_other_scope() {
     let errors: [(MakeError, &str); 12] = [
         (|path| StoreError::AlreadyExists { path }, "/memories/d/a already exists"),
         (|path| StoreError::NotFound { path }, "/memories/d/a does not exist"),
@@ -234,32 +236,32 @@ async fn an_inner_store_that_says_too_much_reveals_nothing() {
         ),
         (
             |path| StoreError::Path(PathError::Traversal { path: path.to_string() }),
-            "using the inner store failed", // no store says so of a path that is legal
+            "using the inner store failed", // stores do not return this for a valid path
         ),
     ];
-    for (error, shown) in errors {
-        let store = ScopedStore::new(Talkative(error), scope("alice"));
-        assert_eq!(store.read(path("/memories/d/a")).await.unwrap_err().to_string(), shown);
+    for (error, expected) in errors {
+        let store = ScopedStore::new(LeakyStore(error), scope("alice"));
+        assert_eq!(store.read(path("/memories/d/a")).await.unwrap_err().to_string(), expected);
         assert_eq!(store.list(MemoryPath::root()).await.unwrap(), [FileEntry::new(path("/memories/b"), 1)]);
     }
 }
 
 #[tokio::test]
-async fn a_link_above_a_scope_is_shown_at_its_root() {
-    let store = ScopedStore::new(Talkative(|path| StoreError::SymbolicLink { path }), scope("alice"));
+async fn a_symbolic_link_above_a_scope_is_reported_at_its_root() {
+    let store = ScopedStore::new(LeakyStore(|path| StoreError::SymbolicLink { path }), scope("alice"));
     let error = write(&store, "/memories/a", "text").await.unwrap_err();
     assert!(matches!(error, StoreError::SymbolicLink { path } if path.is_root()));
 }
 
 #[tokio::test]
-async fn a_read_only_store_beneath_is_told_in_the_paths_of_the_scope() {
+async fn a_read_only_inner_store_is_reported_with_scope_paths() {
     let tool = Engine::new(ScopedStore::new(ReadOnlyStore::new(InMemoryStore::new()), scope("alice")));
     let refused = tool.call(json!({"command": "create", "path": "/memories/a", "file_text": ""})).await.unwrap_err();
     assert!(matches!(&refused, Error::Refused { path: refused, .. } if *refused == path("/memories/a")));
-    assert_eq!(refused.to_string(), "Error: /memories is read-only: you can view its files, but not change them");
+    assert_eq!(refused.to_string(), "Error: /memories is read-only. Its files can be viewed, but not changed.");
 }
 
-/// A store whose files are all damaged.
+/// A store that lists all files as damaged.
 #[derive(Debug)]
 struct Damaged(InMemoryStore);
 
@@ -298,7 +300,7 @@ fn record(name: &str) -> RecordName {
 }
 
 #[tokio::test]
-async fn records_of_scopes_are_apart() {
+async fn scopes_have_separate_records() {
     let inner = Arc::new(InMemoryStore::new());
     let [alice, bob] = ["alice", "bob"].map(|name| ScopedStore::new(Arc::clone(&inner), scope(name)));
     alice.apply(Batch::new().write_record(record("test/a"), "hers")).await.unwrap();
@@ -319,31 +321,31 @@ async fn records_of_scopes_are_apart() {
     assert!(matches!(failed, Err(StoreError::Failure { operation: "naming a record", .. })), "{failed:?}");
 }
 
-/// The inner store has no directory of an empty scope that it could remove, and the rest of the batch must hold all the same.
+/// The inner store has no directory to remove for an empty scope. The rest of the batch must still apply.
 #[tokio::test]
-async fn emptying_an_empty_scope_changes_its_records() {
+async fn clearing_an_empty_scope_changes_its_records() {
     let inner = Arc::new(InMemoryStore::new());
     let store = ScopedStore::new(Arc::clone(&inner), scope("alice"));
-    let emptying = || Batch::new().remove(MemoryPath::root());
-    store.apply(emptying().write_record(record("test/a"), "1")).await.unwrap();
+    let clearing = || Batch::new().remove(MemoryPath::root());
+    store.apply(clearing().write_record(record("test/a"), "1")).await.unwrap();
     let written = store.read_record(&record("test/a")).await.unwrap().unwrap();
     assert_eq!(written.content, b"1");
-    let stale = emptying().require_record(record("test/a"), Precondition::Absent).remove_record(record("test/a"));
+    let stale = clearing().require_record(record("test/a"), Precondition::Absent).remove_record(record("test/a"));
     assert!(matches!(store.apply(stale).await, Err(StoreError::RecordMismatch { .. })));
     write(&store, "/memories/a", "text").await.unwrap();
     remove(&store, "/memories").await.unwrap();
     assert_eq!(store.read_record(&record("test/a")).await.unwrap(), Some(written), "records stay");
 }
 
-/// Lets somebody else write the first file of the scope right after the scope was found empty.
+/// A store in which another writer adds the first file of the scope right after it was found to be empty.
 #[derive(Debug)]
-struct Overtaken {
+struct ConcurrentlyWritten {
     inner: Arc<InMemoryStore>,
     batches: std::sync::atomic::AtomicUsize,
 }
 
 #[async_trait]
-impl Store for Overtaken {
+impl Store for ConcurrentlyWritten {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read_opts(path, options).await
     }
@@ -362,9 +364,12 @@ impl Store for Overtaken {
 }
 
 #[tokio::test]
-async fn a_scope_that_gets_its_first_file_while_it_is_emptied_is_emptied_again() {
+async fn clearing_a_scope_retries_if_another_writer_adds_the_first_file() {
     let inner = Arc::new(InMemoryStore::new());
-    let store = ScopedStore::new(Overtaken { inner: Arc::clone(&inner), batches: Default::default() }, scope("alice"));
+    let store = ScopedStore::new(
+        ConcurrentlyWritten { inner: Arc::clone(&inner), batches: Default::default() },
+        scope("alice"),
+    );
     let batch = Batch::new().remove(MemoryPath::root()).write_record(record("test/a"), "1");
     store.apply(batch).await.unwrap();
     assert_eq!(contents(&*inner).await, []);
@@ -372,7 +377,7 @@ async fn a_scope_that_gets_its_first_file_while_it_is_emptied_is_emptied_again()
 }
 
 #[tokio::test]
-async fn a_read_hands_its_preconditions_on() {
+async fn a_read_passes_its_preconditions_to_the_inner_store() {
     let store = ScopedStore::new(InMemoryStore::new(), scope("alice"));
     let (a, b) = (path("/memories/a"), path("/memories/b"));
     write(&store, "/memories/a", "text").await.unwrap();

@@ -1,4 +1,4 @@
-//! What a screened store does beyond what every store does.
+//! Screened stores.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,12 +11,12 @@ use proptest::prelude::{any, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 use serde_json::{Value, json};
 
-/// A synthetic token, in parts, so that no scanner of source code takes it for a real one.
+/// A synthetic token. It is split, because source code scanners would report it as a real one.
 fn token() -> String {
     ["gh", "p_", "Zq81LmX0", "tR5vN2cK", "8wYbH4dJ", "6sGfA9eU", "3oPi"].concat()
 }
 
-/// A synthetic card number that is no published test number.
+/// A synthetic card number that is not a published test number.
 const CARD: &str = "4929 7226 5379 7141";
 
 struct Subject {
@@ -41,8 +41,8 @@ impl Subject {
         Self { store: ScreenedStore::new(Arc::clone(&inner), screen), inner }
     }
 
-    /// Puts a file there as it might have been before the policy.
-    async fn hold(&self, at: &str, text: &str) {
+    /// Writes a file without the policy, as before it was set up.
+    async fn write_unscreened(&self, at: &str, text: &str) {
         self.inner.write(at, text).await.unwrap();
     }
 
@@ -79,7 +79,7 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>) {
 }
 
 #[tokio::test]
-async fn halves_that_an_edit_joins_are_seen() {
+async fn a_value_that_an_edit_joins_from_two_halves_is_refused() {
     let subject = Subject::new();
     let token = token();
     let (start, end) = token.split_at(20);
@@ -90,7 +90,7 @@ async fn halves_that_an_edit_joins_are_seen() {
 }
 
 #[tokio::test]
-async fn an_insertion_that_completes_a_value_is_seen() {
+async fn an_insertion_that_completes_a_value_is_refused() {
     let subject = Subject::new();
     let first_line = ["-----BEGIN ", "PRIVATE KEY-----\n"].concat();
     subject.create("/memories/key", &first_line).await.unwrap();
@@ -101,9 +101,9 @@ async fn an_insertion_that_completes_a_value_is_seen() {
 }
 
 #[tokio::test]
-async fn an_edit_beside_a_value_of_before_leaves_it_and_one_within_it_cleans_the_file() {
+async fn an_old_value_can_stay_and_can_be_removed_by_an_edit() {
     let subject = Subject::new();
-    subject.hold("/memories/a", &format!("PIN follows\n{CARD}\nend")).await;
+    subject.write_unscreened("/memories/a", &format!("PIN follows\n{CARD}\nend")).await;
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "not shown:"});
     subject.call(insert).await.unwrap();
     assert_eq!(subject.text("/memories/a").await.unwrap(), format!("PIN follows\nnot shown:\n{CARD}\nend"));
@@ -112,14 +112,14 @@ async fn an_edit_beside_a_value_of_before_leaves_it_and_one_within_it_cleans_the
 }
 
 #[tokio::test]
-async fn a_file_from_before_the_policy_can_be_edited_but_nothing_be_added() {
+async fn a_file_from_before_the_policy_can_be_edited_without_adding_values() {
     for subject in [Subject::new(), Subject::redacting()] {
-        subject.hold("/memories/a", &format!("Anna pays with {CARD}.")).await;
+        subject.write_unscreened("/memories/a", &format!("Anna pays with {CARD}.")).await;
         subject.replace("/memories/a", "Anna", "Bea").await.unwrap();
         assert_eq!(subject.text("/memories/a").await.unwrap(), format!("Bea pays with {CARD}."));
     }
     let subject = Subject::new();
-    subject.hold("/memories/a", &format!("Anna pays with {CARD}.")).await;
+    subject.write_unscreened("/memories/a", &format!("Anna pays with {CARD}.")).await;
     assert_refused(subject.replace("/memories/a", "Anna", &token()).await);
     subject.replace("/memories/a", CARD, "her card").await.unwrap();
     assert_refused(subject.replace("/memories/a", "her card", CARD).await);
@@ -127,11 +127,11 @@ async fn a_file_from_before_the_policy_can_be_edited_but_nothing_be_added() {
 }
 
 #[tokio::test]
-async fn what_another_version_held_does_not_excuse_an_edit() {
+async fn an_edit_of_a_stale_version_fails() {
     let subject = Subject::new();
-    subject.hold("/memories/a", CARD).await;
+    subject.write_unscreened("/memories/a", CARD).await;
     let Node::File(old) = subject.inner.read(path("/memories/a")).await.unwrap() else { panic!("no file") };
-    subject.hold("/memories/a", "cleaned").await;
+    subject.write_unscreened("/memories/a", "cleaned").await;
     let edit = Batch::new().require(path("/memories/a"), Precondition::Version(old.version));
     let edit = edit.write(path("/memories/a"), format!("{CARD}!"));
     let error = subject.store.apply(edit).await.unwrap_err();
@@ -142,7 +142,7 @@ async fn what_another_version_held_does_not_excuse_an_edit() {
 #[tokio::test]
 async fn a_precondition_on_another_file_does_not_make_a_write_an_edit() {
     let subject = Subject::new();
-    subject.hold("/memories/a", CARD).await;
+    subject.write_unscreened("/memories/a", CARD).await;
     let Node::File(other) = subject.inner.read(path("/memories/a")).await.unwrap() else { panic!("no file") };
     let copy = Batch::new().require(path("/memories/a"), Precondition::Version(other.version));
     let copy = copy.write(path("/memories/b"), CARD);
@@ -150,15 +150,15 @@ async fn a_precondition_on_another_file_does_not_make_a_write_an_edit() {
 }
 
 #[tokio::test]
-async fn a_file_is_not_overwritten_with_what_it_held() {
+async fn overwriting_without_a_version_is_screened_as_a_new_file() {
     let subject = Subject::new();
-    subject.hold("/memories/a", CARD).await;
+    subject.write_unscreened("/memories/a", CARD).await;
     let overwrite = Batch::new().write(path("/memories/a"), CARD);
     assert!(matches!(subject.store.apply(overwrite).await, Err(StoreError::Refused { .. })));
 }
 
 #[tokio::test]
-async fn no_name_that_is_refused_is_repeated() {
+async fn a_refused_name_is_not_repeated() {
     let subject = Subject::new();
     subject.create("/memories/notes/a", "Hello").await.unwrap();
     let new = format!("/memories/notes/{}/b", token());
@@ -176,10 +176,10 @@ async fn no_name_that_is_refused_is_repeated() {
 }
 
 #[tokio::test]
-async fn a_file_with_a_name_from_before_the_policy_can_be_edited_moved_away_and_deleted() {
+async fn a_file_with_an_old_name_can_be_edited_and_renamed() {
     let subject = Subject::redacting();
     let old = format!("/memories/{}", token());
-    subject.hold(&format!("{old}/a"), "Hello").await;
+    subject.write_unscreened(&format!("{old}/a"), "Hello").await;
     subject.replace(&format!("{old}/a"), "Hello", "Bye").await.unwrap();
     assert_refused(subject.create(&format!("{old}/b"), "").await);
     subject.call(json!({"command": "rename", "old_path": old, "new_path": "/memories/clean"})).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_file_with_a_name_from_before_the_policy_can_be_edited_moved_away_and_
 #[tokio::test]
 async fn one_refused_write_refuses_the_batch() {
     let subject = Subject::new();
-    subject.hold("/memories/old", "old").await;
+    subject.write_unscreened("/memories/old", "old").await;
     let batch = Batch::new().write(path("/memories/a"), b"harmless".to_vec());
     let batch = batch.rename(path("/memories/old"), path("/memories/new"));
     let batch = batch.write(path("/memories/b"), token());
@@ -202,7 +202,7 @@ async fn one_refused_write_refuses_the_batch() {
 }
 
 #[tokio::test]
-async fn a_redaction_shows() {
+async fn a_view_shows_redactions() {
     let subject = Subject::redacting();
     subject.create("/memories/a", &format!("Token: {}\nCard: {CARD}\n", token())).await.unwrap();
     let view = subject.call(json!({"command": "view", "path": "/memories/a"})).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_redaction_shows() {
 }
 
 #[tokio::test]
-async fn the_name_of_a_password_stays() {
+async fn a_redaction_replaces_only_the_password() {
     let subject = Subject::redacting();
     for (at, text, stored) in [
         ("/memories/a", "DB_PASSWORD=vT9#mLq2xR\nDB_NAME=shop", "DB_PASSWORD=[redacted: password]\nDB_NAME=shop"),
@@ -225,7 +225,7 @@ async fn the_name_of_a_password_stays() {
 }
 
 #[tokio::test]
-async fn sample_values_and_placeholders_pass() {
+async fn sample_values_and_placeholders_are_accepted() {
     let subject = Subject::new();
     let text = "PASSWORD=changeme\npassword: <your password>\npassword: ${DB_PASSWORD}\n-u root:root\n-u 1000:1000\n\
         postgres://user:password@host\nAKIAIOSFODNN7EXAMPLE\n4242 4242 4242 4242\n";
@@ -233,7 +233,7 @@ async fn sample_values_and_placeholders_pass() {
 }
 
 #[tokio::test]
-async fn preconditions_are_kept() {
+async fn a_redacted_batch_keeps_its_preconditions() {
     let subject = Subject::redacting();
     subject.create("/memories/a", "first").await.unwrap();
     let create = Batch::new().require(path("/memories/a"), Precondition::Absent);
@@ -246,7 +246,7 @@ async fn preconditions_are_kept() {
 }
 
 #[tokio::test]
-async fn what_is_not_text_is_stored_as_it_is_or_not_at_all() {
+async fn content_that_is_not_text_is_stored_unchanged_or_refused() {
     for subject in [Subject::new(), Subject::redacting()] {
         let image = b"\x89PNG\r\n\x1a\n\xff\xfe\x00".to_vec();
         subject.store.apply(Batch::new().write(path("/memories/a.png"), image.clone())).await.unwrap();
@@ -261,14 +261,14 @@ async fn what_is_not_text_is_stored_as_it_is_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_reason_stays_short() {
+async fn a_reason_names_a_limited_number_of_findings() {
     let subject = Subject::new();
     let error = subject.create("/memories/a", &format!("{}\n", token()).repeat(1_000)).await.unwrap_err();
     assert!(error.to_string().len() < 500 && error.to_string().contains("and 995 more"), "{error}");
 }
 
 #[tokio::test]
-async fn each_detector_can_be_set_apart() {
+async fn each_detector_has_a_separate_action() {
     let screen = SensitiveData::builder().redact([Detector::EmailAddress]).ignore([Detector::PaymentCard]).build();
     let subject = Subject::with(screen);
     subject.create("/memories/a", &format!("{CARD} of anna@correio.pt")).await.unwrap();
@@ -278,7 +278,7 @@ async fn each_detector_can_be_set_apart() {
 }
 
 #[tokio::test]
-async fn a_number_is_found_after_another() {
+async fn a_number_after_another_number_is_found() {
     let subject = Subject::redacting();
     subject.create("/memories/a", &format!("12 2027 {CARD} 456")).await.unwrap();
     assert_eq!(subject.text("/memories/a").await.unwrap(), "12 2027 [redacted: payment card number] 456");
@@ -288,7 +288,7 @@ proptest! {
     #![proptest_config(property(256, 10_000))]
 
     #[test]
-    fn a_text_that_is_accepted_is_stored_byte_for_byte(content in any::<Vec<u8>>(), text in "(?s).{0,200}") {
+    fn accepted_content_is_stored_byte_for_byte(content in any::<Vec<u8>>(), text in "(?s).{0,200}") {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for content in [content, text.into_bytes()] {
             let subject = Subject::new();
@@ -301,10 +301,10 @@ proptest! {
     }
 
     #[test]
-    fn no_value_survives_among_any_text(before in "(?s).{0,40}", after in "(?s).{0,40}") {
+    fn values_are_redacted_in_any_text(before in "(?s).{0,40}", after in "(?s).{0,40}") {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subject = Subject::redacting();
-        // Set apart by spaces: amid other letters and digits it is another word.
+        // Surrounded by spaces, because next to letters or digits it is a different word.
         let text = format!("{before} {} {after} {CARD}\n", token());
         runtime.block_on(subject.create("/memories/a", &text)).unwrap();
         let stored = runtime.block_on(subject.text("/memories/a")).unwrap();

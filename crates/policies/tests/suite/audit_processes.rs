@@ -1,6 +1,6 @@
-//! One log of several processes, some of which are killed.
+//! One audit log shared by several processes. Some of them are killed.
 //!
-//! The test runs itself as those processes.
+//! The test starts its own executable as these processes.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -20,11 +20,11 @@ use memory_tool_policies::{
 use memory_tool_test_fixtures::by_tier;
 use serde_json::json;
 
-/// Says what the process is to do.
+/// The task of the process.
 const TASK: &str = "MEMORY_TOOL_TEST_TASK";
-/// Names the directory of the log, and of the store where there is one.
+/// The directory of the log and of the local store, if any.
 const DIRECTORY: &str = "MEMORY_TOOL_TEST_DIRECTORY";
-/// Who the process works for.
+/// The actor of the process.
 const ACTOR: &str = "MEMORY_TOOL_TEST_ACTOR";
 
 const APPEND: &str = "append";
@@ -32,31 +32,31 @@ const APPEND_FOR_EVER: &str = "append-for-ever";
 const HALT_BEFORE: &str = "halt-before";
 const HALT_AFTER: &str = "halt-after";
 
-/// The one whose store is on the disk.
+/// The actor with a store on disk.
 const VICTIM_ON_DISK: &str = "victim on disk";
 
-/// How many files each process makes, and removes together.
+/// The number of files that each process creates in a round before it removes them.
 const FILES: usize = 150;
 const ROUNDS: usize = 12;
 
-/// In a process that a test has started: does its task, and reports whether it had one.
-pub(crate) fn work_if_asked() -> bool {
+/// Runs the task of a process that a test has started. Returns whether there was one.
+pub(crate) fn run_task_if_requested() -> bool {
     let (Ok(task), Some(directory)) = (std::env::var(TASK), std::env::var_os(DIRECTORY)) else { return false };
-    work(&task, directory.as_ref());
+    run_task(&task, directory.as_ref());
     true
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::test("audit_processes::of_several_processes_no_line_is_lost_or_mixed", || {
+        Trial::test("audit_processes::concurrent_processes_lose_and_mix_no_lines", || {
             append_at_once();
             Ok(())
         }),
-        Trial::test("audit_processes::what_was_recorded_survives_kills", || {
+        Trial::test("audit_processes::records_survive_kills", || {
             (0..by_tier(5, 40, 40)).for_each(kill_while_appending);
             Ok(())
         }),
-        Trial::test("audit_processes::after_a_kill_the_digest_tells_whether_it_was_done", || {
+        Trial::test("audit_processes::after_a_kill_the_digest_shows_whether_the_change_was_made", || {
             kill_between(HALT_BEFORE, false);
             kill_between(HALT_AFTER, true);
             Ok(())
@@ -72,8 +72,8 @@ fn start(task: &str, directory: &Path, actor: &str) -> (Child, BufReader<ChildSt
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(TASK, task).env(DIRECTORY, directory).env(ACTOR, actor).stdout(Stdio::piped());
     let mut process = command.spawn().unwrap();
-    let answers = BufReader::new(process.stdout.take().unwrap());
-    (process, answers)
+    let output = BufReader::new(process.stdout.take().unwrap());
+    (process, output)
 }
 
 fn log_in(directory: &Path) -> std::path::PathBuf {
@@ -84,7 +84,7 @@ fn read(directory: &Path, filter: &AuditFilter) -> AuditTrail {
     block_on(JsonLinesLog::read(log_in(directory), filter)).unwrap()
 }
 
-fn work(task: &str, directory: &Path) {
+fn run_task(task: &str, directory: &Path) {
     let actor = Actor::from_trusted_name(&std::env::var(ACTOR).unwrap()).unwrap();
     block_on(async {
         let log = JsonLinesLog::open(log_in(directory)).await.unwrap();
@@ -108,7 +108,7 @@ fn work(task: &str, directory: &Path) {
     });
 }
 
-/// Makes files and removes them all at once, which makes a record of several pages. Says how many commands are done.
+/// Creates files and removes all of them in one change, whose record is large. Prints the number of completed commands.
 async fn append_rounds(store: Box<dyn Store>, log: JsonLinesLog, actor: Actor, rounds: usize) {
     let store = AuditedStore::new(store, log.clone(), actor.clone());
     let tool = AuditedTool::new(Engine::new(store), log, actor);
@@ -118,15 +118,15 @@ async fn append_rounds(store: Box<dyn Store>, log: JsonLinesLog, actor: Actor, r
             let path = format!("/memories/{}/{number}", "a-rather-long-name-of-a-directory-".repeat(5));
             tool.call(json!({"command": "create", "path": path, "file_text": "text"})).await.unwrap();
             done += 1;
-            say(done);
+            report(done);
         }
         tool.clear_all_memory().await.unwrap();
         done += 1;
-        say(done);
+        report(done);
     }
 }
 
-fn say(done: usize) {
+fn report(done: usize) {
     println!("{done}");
 }
 
@@ -134,8 +134,8 @@ fn append_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let actors: Vec<_> = (0..8).map(|number| format!("process {number}")).collect();
     let processes: Vec<_> = actors.iter().map(|actor| start(APPEND, directory.path(), actor)).collect();
-    for (mut process, mut answers) in processes {
-        answers.read_to_string(&mut String::new()).unwrap();
+    for (mut process, mut output) in processes {
+        output.read_to_string(&mut String::new()).unwrap();
         assert!(process.wait().unwrap().success());
     }
     let commands = ROUNDS * (FILES + 1);
@@ -148,7 +148,7 @@ fn append_at_once() {
     assert_eq!(read(directory.path(), &AuditFilter::new()).records.len(), 8 * 2 * commands);
 }
 
-/// The records of one process: each intent with its outcome, and each as that process makes it.
+/// Checks that the records of one process are complete and in order.
 fn assert_in_order(records: &[AuditRecord]) {
     for (command, pair) in records.chunks(2).enumerate() {
         let AuditEvent::Intent { changes } = &pair[0].event else { unreachable!("{:?}", pair[0]) };
@@ -165,32 +165,33 @@ fn assert_in_order(records: &[AuditRecord]) {
     }
 }
 
-/// Kills two of three processes that append. What they said they did is in the log, and so is all that the third did.
+/// Kills two of three appending processes. The log must contain all commands that they reported and all commands of the
+/// third.
 fn kill_while_appending(round: usize) {
     let directory = tempfile::tempdir().unwrap();
     let victims = ["victim", VICTIM_ON_DISK].map(|actor| (actor, start(APPEND_FOR_EVER, directory.path(), actor)));
-    let (mut witness, mut answers_of_witness) = start(APPEND, directory.path(), "witness");
-    for (actor, (mut process, mut answers)) in victims {
-        let mut answer = String::new();
+    let (mut witness, mut witness_output) = start(APPEND, directory.path(), "witness");
+    for (actor, (mut process, mut output)) in victims {
+        let mut line = String::new();
         for _ in 0..=round * 11 {
-            answer.clear();
-            answers.read_line(&mut answer).unwrap();
+            line.clear();
+            output.read_line(&mut line).unwrap();
         }
         process.kill().unwrap();
         process.wait().unwrap();
         let mut rest = String::new();
-        answers.read_to_string(&mut rest).unwrap();
+        output.read_to_string(&mut rest).unwrap();
         let whole = rest.rfind('\n').map_or("", |end| &rest[..end]);
-        let done: usize = whole.lines().last().unwrap_or(answer.trim()).parse().unwrap();
+        let done: usize = whole.lines().last().unwrap_or(line.trim()).parse().unwrap();
         let trail = read(directory.path(), &AuditFilter::new().actor(actor));
         assert!(trail.records.len() >= 2 * done, "{} records of {done} commands", trail.records.len());
         assert_in_order(&trail.records);
     }
-    answers_of_witness.read_to_string(&mut String::new()).unwrap();
+    witness_output.read_to_string(&mut String::new()).unwrap();
     assert!(witness.wait().unwrap().success());
     let trail = read(directory.path(), &AuditFilter::new().actor("witness"));
     assert_eq!(trail.records.len(), 2 * ROUNDS * (FILES + 1));
-    assert!(trail.skipped <= 2, "{} pieces of two processes", trail.skipped);
+    assert!(trail.skipped <= 2, "{} fragments of two processes", trail.skipped);
     assert_in_order(&trail.records);
 }
 
@@ -198,7 +199,7 @@ fn edit() -> serde_json::Value {
     json!({"command": "str_replace", "path": "/memories/a", "old_str": "tea", "new_str": "coffee"})
 }
 
-/// Kills a process between the intent and the outcome of an edit, right before it is made or right after.
+/// Kills a process between the intent and the outcome of an edit, right before or right after the change.
 fn kill_between(task: &str, is_done: bool) {
     let directory = tempfile::tempdir().unwrap();
     let path: MemoryPath = "/memories/a".parse().unwrap();
@@ -206,8 +207,8 @@ fn kill_between(task: &str, is_done: bool) {
         let store = LocalStore::open(directory.path().join("store")).await.unwrap();
         store.write(&path, "tea").await.unwrap();
     });
-    let (mut process, mut answers) = start(task, directory.path(), "alice");
-    answers.read_line(&mut String::new()).unwrap();
+    let (mut process, mut output) = start(task, directory.path(), "alice");
+    output.read_line(&mut String::new()).unwrap();
     process.kill().unwrap();
     process.wait().unwrap();
 
@@ -226,7 +227,7 @@ fn kill_between(task: &str, is_done: bool) {
     assert_ne!(before, after);
 }
 
-/// A store that says so and waits to be killed, before it applies a batch or after.
+/// A store that reports and waits to be killed before or after it applies a batch.
 #[derive(Debug)]
 struct Halting {
     inner: LocalStore,
@@ -247,7 +248,7 @@ impl Store for Halting {
         if !self.before {
             self.inner.apply(batch).await?;
         }
-        say(0);
+        report(0);
         std::future::pending().await
     }
 }

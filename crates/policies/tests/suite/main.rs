@@ -1,5 +1,7 @@
-//! The conformance suite on the in-memory store under each policy, with generous settings; and one audit log of several processes,
-//! whose tests start themselves again. They have a `main` of their own, so that each case is a named test.
+//! The conformance suite on the in-memory store under each policy, and tests of one audit log shared by several
+//! processes.
+//!
+//! The custom `main` makes each case a named test, and lets a test start its own executable as another process.
 
 #![allow(
     clippy::expect_used,
@@ -20,10 +22,10 @@ use memory_tool_test_fixtures::{Fixtures, InMemoryFixture, Policy, Under};
 use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> Result<ExitCode, BoxError> {
-    if audit_processes::work_if_asked() {
+    if audit_processes::run_task_if_requested() {
         return Ok(ExitCode::SUCCESS);
     }
-    // So that what is observed is put into words.
+    // Makes sure that events are formatted.
     tracing_subscriber::fmt().with_max_level(LevelFilter::DEBUG).with_writer(io::sink).init();
     let mut fixtures = Fixtures::default();
     fixtures.add_tests(audit_processes::trials());

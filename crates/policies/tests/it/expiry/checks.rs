@@ -1,4 +1,4 @@
-//! The rules of the policy, over each kind of store.
+//! The rules of the policy on each kind of store.
 
 use std::sync::Arc;
 
@@ -39,23 +39,23 @@ macro_rules! over_each_store {
 }
 
 over_each_store!(
-    a_file_is_there_for_the_idle_time_and_gone_soon_after,
-    reading_and_writing_keep_a_file,
-    listing_does_not_keep_a_file,
-    what_is_expired_is_in_nobodys_way,
-    a_directory_of_expired_files_is_gone,
-    a_version_that_is_required_is_that_of_a_file_that_is_there,
-    a_sweep_removes_what_is_expired_and_nothing_else,
-    pinned_files_stay,
-    files_from_before_begin_to_count_when_they_are_seen,
-    a_renamed_directory_keeps_what_is_in_it_and_no_more,
-    a_deleted_path_leaves_nothing_behind,
-    a_read_requires_what_is_there,
-    damaged_times_expire_nothing,
-    a_file_at_a_time_to_come_does_not_expire,
-    a_clock_that_goes_back_keeps_files_for_longer_by_as_much,
-    what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again,
-    a_clock_that_was_never_set_changes_nothing,
+    a_file_expires_between_the_idle_time_and_the_resolution_after_it,
+    reading_and_writing_count_as_use,
+    listing_does_not_count_as_use,
+    expired_files_do_not_block_their_paths,
+    a_directory_of_expired_files_is_absent,
+    a_required_version_of_an_expired_file_is_a_mismatch,
+    a_sweep_removes_only_expired_files,
+    pinned_files_do_not_expire,
+    files_without_a_time_count_as_used_when_first_seen,
+    renaming_a_directory_counts_as_use_of_its_unexpired_files,
+    deleting_a_file_removes_its_access_time,
+    a_precondition_treats_expired_files_as_absent,
+    with_damaged_times_nothing_expires,
+    a_file_with_a_future_time_does_not_expire,
+    a_clock_set_back_delays_expiry_by_the_same_time,
+    a_recreated_file_does_not_expire_early_after_a_clock_was_set_back,
+    with_an_unset_clock_nothing_expires_or_is_recorded,
 );
 
 async fn open_in_memory(_: &TempDir) -> Inner {
@@ -76,25 +76,25 @@ async fn open_encrypted(directory: &TempDir) -> Inner {
 }
 
 #[tokio::test]
-async fn sizes_under_encryption_do_not_tell_how_long_paths_are() {
-    let mut seen = Vec::new();
+async fn encrypted_sizes_do_not_reveal_the_length_of_paths() {
+    let mut sizes_per_path = Vec::new();
     for file in ["/memories/a", "/memories/a-longer-name"] {
-        let beneath = Arc::new(InMemoryStore::new());
+        let encrypted = Arc::new(InMemoryStore::new());
         let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
-        let store: Inner = Arc::new(EncryptedStore::open(Arc::clone(&beneath), keys).await.unwrap());
+        let store: Inner = Arc::new(EncryptedStore::open(Arc::clone(&encrypted), keys).await.unwrap());
         let tool = TestClock::new().open(Arc::clone(&store));
         write(tool.store(), file, "text").await.unwrap();
         assert!(stored_times(&*store).await.is_some());
-        let stored = beneath.list(MemoryPath::root()).await.unwrap();
+        let stored = encrypted.list(MemoryPath::root()).await.unwrap();
         let mut sizes: Vec<_> = stored.into_iter().map(|entry| entry.size).collect();
         sizes.sort_unstable();
-        seen.push(sizes);
+        sizes_per_path.push(sizes);
     }
-    assert_eq!(seen[0].len(), 4, "two copies of the index, the file, and the access times");
-    assert_eq!(seen[0], seen[1]);
+    assert_eq!(sizes_per_path[0].len(), 4, "two copies of the index, the file, and the access times");
+    assert_eq!(sizes_per_path[0], sizes_per_path[1]);
 }
 
-async fn a_file_is_there_for_the_idle_time_and_gone_soon_after(inner: Inner) {
+async fn a_file_expires_between_the_idle_time_and_the_resolution_after_it(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     create(&tool, "/memories/d/a.txt").await;
@@ -112,7 +112,7 @@ async fn a_file_is_there_for_the_idle_time_and_gone_soon_after(inner: Inner) {
     }
 }
 
-async fn reading_and_writing_keep_a_file(inner: Inner) {
+async fn reading_and_writing_count_as_use(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     for file in ["/memories/read", "/memories/edited", "/memories/idle"] {
@@ -120,7 +120,7 @@ async fn reading_and_writing_keep_a_file(inner: Inner) {
     }
     for round in 0..30 {
         clock.advance(IDLE / 3);
-        // Each round by another session, which knows nothing of the others.
+        // A new session each round, without cached access times.
         let tool = clock.open(Arc::clone(&inner));
         assert!(call(&tool, view("/memories/read")).await.ends_with("text of /memories/read"), "round {round}");
         let edit = json!({"command": "insert", "path": "/memories/edited", "insert_line": 0, "insert_text": "x"});
@@ -129,7 +129,7 @@ async fn reading_and_writing_keep_a_file(inner: Inner) {
     assert_eq!(listed(tool.store()).await, ["/memories/edited", "/memories/read"]);
 }
 
-async fn listing_does_not_keep_a_file(inner: Inner) {
+async fn listing_does_not_count_as_use(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(inner);
     create(&tool, "/memories/a.txt").await;
@@ -141,27 +141,27 @@ async fn listing_does_not_keep_a_file(inner: Inner) {
     assert_eq!(listed(tool.store()).await, [""; 0]);
 }
 
-async fn what_is_expired_is_in_nobodys_way(inner: Inner) {
+async fn expired_files_do_not_block_their_paths(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     for file in ["/memories/a", "/memories/b", "/memories/d/e", "/memories/f", "/memories/g/h"] {
         create(&tool, file).await;
     }
     clock.advance(SURELY_EXPIRED);
-    for file in ["/memories/a", "/memories/b/beneath", "/memories/d"] {
+    for file in ["/memories/a", "/memories/b/under", "/memories/d"] {
         let tool = clock.open(Arc::clone(&inner));
         create(&tool, file).await;
     }
     rename(tool.store(), "/memories/a", "/memories/f").await.unwrap();
     rename(tool.store(), "/memories/b", "/memories/g").await.unwrap();
-    assert_eq!(listed(tool.store()).await, ["/memories/d", "/memories/f", "/memories/g/beneath"]);
+    assert_eq!(listed(tool.store()).await, ["/memories/d", "/memories/f", "/memories/g/under"]);
     assert!(matches!(remove(tool.store(), "/memories/g/h").await, Err(StoreError::NotFound { .. })));
     let missing = rename(tool.store(), "/memories/g/h", "/memories/x").await;
     assert!(matches!(missing, Err(StoreError::NotFound { path: named }) if named == path("/memories/g/h")));
     assert_eq!(tool.store().sweep().await.unwrap().removed, []);
 }
 
-async fn a_directory_of_expired_files_is_gone(inner: Inner) {
+async fn a_directory_of_expired_files_is_absent(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(inner);
     create(&tool, "/memories/d/e/old.txt").await;
@@ -183,7 +183,7 @@ async fn a_directory_of_expired_files_is_gone(inner: Inner) {
     assert_eq!(stored_times(store.inner()).await, None, "an empty memory has no times");
 }
 
-async fn a_version_that_is_required_is_that_of_a_file_that_is_there(inner: Inner) {
+async fn a_required_version_of_an_expired_file_is_a_mismatch(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(inner);
     let store = tool.store();
@@ -191,23 +191,23 @@ async fn a_version_that_is_required_is_that_of_a_file_that_is_there(inner: Inner
     for file in ["/memories/edited", "/memories/expired"] {
         create(&tool, file).await;
         let Node::File(StoredFile { version, .. }) = store.read(path(file)).await.unwrap() else {
-            panic!("{file} is there")
+            panic!("{file} is not a file")
         };
         edits.push(Batch::new().require(path(file), Precondition::Version(version)).write(path(file), "edited"));
     }
     let [edit, edit_of_expired] = edits.try_into().unwrap();
     clock.advance(IDLE);
-    store.apply(edit).await.unwrap(); // which nobody read before
+    store.apply(edit).await.unwrap(); // nothing has read it before
     clock.advance(IDLE);
     let outcome = store.apply(edit_of_expired).await;
     assert!(matches!(outcome, Err(StoreError::VersionMismatch { path: named }) if named == path("/memories/expired")));
     assert_eq!(listed(store).await, ["/memories/edited"]);
 }
 
-async fn a_sweep_removes_what_is_expired_and_nothing_else(inner: Inner) {
+async fn a_sweep_removes_only_expired_files(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
-    // More than are removed at once.
+    // More files than one batch removes.
     let mut batch = Batch::new();
     for number in 0..250 {
         batch = batch.write(path(&format!("/memories/old/{number:03}")), "old");
@@ -237,7 +237,7 @@ async fn a_sweep_removes_what_is_expired_and_nothing_else(inner: Inner) {
     assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
 }
 
-async fn pinned_files_stay(inner: Inner) {
+async fn pinned_files_do_not_expire(inner: Inner) {
     let clock = TestClock::new();
     let open = || {
         let builder = clock.builder(Arc::clone(&inner)).pin(path("/memories/profile.md")).pin(path("/memories/kept"));
@@ -257,14 +257,14 @@ async fn pinned_files_stay(inner: Inner) {
         open().sweep().await.unwrap();
         assert_eq!(listed(&open()).await, kept);
     }
-    // Where the pin is gone, they begin to count.
+    // Without the pins, they count as used now.
     let unpinned = clock.open(Arc::clone(&inner));
     assert_eq!(listed(unpinned.store()).await.len(), 4);
     clock.advance(SURELY_EXPIRED);
     assert_eq!(listed(unpinned.store()).await, [""; 0]);
 }
 
-async fn files_from_before_begin_to_count_when_they_are_seen(inner: Inner) {
+async fn files_without_a_time_count_as_used_when_first_seen(inner: Inner) {
     let clock = TestClock::new();
     for file in ["/memories/listed", "/memories/swept"] {
         write(&*inner, file, "text").await.unwrap();
@@ -282,7 +282,7 @@ async fn files_from_before_begin_to_count_when_they_are_seen(inner: Inner) {
     assert_eq!(listed(tool.store()).await, [""; 0]);
 }
 
-async fn a_renamed_directory_keeps_what_is_in_it_and_no_more(inner: Inner) {
+async fn renaming_a_directory_counts_as_use_of_its_unexpired_files(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     create(&tool, "/memories/d/old").await;
@@ -293,14 +293,14 @@ async fn a_renamed_directory_keeps_what_is_in_it_and_no_more(inner: Inner) {
     for tool in [&tool, &clock.open(Arc::clone(&inner))] {
         assert_eq!(listed(tool.store()).await, ["/memories/e/new"]);
     }
-    // The rename counts for what was moved.
+    // The rename counts as use of the moved file.
     clock.advance(IDLE);
     assert_eq!(listed(clock.open(inner).store()).await, ["/memories/e/new"]);
     clock.advance(RESOLUTION);
     assert_eq!(listed(tool.store()).await, [""; 0]);
 }
 
-async fn a_deleted_path_leaves_nothing_behind(inner: Inner) {
+async fn deleting_a_file_removes_its_access_time(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     for file in ["/memories/a", "/memories/d/e", "/memories/keep"] {
@@ -310,14 +310,14 @@ async fn a_deleted_path_leaves_nothing_behind(inner: Inner) {
     remove(tool.store(), "/memories/d").await.unwrap();
     assert_eq!(stored_times(&*inner).await.unwrap().matches("/memories").count(), 1);
     clock.advance(SURELY_EXPIRED);
-    // By another program, which knows nothing of times.
+    // Another program writes without access times.
     for file in ["/memories/a", "/memories/d/e"] {
         write(&*inner, file, "new").await.unwrap();
     }
     assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/d/e"]);
 }
 
-async fn a_read_requires_what_is_there(inner: Inner) {
+async fn a_precondition_treats_expired_files_as_absent(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(inner);
     create(&tool, "/memories/expired").await;
@@ -327,7 +327,7 @@ async fn a_read_requires_what_is_there(inner: Inner) {
         let options = ReadOptions::new().require(path(required), Precondition::Absent);
         tool.store().read_opts(&path("/memories/a"), options).await
     };
-    assert!(matches!(read("/memories/expired").await, Ok(Node::File(_))), "it is gone, although it is stored");
+    assert!(matches!(read("/memories/expired").await, Ok(Node::File(_))), "an expired file counts as absent");
     for taken in ["/memories/a", "/memories"] {
         assert!(
             matches!(read(taken).await, Err(StoreError::AlreadyExists { path: at }) if at == path(taken)),
@@ -336,7 +336,7 @@ async fn a_read_requires_what_is_there(inner: Inner) {
     }
 }
 
-async fn damaged_times_expire_nothing(inner: Inner) {
+async fn with_damaged_times_nothing_expires(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     create(&tool, "/memories/a").await;
@@ -352,19 +352,19 @@ async fn damaged_times_expire_nothing(inner: Inner) {
             create(tool, "/memories/c").await;
             remove(tool.store(), "/memories/c").await.unwrap();
         }
-        assert_eq!(stored_times(&*inner).await.unwrap(), unreadable, "it is left as it is");
+        assert_eq!(stored_times(&*inner).await.unwrap(), unreadable, "the record is not changed");
     }
     clock.open(Arc::clone(&inner)).store().reset_access_times().await.unwrap();
     assert_eq!(stored_times(&*inner).await, None);
-    assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"], "the times begin anew");
+    assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"], "the files count as used now");
     clock.advance(SURELY_EXPIRED);
     assert_eq!(tool.store().sweep().await.unwrap().removed.len(), 2);
     inner.apply(Batch::new().write_record(access_times(), "{\"version\":1,")).await.unwrap();
     remove(clock.open(Arc::clone(&inner)).store(), "/memories").await.unwrap();
-    assert_eq!(stored_times(&*inner).await, None, "what is cleared leaves no paths behind");
+    assert_eq!(stored_times(&*inner).await, None, "clearing the memory removes the record");
 }
 
-async fn a_file_at_a_time_to_come_does_not_expire(inner: Inner) {
+async fn a_file_with_a_future_time_does_not_expire(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(inner);
     clock.advance(10 * IDLE);
@@ -379,7 +379,7 @@ async fn a_file_at_a_time_to_come_does_not_expire(inner: Inner) {
     assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
 }
 
-async fn a_clock_that_goes_back_keeps_files_for_longer_by_as_much(inner: Inner) {
+async fn a_clock_set_back_delays_expiry_by_the_same_time(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     create(&tool, "/memories/a").await;
@@ -390,7 +390,7 @@ async fn a_clock_that_goes_back_keeps_files_for_longer_by_as_much(inner: Inner) 
     assert_eq!(listed(tool.store()).await, [""; 0]);
     clock.set(clock.seconds() - RESOLUTION);
     for tool in [&tool, &clock.open(inner)] {
-        assert_eq!(listed(tool.store()).await, ["/memories/a"], "no sweep has removed it");
+        assert_eq!(listed(tool.store()).await, ["/memories/a"], "it was not swept yet");
     }
     clock.advance(RESOLUTION);
     assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
@@ -398,7 +398,7 @@ async fn a_clock_that_goes_back_keeps_files_for_longer_by_as_much(inner: Inner) 
     assert_eq!(listed(tool.store()).await, [""; 0]);
 }
 
-async fn what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again(inner: Inner) {
+async fn a_recreated_file_does_not_expire_early_after_a_clock_was_set_back(inner: Inner) {
     let clock = TestClock::new();
     let [reader, writer] = [clock.open(Arc::clone(&inner)), clock.open(Arc::clone(&inner))];
     create(&reader, "/memories/a").await;
@@ -414,7 +414,7 @@ async fn what_was_used_stays_where_a_clock_went_back_and_a_file_was_made_again(i
     }
 }
 
-async fn a_clock_that_was_never_set_changes_nothing(inner: Inner) {
+async fn with_an_unset_clock_nothing_expires_or_is_recorded(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
     create(&tool, "/memories/a").await;
@@ -430,7 +430,7 @@ async fn a_clock_that_was_never_set_changes_nothing(inner: Inner) {
 }
 
 #[test]
-fn an_idle_time_and_a_resolution_make_sense() {
+fn build_rejects_invalid_options() {
     use std::time::Duration;
 
     let build = |idle: Duration, resolution: Option<Duration>| {
@@ -446,9 +446,9 @@ fn an_idle_time_and_a_resolution_make_sense() {
     assert_eq!(build(Duration::MAX, None), Ok(()));
 }
 
-/// Another program, or a lower limit, can make a file too large to be read.
+/// A file can be too large to read because of another program or a lower limit.
 #[tokio::test]
-async fn files_that_are_too_large_to_be_read_are_in_the_way_of_nothing() {
+async fn expired_files_that_are_too_large_to_read_block_nothing() {
     let directory = TempDir::new().unwrap();
     let clock = TestClock::new();
     let large = path("/memories/large");

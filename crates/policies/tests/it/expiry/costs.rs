@@ -1,4 +1,4 @@
-//! What the policy costs the store beneath.
+//! The number of operations on the inner store.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use memory_tool_policies::{LimitedStore, default_quota};
 use serde_json::json;
 
 use super::harness::{
-    IDLE, Mishap, Probe, RESOLUTION, SURELY_EXPIRED, TestClock, call, create, listed, stored_times, view,
+    Fault, IDLE, Probe, RESOLUTION, SURELY_EXPIRED, TestClock, call, create, listed, stored_times, view,
 };
 use crate::support::{path, write};
 
 #[tokio::test]
-async fn nothing_is_added_while_the_recorded_time_will_do() {
+async fn within_the_resolution_there_are_no_extra_operations() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
     create(&tool, "/memories/a").await;
@@ -32,7 +32,7 @@ async fn nothing_is_added_while_the_recorded_time_will_do() {
 }
 
 #[tokio::test]
-async fn the_first_use_of_a_period_writes_once() {
+async fn the_first_use_after_the_resolution_writes_once() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
     create(&tool, "/memories/a").await;
@@ -40,7 +40,7 @@ async fn the_first_use_of_a_period_writes_once() {
     clock.advance(RESOLUTION);
     probe.take_counts();
     call(&tool, view("/memories/a")).await;
-    assert_eq!(probe.take_counts(), (2, 1), "what was read before is not trusted any longer");
+    assert_eq!(probe.take_counts(), (2, 1), "the cached times are read again");
     call(&tool, view("/memories/a")).await;
     assert_eq!(probe.take_counts(), (1, 0));
     let other = clock.open(Arc::clone(&probe));
@@ -49,7 +49,7 @@ async fn the_first_use_of_a_period_writes_once() {
 }
 
 #[tokio::test]
-async fn writes_are_bounded_by_files_and_periods() {
+async fn each_file_causes_at_most_one_write_per_resolution() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tools = [clock.open(Arc::clone(&probe)), clock.open(Arc::clone(&probe))];
     let files: Vec<_> = (0..5).map(|number| format!("/memories/{number}")).collect();
@@ -71,7 +71,7 @@ async fn writes_are_bounded_by_files_and_periods() {
 }
 
 #[tokio::test]
-async fn many_new_files_are_recorded_at_once() {
+async fn new_files_are_recorded_in_one_write() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     for number in 0..50 {
         write(&*probe.inner, &format!("/memories/{number}"), "text").await.unwrap();
@@ -86,7 +86,7 @@ async fn many_new_files_are_recorded_at_once() {
 }
 
 #[tokio::test]
-async fn a_batch_brings_its_times_along_and_keeps_its_preconditions() {
+async fn a_batch_includes_access_times_and_keeps_its_preconditions() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
     create(&tool, "/memories/a").await;
@@ -101,7 +101,7 @@ async fn a_batch_brings_its_times_along_and_keeps_its_preconditions() {
 }
 
 #[tokio::test]
-async fn a_read_goes_on_where_nothing_can_be_recorded() {
+async fn a_read_succeeds_if_its_time_cannot_be_recorded() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     create(&clock.open(Arc::clone(&probe)), "/memories/a").await;
     clock.advance(RESOLUTION);
@@ -112,7 +112,7 @@ async fn a_read_goes_on_where_nothing_can_be_recorded() {
         assert_eq!(listed(reader.store()).await, ["/memories/a"]);
     }
     assert_eq!(stored_times(&*probe).await, times);
-    // Whoever may write tries again at the next read.
+    // A writable store records the next read.
     let writer = clock.open(Arc::clone(&probe));
     call(&writer, view("/memories/a")).await;
     assert_ne!(stored_times(&*probe).await, times);
@@ -121,7 +121,7 @@ async fn a_read_goes_on_where_nothing_can_be_recorded() {
 }
 
 #[tokio::test]
-async fn unswept_files_cost_a_listing_one_read() {
+async fn a_listing_with_expired_files_needs_one_more_read() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
     create(&tool, "/memories/old").await;
@@ -137,13 +137,13 @@ async fn unswept_files_cost_a_listing_one_read() {
 }
 
 #[tokio::test]
-async fn an_expired_file_that_cannot_be_read_does_not_hold_up_a_sweep() {
+async fn a_sweep_continues_after_an_unreadable_file() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
     create(&tool, "/memories/a").await;
     create(&tool, "/memories/b").await;
     clock.advance(SURELY_EXPIRED);
-    probe.arm(2, Mishap::Fail); // the read of the first, after that of the times and the listing
+    probe.arm(2, Fault::Fail); // the read of the first file, after the times and the listing
     let swept = tool.store().sweep().await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![path("/memories/b")], 1));
     assert_eq!(listed(tool.store()).await, [""; 0]);
@@ -151,7 +151,7 @@ async fn an_expired_file_that_cannot_be_read_does_not_hold_up_a_sweep() {
 }
 
 #[tokio::test]
-async fn an_expired_file_that_is_damaged_is_in_nobodys_way() {
+async fn a_damaged_expired_file_does_not_block_its_path() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let store = clock.builder(Arc::clone(&probe)).build().unwrap();
     let limited = Engine::new(LimitedStore::new(store, default_quota()));
@@ -163,13 +163,13 @@ async fn an_expired_file_that_is_damaged_is_in_nobodys_way() {
     clock.advance(SURELY_EXPIRED);
     *probe.damaged.lock().unwrap() = Some(path("/memories/d/damaged"));
     call(create("/memories/other")).await.unwrap();
-    assert_eq!(listed(&*probe).await, ["/memories/d/damaged", "/memories/other"], "it is kept");
-    assert!(call(json!({"command": "delete", "path": "/memories/d/damaged"})).await.is_err(), "nobody sees it");
+    assert_eq!(listed(&*probe).await, ["/memories/d/damaged", "/memories/other"], "the damaged file is kept");
+    assert!(call(json!({"command": "delete", "path": "/memories/d/damaged"})).await.is_err(), "it is invisible");
     assert_eq!(listed(&*probe).await, ["/memories/other"]);
 }
 
 #[tokio::test]
-async fn all_can_be_removed_though_an_expired_file_is_damaged() {
+async fn the_memory_can_be_cleared_with_a_damaged_expired_file() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
     for damaged in ["/memories/d/a", "/memories/b"] {

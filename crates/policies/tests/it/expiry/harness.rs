@@ -1,4 +1,4 @@
-//! A clock that tests set, and a store that counts, stops or fails.
+//! A clock for tests, and a store that counts operations and can stop or fail.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 pub(crate) const IDLE: u64 = 1_000;
 /// The resolution of the tests, in seconds.
 pub(crate) const RESOLUTION: u64 = 100;
-/// After this nothing is left that is not used.
+/// A time after which every unused file is expired, in seconds.
 pub(crate) const SURELY_EXPIRED: u64 = IDLE + RESOLUTION + 1;
 
 pub(crate) const START: u64 = 1_800_000_000;
 
-/// The record that the times are kept in.
+/// The name of the record with the access times.
 pub(crate) fn access_times() -> RecordName {
     "expiry/access-times".parse().unwrap()
 }
@@ -44,12 +44,12 @@ impl TestClock {
         self.seconds.load(Ordering::Relaxed)
     }
 
-    /// Somebody sets the clock. No time passes.
+    /// Sets the clock. No time passes.
     pub(crate) fn set(&self, seconds: u64) {
         self.seconds.store(seconds, Ordering::Relaxed);
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub(crate) fn advance(&self, seconds: u64) {
         self.seconds.fetch_add(seconds, Ordering::Relaxed);
         self.passed.fetch_add(seconds, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl TestClock {
             .steady_clock(move || steady_clock.instant())
     }
 
-    /// The tool of another process or session over the same memory.
+    /// Creates the tool of another process or session for the same memory.
     pub(crate) fn open<S: Store>(&self, inner: S) -> Engine<ExpiringStore<S>> {
         Engine::new(self.builder(inner).build().unwrap())
     }
@@ -93,40 +93,40 @@ pub(crate) fn view(at: &str) -> Value {
     json!({"command": "view", "path": at})
 }
 
-/// The paths of the files that are listed, in their order.
+/// Returns the paths of the listed files.
 pub(crate) async fn listed(store: &dyn Store) -> Vec<String> {
     store.list(MemoryPath::root()).await.unwrap().iter().map(|file| file.path.to_string()).collect()
 }
 
-/// The times as they are stored.
+/// Returns the stored access times.
 pub(crate) async fn stored_times(inner: &dyn Store) -> Option<String> {
     let stored = inner.read_record(&access_times()).await.unwrap();
     stored.map(|record| String::from_utf8(record.content).unwrap())
 }
 
-/// What happens to an operation.
+/// A fault of one operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mishap {
-    /// It is not begun when nobody waits for it any longer, or others come first.
+pub(crate) enum Fault {
+    /// Stops before the operation. It may be dropped there, or other operations come first.
     StopBefore,
-    /// It is done when nobody waits for it any longer, or others come next.
+    /// Stops after the operation. It may be dropped there, or other operations come next.
     StopAfter,
-    /// It fails.
+    /// Fails without an effect.
     Fail,
-    /// It is done, and nobody learns of it.
+    /// Has its effect and then fails.
     FailAfter,
 }
 
-/// A store in this process that counts reads and what was written, and lets one of them meet with a mishap.
+/// An in-memory store that counts reads and writes, and can inject a fault into one operation.
 #[derive(Debug, Default)]
 pub(crate) struct Probe {
     pub(crate) inner: Arc<InMemoryStore>,
     pub(crate) reads: AtomicUsize,
     pub(crate) writes: AtomicUsize,
     operations: AtomicUsize,
-    mishap: Mutex<Option<(usize, Mishap)>>,
+    fault: Mutex<Option<(usize, Fault)>>,
     pub(crate) last_batch: Mutex<Batch>,
-    /// A file that is damaged.
+    /// A damaged file.
     pub(crate) damaged: Mutex<Option<MemoryPath>>,
 }
 
@@ -135,46 +135,46 @@ impl Probe {
         Self { inner, ..Self::default() }
     }
 
-    /// Lets the operation of that number from now meet with a mishap.
-    pub(crate) fn arm(&self, number: usize, mishap: Mishap) {
+    /// Injects a fault into the operation with this number, counted from now.
+    pub(crate) fn arm(&self, number: usize, fault: Fault) {
         self.operations.store(0, Ordering::Relaxed);
-        *self.mishap.lock().unwrap() = Some((number, mishap));
+        *self.fault.lock().unwrap() = Some((number, fault));
     }
 
-    /// Whether the mishap was still to come.
+    /// Removes the fault. Returns whether it has not occurred yet.
     pub(crate) fn disarm(&self) -> bool {
-        self.mishap.lock().unwrap().take().is_some()
+        self.fault.lock().unwrap().take().is_some()
     }
 
-    /// How many reads and writes there were since the last call.
+    /// Returns the number of reads and writes since the last call.
     pub(crate) fn take_counts(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::Relaxed), self.writes.swap(0, Ordering::Relaxed))
     }
 
-    fn expect_whole(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn fail_if_damaged(&self, path: &MemoryPath) -> Result<(), StoreError> {
         match &*self.damaged.lock().unwrap() {
             Some(damaged) if damaged == path => Err(StoreError::failure(FailureKind::Damaged, "reading", "damaged")),
             _ => Ok(()),
         }
     }
 
-    async fn meet<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    async fn run<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let number = self.operations.fetch_add(1, Ordering::Relaxed);
-        let mishap = self.mishap.lock().unwrap().take_if(|(armed, _)| *armed == number);
-        let failure = |kind| StoreError::failure(kind, "a test", "as was asked for");
-        match mishap.map(|(_, mishap)| mishap) {
+        let fault = self.fault.lock().unwrap().take_if(|(armed, _)| *armed == number);
+        let failure = |kind| StoreError::failure(kind, "a test", "injected");
+        match fault.map(|(_, fault)| fault) {
             None => work.await,
-            Some(Mishap::StopBefore) => {
+            Some(Fault::StopBefore) => {
                 stop_once().await;
                 work.await
             }
-            Some(Mishap::StopAfter) => {
+            Some(Fault::StopAfter) => {
                 let outcome = work.await;
                 stop_once().await;
                 outcome
             }
-            Some(Mishap::Fail) => Err(failure(FailureKind::Busy)),
-            Some(Mishap::FailAfter) => {
+            Some(Fault::Fail) => Err(failure(FailureKind::Busy)),
+            Some(Fault::FailAfter) => {
                 work.await?;
                 Err(failure(FailureKind::OutcomeUnknown))
             }
@@ -192,18 +192,18 @@ async fn stop_once() {
 impl Store for Probe {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.expect_whole(path)?;
-        self.meet(self.inner.read_opts(path, options)).await
+        self.fail_if_damaged(path)?;
+        self.run(self.inner.read_opts(path, options)).await
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.meet(self.inner.read_record(name)).await
+        self.run(self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         *self.last_batch.lock().unwrap() = batch.clone();
-        self.meet(self.inner.apply(batch)).await?;
+        self.run(self.inner.apply(batch)).await?;
         self.writes.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

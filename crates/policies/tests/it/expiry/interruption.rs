@@ -1,4 +1,4 @@
-//! An operation that is dropped or fails at any point leaves the old state or the new one, and never loses a file that was used.
+//! Operations that are dropped or fail at any point. They must be atomic, and must not lose files that were used.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -9,12 +9,12 @@ use memory_tool_core::{Batch, Engine, FileEntry, InMemoryStore, MemoryTool, Stor
 use memory_tool_policies::ExpiringStore;
 use serde_json::{Value, json};
 
-use super::harness::{IDLE, Mishap, Probe, RESOLUTION, TestClock, access_times, create, stored_times, view};
+use super::harness::{Fault, IDLE, Probe, RESOLUTION, TestClock, access_times, create, stored_times, view};
 use crate::support::{block_on, contents};
 
 pub(crate) type Tool = Engine<ExpiringStore<Arc<Probe>>>;
 
-/// What somebody does with the memory of [`memory`].
+/// An operation on the memory of [`memory`].
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Command(Value),
@@ -30,19 +30,19 @@ impl Action {
                 serde_json::to_string(&ToolResult::new(None, &tool.call(input.clone()).await)).unwrap()
             }
             Self::List => format!("{:?}", tool.store().list("/memories").await.map(paths_and_sizes)),
-            // What a sweep removed nobody saw, so it may be less than alone.
+            // The number of removed files may depend on other operations.
             Self::Sweep => tool.store().sweep().await.map_or_else(|error| format!("{error:?}"), |_| "swept".to_owned()),
             Self::Clear => format!("{:?}", tool.clear_all_memory().await),
         }
     }
 }
 
-/// The times of the files differ each time.
+/// Omits the times of the files, which differ between runs.
 fn paths_and_sizes(files: Vec<FileEntry>) -> Vec<(String, u64)> {
     files.into_iter().map(|file| (file.path.to_string(), file.size)).collect()
 }
 
-/// Everything that may meet with the policy: on paths that are expired, nearly so, used lately, and free.
+/// Operations on paths that are expired, nearly expired, recently used, and free.
 pub(crate) fn actions() -> Vec<Action> {
     let mut actions = vec![Action::List, Action::Sweep, Action::Clear];
     let mut command = |input| actions.push(Action::Command(input));
@@ -53,13 +53,13 @@ pub(crate) fn actions() -> Vec<Action> {
         command(json!({"command": "delete", "path": path}));
         command(json!({"command": "rename", "old_path": path, "new_path": "/memories/moved/here"}));
     }
-    command(json!({"command": "create", "path": "/memories/old/beneath", "file_text": "created"}));
+    command(json!({"command": "create", "path": "/memories/old/under", "file_text": "created"}));
     command(json!({"command": "rename", "old_path": "/memories/near", "new_path": "/memories/old"}));
     command(json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/only-old"}));
     actions
 }
 
-/// A memory with files that are expired, files that are so in a second, and files that were used lately.
+/// Creates a memory with expired files, files that expire in a second, and recently used files.
 pub(crate) fn memory(clock: &TestClock) -> Arc<InMemoryStore> {
     let inner = Arc::new(InMemoryStore::new());
     let tool = clock.open(Arc::clone(&inner));
@@ -81,12 +81,12 @@ pub(crate) fn memory(clock: &TestClock) -> Arc<InMemoryStore> {
 
 pub(crate) type Contents = Vec<(String, String)>;
 
-/// What another session sees, now and at the end of the idle time of what was used just now. It is what was not used since.
-pub(crate) fn seen(clock: &TestClock, inner: &Arc<InMemoryStore>) -> [Contents; 2] {
+/// Returns the files that another session sees now, and after the idle time.
+pub(crate) fn visible_files(clock: &TestClock, inner: &Arc<InMemoryStore>) -> [Contents; 2] {
     let now = clock.seconds();
-    let seen = [0, IDLE].map(|later| {
+    let visible = [0, IDLE].map(|later| {
         clock.set(now + later);
-        // On a copy, since to look at the files is to use them.
+        // On a copy, because reading the files counts as use.
         let copy = Arc::new(InMemoryStore::new());
         block_on(async {
             for (path, _, content) in contents(&**inner).await {
@@ -101,7 +101,7 @@ pub(crate) fn seen(clock: &TestClock, inner: &Arc<InMemoryStore>) -> [Contents; 
         })
     });
     clock.set(now);
-    seen
+    visible
 }
 
 /// Runs the future until it stops for the first time.
@@ -109,31 +109,31 @@ pub(crate) fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Out
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What is seen before and after `action`.
+/// Returns the visible files before and after `action`.
 fn old_and_new(action: &Action) -> [[Contents; 2]; 2] {
     let clock = TestClock::new();
     let inner = memory(&clock);
-    let before = seen(&clock, &inner);
+    let before = visible_files(&clock, &inner);
     let tool = clock.open(Arc::new(Probe::over(Arc::clone(&inner))));
     block_on(action.run(&tool));
-    [before, seen(&clock, &inner)]
+    [before, visible_files(&clock, &inner)]
 }
 
 #[test]
-fn an_operation_that_is_dropped_holds_whole_or_not_at_all() {
-    for mishap in [Mishap::StopBefore, Mishap::StopAfter] {
-        interrupt_everywhere(mishap);
+fn a_dropped_operation_is_atomic() {
+    for fault in [Fault::StopBefore, Fault::StopAfter] {
+        interrupt_everywhere(fault);
     }
 }
 
 #[test]
-fn an_operation_that_fails_holds_whole_or_not_at_all() {
-    for mishap in [Mishap::Fail, Mishap::FailAfter] {
-        interrupt_everywhere(mishap);
+fn a_failed_operation_is_atomic() {
+    for fault in [Fault::Fail, Fault::FailAfter] {
+        interrupt_everywhere(fault);
     }
 }
 
-fn interrupt_everywhere(mishap: Mishap) {
+fn interrupt_everywhere(fault: Fault) {
     for action in actions() {
         let [before, after] = old_and_new(&action);
         for number in 0.. {
@@ -141,28 +141,28 @@ fn interrupt_everywhere(mishap: Mishap) {
             let inner = memory(&clock);
             let probe = Arc::new(Probe::over(Arc::clone(&inner)));
             let tool = clock.open(Arc::clone(&probe));
-            probe.arm(number, mishap);
+            probe.arm(number, fault);
             _ = poll_once(pin!(action.run(&tool)));
             if probe.disarm() {
                 assert!(number > 0, "{action:?} does nothing");
                 break;
             }
-            let seen_now = seen(&clock, &inner);
-            let is = |state: &[Contents; 2]| seen_now[0] == state[0];
-            assert!(is(&before) || is(&after), "{action:?}, {mishap:?} at {number}: {seen_now:?}");
-            // Later what was read may be gone if that could not be recorded, but nothing else.
-            let kept: BTreeMap<_, _> = seen_now[1].iter().cloned().collect();
+            let visible_now = visible_files(&clock, &inner);
+            let is = |state: &[Contents; 2]| visible_now[0] == state[0];
+            assert!(is(&before) || is(&after), "{action:?}, {fault:?} at {number}: {visible_now:?}");
+            // After the idle time, a file may only be expired if its use could not be recorded.
+            let kept: BTreeMap<_, _> = visible_now[1].iter().cloned().collect();
             let expected = if is(&before) { &before[1] } else { &after[1] };
             for (path, content) in expected {
                 let is_kept = kept.get(path) == Some(content);
                 assert!(
                     is_kept || !before[1].contains(&(path.clone(), content.clone())),
-                    "{action:?}, {mishap:?} at {number}: {path} is lost"
+                    "{action:?}, {fault:?} at {number}: {path} is lost"
                 );
             }
-            // Whoever goes on with the same store finds all in order, and so does the next sweep.
-            assert_eq!(block_on(Action::Sweep.run(&tool)), "swept", "{action:?}, {mishap:?} at {number}");
-            assert_eq!(seen(&clock, &inner)[0], seen_now[0], "{action:?}, {mishap:?} at {number}");
+            // The same store still works, and the next sweep changes no visible file.
+            assert_eq!(block_on(Action::Sweep.run(&tool)), "swept", "{action:?}, {fault:?} at {number}");
+            assert_eq!(visible_files(&clock, &inner)[0], visible_now[0], "{action:?}, {fault:?} at {number}");
         }
     }
 }

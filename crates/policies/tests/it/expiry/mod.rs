@@ -1,4 +1,4 @@
-//! Files that nobody uses expire, and no others do.
+//! Expiry of unused files.
 
 #[cfg(feature = "background")]
 mod background;

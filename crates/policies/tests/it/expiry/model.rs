@@ -1,5 +1,5 @@
-//! Any sequence of commands, batches, sweeps and changes of the clock, by sessions that come and go, compared with a model: an
-//! in-memory store, and the latest time at which each of its files was used.
+//! Random sequences of commands, batches, sweeps and clock changes in two sessions, compared with a model: an in-memory
+//! store with the latest use of each file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::harness::{IDLE, RESOLUTION, TestClock, view};
-use crate::support::{Part, Step, block_on, contents, legal_parts, path, steps};
+use crate::support::{Part, Step, block_on, contents, path, steps, valid_parts};
 
 const NAMES: &[&str] = &["a", "b", "pinned"];
 const ELSEWHERE: &[&str] = &["/memories", "/memories/a/../b", "/elsewhere"];
@@ -22,7 +22,7 @@ const PINNED: &str = "/memories/pinned";
 enum Event {
     Step(Step),
     Sweep,
-    /// The session ends, and another one begins.
+    /// Replaces the session by a new one.
     Restart,
     Advance(u64),
     SetBack(u64),
@@ -41,11 +41,11 @@ fn event() -> impl Strategy<Value = Event> {
 
 struct Model {
     tool: Engine<InMemoryStore>,
-    /// The latest time that the clock showed at a use.
+    /// The latest use of each file.
     used: BTreeMap<MemoryPath, u64>,
-    /// The files that are expired, with their contents: they are there again where the clock goes back before they are removed.
+    /// The expired files with their contents. They are visible again if the clock is set back before they are removed.
     expired: BTreeMap<MemoryPath, (u64, Vec<u8>)>,
-    /// Files of a directory that was pinned and is so no longer: no time is recorded of them until they are seen.
+    /// Files that were moved out of a pinned directory. They have no recorded time until they are seen.
     unseen: BTreeSet<MemoryPath>,
 }
 
@@ -53,13 +53,13 @@ fn is_pinned(path: &MemoryPath) -> bool {
     path.as_str().starts_with(PINNED)
 }
 
-/// Whether a file that was last used then is shown now. Between the idle time and the end of the resolution either may be.
-fn judge(path: &MemoryPath, used: u64, is_shown: bool, now: u64) -> Result<(), TestCaseError> {
+/// Checks whether a file should be visible. Between the idle time and the resolution after it, both are right.
+fn check_visibility(path: &MemoryPath, used: u64, is_visible: bool, now: u64) -> Result<(), TestCaseError> {
     let age = now.saturating_sub(used);
     if is_pinned(path) || age <= IDLE {
-        prop_assert!(is_shown, "{path} is gone {age} seconds after its last use");
+        prop_assert!(is_visible, "{path} is expired {age} seconds after its last use");
     } else if age >= IDLE + RESOLUTION {
-        prop_assert!(!is_shown, "{path} is there {age} seconds after its last use");
+        prop_assert!(!is_visible, "{path} is visible {age} seconds after its last use");
     }
     Ok(())
 }
@@ -90,18 +90,18 @@ impl Model {
         self.tool.store().apply(batch).await.unwrap();
     }
 
-    /// Takes out what is expired, and puts back what is so no longer. What may be either is as it is `shown`. The `stored` files are
-    /// the shown ones, and expired ones that are not removed yet.
-    async fn expire(&mut self, shown: &[MemoryPath], stored: &[MemoryPath], now: u64) -> Result<(), TestCaseError> {
+    /// Updates the expired files. `visible` are the files that the policy lists, and `stored` the files in its inner
+    /// store, which also include expired files.
+    async fn expire(&mut self, visible: &[MemoryPath], stored: &[MemoryPath], now: u64) -> Result<(), TestCaseError> {
         for path in std::mem::take(&mut self.unseen) {
             if !is_pinned(&path) && self.used.contains_key(&path) {
                 self.used.insert(path, now);
             }
         }
         for (path, used) in self.used.clone() {
-            let is_shown = shown.contains(&path);
-            judge(&path, used, is_shown, now)?;
-            if !is_shown {
+            let is_visible = visible.contains(&path);
+            check_visibility(&path, used, is_visible, now)?;
+            if !is_visible {
                 self.used.remove(&path);
                 let content = self.content(&path).await.unwrap();
                 self.apply(Batch::new().remove(path.clone())).await;
@@ -112,27 +112,27 @@ impl Model {
             if !stored.contains(&path) {
                 continue;
             }
-            let is_shown = shown.contains(&path);
-            judge(&path, used, is_shown, now)?;
-            if is_shown {
+            let is_visible = visible.contains(&path);
+            check_visibility(&path, used, is_visible, now)?;
+            if is_visible {
                 self.apply(Batch::new().write(path.clone(), content)).await;
                 self.used.insert(path, used);
             } else {
                 self.expired.insert(path, (used, content));
             }
         }
-        prop_assert_eq!(self.used.len(), shown.len());
+        prop_assert_eq!(self.used.len(), visible.len());
         Ok(())
     }
 
-    /// Notes which files a step used. `before` are the files that were there before it.
-    async fn note(&mut self, step: &Step, answer: &str, before: &[MemoryPath], now: u64) {
-        let is_done = !answer.contains("is_error") && (answer == "done" || matches!(step, Step::Command(_)));
+    /// Records the files that a step used. `before` are the files before the step.
+    async fn note(&mut self, step: &Step, result: &str, before: &[MemoryPath], now: u64) {
+        let is_done = !result.contains("is_error") && (result == "done" || matches!(step, Step::Command(_)));
         let (mut moved, mut named) = (Vec::new(), Vec::new());
         match step {
             Step::Command(input) => match Command::try_from(input.clone()) {
                 Ok(Command::Rename(rename)) if is_done => moved.push((rename.old_path, rename.new_path)),
-                // The engine looks whether the old path is there.
+                // The engine reads the old path first.
                 Ok(Command::Rename(rename)) if rename.old_path.overlaps(&rename.new_path) => {
                     named.push(rename.old_path);
                 }
@@ -143,9 +143,9 @@ impl Model {
                 _ => {}
             },
             Step::Batch(parts) => {
-                for part in legal_parts(parts) {
+                for part in valid_parts(parts) {
                     match part {
-                        // The test reads it to know its version.
+                        // The test reads the file for its version.
                         Part::RequireVersion(path, true) if before.contains(path) => named.push(path.clone()),
                         Part::Write(path, _) if is_done => named.push(path.clone()),
                         Part::Rename(from, to) if is_done => moved.push((from.clone(), to.clone())),
@@ -163,7 +163,7 @@ impl Model {
             for (path, used) in self.used.clone() {
                 if path == from || path.is_under(&from) {
                     let moved = path.replace_prefix(&from, &to).unwrap();
-                    // Of a pinned file nothing is recorded that it could keep.
+                    // A pinned file has no recorded time to keep.
                     let used = if is_pinned(&path) { now } else { now.max(used) };
                     self.used.insert(moved.clone(), used);
                     if is_pinned(&path) && path != from {
@@ -197,34 +197,34 @@ async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
             Event::SetBack(seconds) => clock.set(now - seconds),
             Event::Restart => sessions[*session] = open(),
             Event::Sweep => {
-                let shown = paths(sessions[*session].store()).await;
-                model.expire(&shown, &paths(&inner).await, now).await?;
+                let visible = paths(sessions[*session].store()).await;
+                model.expire(&visible, &paths(&inner).await, now).await?;
                 let expired = sessions[*session].store().expired().await.unwrap();
                 let swept = sessions[1 - *session].store().sweep().await.unwrap();
-                prop_assert_eq!(swept.kept, shown.len());
+                prop_assert_eq!(swept.kept, visible.len());
                 prop_assert_eq!(swept.removed, expired.into_iter().map(|file| file.path).collect::<Vec<_>>());
-                prop_assert_eq!(paths(&inner).await, shown, "what is left is what is shown");
+                prop_assert_eq!(paths(&inner).await, visible, "only visible files are left");
             }
             Event::Step(step) => {
                 let tool = &sessions[*session];
-                let shown = paths(tool.store()).await;
-                prop_assert_eq!(&paths(sessions[1 - *session].store()).await, &shown);
-                model.expire(&shown, &paths(&inner).await, now).await?;
-                let answer = crate::support::run(tool, step).await;
-                prop_assert_eq!(&answer, &crate::support::run(&model.tool, step).await, "{:?}", step);
-                model.note(step, &answer, &shown, now).await;
+                let visible = paths(tool.store()).await;
+                prop_assert_eq!(&paths(sessions[1 - *session].store()).await, &visible);
+                model.expire(&visible, &paths(&inner).await, now).await?;
+                let result = crate::support::run(tool, step).await;
+                prop_assert_eq!(&result, &crate::support::run(&model.tool, step).await, "{:?}", step);
+                model.note(step, &result, &visible, now).await;
             }
         }
     }
-    let shown = paths(sessions[0].store()).await;
-    model.expire(&shown, &paths(&inner).await, clock.seconds()).await?;
+    let visible = paths(sessions[0].store()).await;
+    model.expire(&visible, &paths(&inner).await, clock.seconds()).await?;
     prop_assert_eq!(contents(sessions[0].store()).await, contents(model.tool.store()).await);
     Ok(())
 }
 
-/// A session that knows the time of the first file must not take it for that of the second one.
+/// A session with the cached time of the first file must not use it for the second one.
 #[test]
-fn a_file_that_is_made_again_after_the_clock_went_back_begins_to_count_then() {
+fn a_file_recreated_after_the_clock_was_set_back_has_the_later_time() {
     let command = |input| Event::Step(Step::Command(input));
     let batch = |part| Event::Step(Step::Batch(vec![part]));
     let events = || {
@@ -250,7 +250,7 @@ proptest! {
     #![proptest_config(property(2_000, 50_000))]
 
     #[test]
-    fn what_was_used_is_there_and_what_was_not_is_gone(events in prop::collection::vec((0..2_usize, event()), 1..40)) {
+    fn exactly_the_unused_files_expire(events in prop::collection::vec((0..2_usize, event()), 1..40)) {
         block_on(compare(&events))?;
     }
 }

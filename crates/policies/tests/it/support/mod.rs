@@ -1,4 +1,4 @@
-//! Random sequences of commands and batches. Paths and texts come from a tiny alphabet, so that collisions and nesting are
+//! Random sequences of commands and batches. A small alphabet of names and contents makes collisions and nesting
 //! common.
 
 use memory_tool_core::{
@@ -9,12 +9,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// What a sequence consists of.
+/// One element of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A command, as a model would send it.
+    /// A command of a model.
     Command(Value),
-    /// A batch, as a store over a store would apply it.
+    /// A batch of a wrapping store.
     Batch(Vec<Part>),
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     RequireAbsent(MemoryPath),
-    /// Require the version that the file has now, or one that no file has.
+    /// Requires the current version of the file, or a stale one.
     RequireVersion(MemoryPath, bool),
     Write(MemoryPath, Vec<u8>),
     Remove(MemoryPath),
@@ -44,15 +44,15 @@ pub(crate) fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// Sequences whose paths consist of these names, and lead to these other places.
+/// Generates steps. Paths consist of `names`, or are one of `elsewhere`.
 pub(crate) fn steps(names: &'static [&'static str], elsewhere: &'static [&'static str]) -> impl Strategy<Value = Step> {
-    let legal = move || {
+    let valid_path = move || {
         prop::collection::vec(select(names), 0..4).prop_map(|segments| {
             segments.iter().fold("/memories".to_owned(), |path, segment| format!("{path}/{segment}"))
         })
     };
-    let any_path = move || prop_oneof![12 => legal(), 1 => select(elsewhere).prop_map(str::to_owned)];
-    let parsed = move || legal().prop_map(|text| path(&text));
+    let any_path = move || prop_oneof![12 => valid_path(), 1 => select(elsewhere).prop_map(str::to_owned)];
+    let parsed = move || valid_path().prop_map(|text| path(&text));
     let part = prop_oneof![
         1 => parsed().prop_map(Part::RequireAbsent),
         1 => (parsed(), any::<bool>()).prop_map(|(path, current)| Part::RequireVersion(path, current)),
@@ -62,7 +62,8 @@ pub(crate) fn steps(names: &'static [&'static str], elsewhere: &'static [&'stati
     ];
     let command = prop_oneof![
         3 => any_path().prop_map(|path| json!({"command": "view", "path": path})),
-        6 => (any_path(), text()).prop_map(|(path, text)| json!({"command": "create", "path": path, "file_text": text})),
+        6 => (any_path(), text())
+            .prop_map(|(path, text)| json!({"command": "create", "path": path, "file_text": text})),
         2 => (any_path(), text(), text()).prop_map(|(path, old, new)| {
             json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
         }),
@@ -82,7 +83,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(select(vec!["a", "aa", "b", "\n", "é"]), 0..5).prop_map(|parts| parts.concat())
 }
 
-/// What a step answers, in a form that can be compared between stores.
+/// Runs a step and returns its result in a form that can be compared between stores.
 pub(crate) async fn run<S: Store>(tool: &Engine<S>, step: &Step) -> String {
     match step {
         Step::Command(input) => {
@@ -96,22 +97,22 @@ pub(crate) async fn run<S: Store>(tool: &Engine<S>, step: &Step) -> String {
     }
 }
 
-/// The parts that make up a legal batch: one that overlaps another is left out.
-pub(crate) fn legal_parts(parts: &[Part]) -> Vec<&Part> {
+/// Returns the parts of a valid batch. Parts that overlap an earlier one are omitted.
+pub(crate) fn valid_parts(parts: &[Part]) -> Vec<&Part> {
     let mut batch = Batch::new();
-    let mut legal = Vec::new();
+    let mut valid = Vec::new();
     for part in parts {
         if let Some(with_part) = with_part(batch.clone(), part, &Version::new(*b"any")) {
             batch = with_part;
-            legal.push(part);
+            valid.push(part);
         }
     }
-    legal
+    valid
 }
 
 async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
     let mut batch = Batch::new();
-    for part in legal_parts(parts) {
+    for part in valid_parts(parts) {
         let version = version(store, part).await;
         batch = with_part(batch, part, &version).unwrap();
     }
@@ -131,19 +132,19 @@ fn with_part(batch: Batch, part: &Part, version: &Version) -> Option<Batch> {
     match part.clone() {
         Part::RequireAbsent(path) => Some(batch.require(path, Precondition::Absent)),
         Part::RequireVersion(path, _) => Some(batch.require(path, Precondition::Version(version.clone()))),
-        Part::Write(path, content) => legal(batch.write(path, content)),
-        Part::Remove(path) => legal(batch.remove(path)),
-        Part::Rename(from, to) => legal(batch.rename(from, to)),
+        Part::Write(path, content) => if_valid(batch.write(path, content)),
+        Part::Remove(path) => if_valid(batch.remove(path)),
+        Part::Rename(from, to) => if_valid(batch.rename(from, to)),
     }
 }
 
-/// The batch, unless its changes overlap.
-pub(crate) fn legal(batch: Batch) -> Option<Batch> {
+/// Returns the batch, unless its changes overlap.
+pub(crate) fn if_valid(batch: Batch) -> Option<Batch> {
     let checked = batch.check(&PathMap::<Vec<u8>>::new());
     if let Err(StoreError::InvalidBatch(_)) = checked { None } else { Some(batch) }
 }
 
-/// Every file of the store with its contents.
+/// Returns all files of the store with their contents.
 pub(crate) async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
     let files = store.list(MemoryPath::root()).await.unwrap();
     let mut contents = Vec::new();
@@ -169,7 +170,7 @@ pub(crate) async fn rename(store: &dyn Store, from: &str, to: &str) -> Result<()
     store.rename(from, to).await
 }
 
-/// The reason of a refusal.
+/// Returns the reason of a refusal.
 pub(crate) fn reason(outcome: Result<(), StoreError>) -> String {
     match outcome {
         Err(StoreError::Refused { reason, .. }) => reason,

@@ -1,4 +1,4 @@
-//! [`Record`]: what is told of one piece of work, from its beginning to its end.
+//! [`Report`]: the span, event and metrics of one command or operation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,19 +7,19 @@ use tracing::{Instrument as _, Span};
 
 use crate::outcome::Outcome;
 
-/// What is told of.
+/// The kind of work that a [`Report`] is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Command,
     Operation,
 }
 
-/// A piece of work that is going on. Dropped before its end, it tells that.
-pub(super) struct Record<'a> {
+/// A command or operation in progress. Dropping it reports the outcome `dropped`.
+pub(super) struct Report<'a> {
     kind: Kind,
-    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "events have it from their span"))]
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "events take it from their span"))]
     store: &'a Arc<str>,
-    /// The command or operation.
+    /// The name of the command or operation.
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "as above"))]
     name: &'static str,
     span: Span,
@@ -27,28 +27,32 @@ pub(super) struct Record<'a> {
     has_ended: bool,
 }
 
-impl<'a> Record<'a> {
+impl<'a> Report<'a> {
     pub(super) fn begin(kind: Kind, store: &'a Arc<str>, name: &'static str, span: Span) -> Self {
         Self { kind, store, name, span, started: Instant::now(), has_ended: false }
     }
 
-    /// Does the work, and tells of its end. `judge` says what became of it, and may add to the span.
-    pub(super) async fn of<T>(mut self, work: impl Future<Output = T>, judge: impl FnOnce(&T, &Span) -> Outcome) -> T {
-        let done = work.instrument(self.span.clone()).await;
-        self.end(judge(&done, &self.span));
-        done
+    /// Runs the work and reports its outcome, as determined by `outcome_of`, which may add fields to the span.
+    pub(super) async fn run<T>(
+        mut self,
+        work: impl Future<Output = T>,
+        outcome_of: impl FnOnce(&T, &Span) -> Outcome,
+    ) -> T {
+        let result = work.instrument(self.span.clone()).await;
+        self.end(outcome_of(&result, &self.span));
+        result
     }
 
     fn end(&mut self, outcome: Outcome) {
         self.has_ended = true;
         let duration = self.started.elapsed();
-        self.span.in_scope(|| tell(self.kind, outcome, duration));
+        self.span.in_scope(|| emit_event(self.kind, outcome, duration));
         #[cfg(feature = "metrics")]
-        count(self.kind, self.store, self.name, outcome, duration);
+        record_metrics(self.kind, self.store, self.name, outcome, duration);
     }
 }
 
-impl Drop for Record<'_> {
+impl Drop for Report<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.end(Outcome::Dropped);
@@ -65,7 +69,7 @@ fn name_of(outcome: Outcome) -> &'static str {
     }
 }
 
-fn tell(kind: Kind, outcome: Outcome, duration: Duration) {
+fn emit_event(kind: Kind, outcome: Outcome, duration: Duration) {
     let error = outcome.error();
     let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let result = name_of(outcome);
@@ -77,7 +81,7 @@ fn tell(kind: Kind, outcome: Outcome, duration: Duration) {
 }
 
 #[cfg(feature = "metrics")]
-fn count(kind: Kind, store: &Arc<str>, name: &'static str, outcome: Outcome, duration: Duration) {
+fn record_metrics(kind: Kind, store: &Arc<str>, name: &'static str, outcome: Outcome, duration: Duration) {
     let (total, seconds, label) = match kind {
         Kind::Command => ("memory_commands_total", "memory_command_seconds", "command"),
         Kind::Operation => ("memory_store_operations_total", "memory_store_operation_seconds", "operation"),

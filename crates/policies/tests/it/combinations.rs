@@ -1,4 +1,4 @@
-//! Policies over one another.
+//! Combinations of policies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use memory_tool_policies::{ExpiringStore, LimitedStore, Scope, ScopedStore};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A day that a test sets, and the store over which files expire after ten.
+/// A store with limits over an expiry of ten days, and the current day, which a test can change.
 fn limited_and_expiring(inner: impl Store, quota: Quota) -> (Arc<AtomicU64>, impl Store) {
     let today = Arc::new(AtomicU64::new(21_000));
     let day = Arc::clone(&today);
@@ -36,7 +36,7 @@ fn assert_refused(outcome: Result<(), StoreError>, words: &str) {
     }
 }
 
-/// What expiry keeps for itself, in a scope that it does not know, takes nobody's room.
+/// The access times of a scope do not count against its limits.
 #[test]
 fn access_times_are_not_counted() {
     block_on(async {
@@ -48,14 +48,14 @@ fn access_times_are_not_counted() {
         create(&store, "b", "1234").await.unwrap();
         let times = shared.read_record(&"scopes/scope-alice/expiry/access-times".parse().unwrap()).await.unwrap();
         assert!(times.unwrap().content.starts_with(br#"{"version":1,"files":{"/memories/a""#));
-        assert_refused(create(&store, "c", "").await, "would have 3 files. It may have up to 2");
+        assert_refused(create(&store, "c", "").await, "would make 3 files; the limit is 2");
         assert_refused(store.write("/memories/b", "123456").await, "11 bytes");
         store.write("/memories/b", "12345").await.unwrap();
     });
 }
 
 #[test]
-fn what_is_expired_makes_room() {
+fn expired_files_make_room_for_new_ones() {
     block_on(async {
         let (today, store) = limited_and_expiring(InMemoryStore::new(), Quota::new().with_files(2));
         create(&store, "a", "x").await.unwrap();

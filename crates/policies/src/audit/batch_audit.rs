@@ -1,4 +1,4 @@
-//! [`Entry`]: the records of one batch, from the intent to the outcome.
+//! [`BatchAudit`]: writes the intent and the outcome of one batch.
 
 use memory_tool_core::{FailureKind, StoreError};
 
@@ -6,24 +6,24 @@ use crate::audit::actor::Actor;
 use crate::audit::command::CommandContext;
 use crate::audit::id::random_id;
 use crate::audit::log::{AuditError, AuditLog};
-use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, recorded};
+use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, audit_outcome};
 use crate::audit::time;
 use crate::outcome::{Outcome, outcome_of_operation};
 
-/// What a batch is recorded as that reaches a store outside of any command.
+/// The recorded command of a batch outside of any command.
 const APPLY: &str = "apply";
 
-/// What the records of one batch, or of one command, have in common.
+/// The fields that all records of one batch or command share.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct RecordFields {
     id: String,
     actor: String,
     command: String,
     command_id: Option<String>,
 }
 
-impl Head {
-    /// Of a batch: within the command that is under way, or of `actor` where there is none.
+impl RecordFields {
+    /// The fields for a batch, from the current command or, outside of a command, with `actor`.
     pub(super) fn of_batch(actor: &Actor) -> Result<Self, AuditError> {
         match CommandContext::current() {
             Some(command) => Self::of_command(&command),
@@ -45,7 +45,7 @@ impl Head {
         })
     }
 
-    /// A record as of now.
+    /// Creates a record with the current time.
     pub(super) fn record(&self, event: AuditEvent) -> AuditRecord {
         let Self { id, actor, command, command_id } = self.clone();
         AuditRecord { format: FORMAT, id, time: time::now(), actor, command, command_id, event }
@@ -57,55 +57,55 @@ impl Head {
     }
 
     fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
-        let (outcome, error) = recorded(outcome, is_unknown);
+        let (outcome, error) = audit_outcome(outcome, is_unknown);
         self.record(AuditEvent::Outcome { outcome, error })
     }
 }
 
-/// A batch that is being recorded. Dropped before its end, it hands over that.
-pub(super) struct Entry<'a> {
+/// A batch in progress. Dropping it appends the outcome `dropped`.
+pub(super) struct BatchAudit<'a> {
     log: &'a dyn AuditLog,
-    head: Head,
+    fields: RecordFields,
     has_ended: bool,
 }
 
-impl<'a> Entry<'a> {
-    /// Records what is about to be changed.
+impl<'a> BatchAudit<'a> {
+    /// Appends the intent.
     pub(super) async fn begin(
         log: &'a dyn AuditLog,
-        head: Head,
+        fields: RecordFields,
         changes: Vec<AuditedChange>,
     ) -> Result<Self, AuditError> {
-        let mut entry = Self { log, head, has_ended: false };
-        let appended = log.append(&entry.head.record(AuditEvent::Intent { changes })).await;
-        entry.has_ended = appended.is_err();
-        appended.map(|()| entry)
+        let mut audit = Self { log, fields, has_ended: false };
+        let appended = log.append(&audit.fields.record(AuditEvent::Intent { changes })).await;
+        audit.has_ended = appended.is_err();
+        appended.map(|()| audit)
     }
 
-    /// Records what came of it. What was done is done, so the operator alone learns of a log that fails here.
+    /// Appends the outcome. If this fails, only the operator is informed, because the batch may have been applied.
     pub(super) async fn end(mut self, result: &Result<(), StoreError>) {
         self.has_ended = true;
-        let record = self.head.outcome_of(result);
+        let record = self.fields.outcome_of(result);
         if let Err(error) = self.log.append(&record).await {
-            tell_of_missing(&record, &error);
+            report_missing(&record, &error);
         }
     }
 }
 
-impl Drop for Entry<'_> {
+impl Drop for BatchAudit<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.log.append_without_waiting(&self.head.outcome(Outcome::Dropped, false));
+            self.log.append_without_waiting(&self.fields.outcome(Outcome::Dropped, false));
         }
     }
 }
 
-/// What is not recorded is not done.
-pub(super) fn unrecorded(error: AuditError) -> StoreError {
-    StoreError::failure(FailureKind::Other, "recording in the audit log", error)
+/// Converts the error of a record that had to be written before the change.
+pub(super) fn log_failure(error: AuditError) -> StoreError {
+    StoreError::failure(FailureKind::Other, "writing to the audit log", error)
 }
 
-/// Tells the operator that a record is not in the log, without the paths in it.
-pub(super) fn tell_of_missing(record: &AuditRecord, error: &(dyn std::error::Error + 'static)) {
-    tracing::error!(id = record.id, command = record.command, error, "a record is missing in the audit log");
+/// Reports to the operator that a record could not be written, without its paths.
+pub(super) fn report_missing(record: &AuditRecord, error: &(dyn std::error::Error + 'static)) {
+    tracing::error!(id = record.id, command = record.command, error, "could not write a record to the audit log");
 }
