@@ -115,7 +115,7 @@ fn is_expected(byte: usize, damage: &Damage) -> bool {
         9 | 11 => matches!(damage, Damage::Header(_)),
         10 => matches!(damage, Damage::Header(_) | Damage::Altered),
         12..28 => *damage == Damage::OtherStore,
-        28..44 => *damage == Damage::OtherPlace,
+        28..44 => *damage == Damage::OtherObject,
         44..60 => *damage == Damage::OtherDataKey,
         84..HEADER_BYTES => matches!(damage, Damage::Truncated | Damage::TrailingBytes | Damage::Header(_)),
         _ => *damage == Damage::Altered,
@@ -191,10 +191,10 @@ async fn every_pair_of_ciphertexts_that_is_swapped_is_noticed() {
             if (left, right) == (&first, &second) {
                 // Nothing else says what there is.
                 let error = victim.store.list(&MemoryPath::root()).await.unwrap_err();
-                assert_eq!(*damage(&error), Damage::OtherPlace);
+                assert_eq!(*damage(&error), Damage::OtherObject);
             } else {
                 let damages = victim.expect_nothing_else(&[left, right]).await;
-                assert!(damages.values().all(|damage| *damage == Damage::OtherPlace), "{damages:?}");
+                assert!(damages.values().all(|damage| *damage == Damage::OtherObject), "{damages:?}");
             }
             victim.restore(left).await;
             victim.restore(right).await;
@@ -242,7 +242,7 @@ async fn what_is_damaged_can_be_removed_renamed_and_written_anew() {
     let damages = victim.expect_nothing_else(&[broken_place, gone_place, plain_place, blocked_place]).await;
     assert_eq!(damages[gone], Damage::Missing);
     assert_eq!(damages[plain], Damage::NotEncrypted);
-    assert_eq!(damages[blocked], Damage::Obstructed);
+    assert_eq!(damages[blocked], Damage::NotAFile);
 
     let moved = path("/memories/moved/away");
     let batch = Batch::new().rename(broken.clone(), moved.clone()).remove(blocked.clone());
@@ -448,7 +448,7 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
             for file in ["/memories/a", "/memories/b"] {
                 damages.extend(store.read(&path(file)).await.err().map(|error| damage(&error).clone()));
             }
-            assert_eq!(damages, vec![Damage::Obstructed; damaged_files], "{name}");
+            assert_eq!(damages, vec![Damage::NotAFile; damaged_files], "{name}");
         }
         std::fs::remove_file(&place).unwrap();
         std::fs::rename(&aside, &place).unwrap();
@@ -494,7 +494,7 @@ async fn a_record_is_protected_as_a_file_is() {
         assert_eq!((&of_record.path, of_record.object.as_ref()), (&None, Some(object)));
     };
     for (changed, expected) in [
-        (objects[place].clone(), Damage::OtherPlace),
+        (objects[place].clone(), Damage::OtherObject),
         (objects[object][..100].to_vec(), Damage::Truncated),
         (b"nobody encrypted this".to_vec(), Damage::NotEncrypted),
     ] {
