@@ -7,7 +7,7 @@ use memory_tool_core::{FileEntry, MemoryPath};
 use crate::header::OVERHEAD_BYTES;
 use crate::id::Id;
 use crate::index::FileRecord;
-use crate::stored::id_of;
+use crate::stored_object::id_of;
 
 /// A listing of the ciphertexts in the inner store.
 #[derive(Debug, Default)]

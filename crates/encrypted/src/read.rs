@@ -17,7 +17,7 @@ use crate::object::{offload, open};
 use crate::plaintext::Plaintext;
 use crate::snapshot::{IndexHistory, Snapshot};
 use crate::state::{Condition, State};
-use crate::stored::StoredObject;
+use crate::stored_object::StoredObject;
 use crate::target::Target;
 use crate::version;
 

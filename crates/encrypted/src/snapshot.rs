@@ -12,7 +12,7 @@ use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{IndexCopy, ObjectName};
 use crate::id::Id;
 use crate::index::Index;
-use crate::stored::StoredObject;
+use crate::stored_object::StoredObject;
 
 /// The index of a store and the copies that it was read from.
 #[derive(Debug)]

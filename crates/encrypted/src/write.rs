@@ -21,7 +21,7 @@ use crate::plaintext::{BatchContent, Plaintext, PlaintextBatch};
 use crate::plan::{Plan, PlannedWrite, SealOptions, depends_on_sizes, plan, target};
 use crate::snapshot::Snapshot;
 use crate::state::{Condition, State};
-use crate::stored::id_of;
+use crate::stored_object::id_of;
 
 /// The outcome of one attempt.
 enum Attempt {

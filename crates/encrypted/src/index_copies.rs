@@ -14,7 +14,7 @@ use crate::keys::KeyError;
 use crate::object::{offload, open};
 use crate::plaintext::Plaintext;
 use crate::snapshot::{CopyState, IndexHistory, Snapshot};
-use crate::stored::{StoredObject, id_of};
+use crate::stored_object::{StoredObject, id_of};
 
 impl Inner {
     /// Takes a snapshot that was current at some time during this call. Returns the latest snapshot itself if nothing
