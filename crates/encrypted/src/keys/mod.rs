@@ -24,7 +24,7 @@ pub const MAX_KEY_ID_BYTES: usize = 255;
 /// passphrase, a key management service or a hardware module.
 ///
 /// A store wraps a data key when it is created and when its keys are rotated. It unwraps data keys when it is opened,
-/// and keeps them in memory while it is open.
+/// and keeps them in this process while it is open.
 ///
 /// # Requirements
 /// 1. [`unwrap`](Self::unwrap) restores the data key that [`wrap`](Self::wrap) wrapped, in any process with the same
