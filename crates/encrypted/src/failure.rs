@@ -67,7 +67,7 @@ pub enum EncryptionError {
     },
     /// Both copies of the index are missing. File names cannot be recovered without them.
     #[error("both copies of the index are missing: restore them from a backup")]
-    IndexGone,
+    IndexMissing,
     /// Both copies of the index are older than the highest revision that this store has seen. The store was rolled back
     /// to an earlier state.
     #[error(
@@ -224,7 +224,7 @@ impl EncryptionError {
             Self::Damaged { .. }
             | Self::Unreadable { .. }
             | Self::NotEncrypted { .. }
-            | Self::IndexGone
+            | Self::IndexMissing
             | Self::OlderIndex { .. }
             | Self::OtherStore
             | Self::OtherName { .. } => FailureKind::Damaged,

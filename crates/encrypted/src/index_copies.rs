@@ -117,11 +117,11 @@ impl Inner {
     /// Checks that the inner store is empty, because it has no index.
     async fn expect_nothing(&self, known_store: Option<Id>) -> Result<(), Failure> {
         if known_store.is_some() {
-            return Err(EncryptionError::IndexGone.into());
+            return Err(EncryptionError::IndexMissing.into());
         }
         let files = self.list_inner().await?;
         if files.iter().any(|file| id_of(&file.path).is_some()) {
-            return Err(EncryptionError::IndexGone.into());
+            return Err(EncryptionError::IndexMissing.into());
         }
         if files.is_empty() { Ok(()) } else { Err(EncryptionError::NotEncrypted { files: files.len() }.into()) }
     }

@@ -13,11 +13,10 @@ pub enum Padding {
     #[default]
     None,
     /// Pads to the next multiple of this number of bytes. All shorter files have the same size. A write fails with
-    /// [`EncryptionError::TooLarge`](crate::EncryptionError::TooLarge) if there is not enough memory for the padded
-    /// file.
+    /// [`EncryptionError::TooLarge`](crate::EncryptionError::TooLarge) if the padded file does not fit in RAM.
     Multiple(NonZeroUsize),
-    /// Pads to a Padmé size, which adds at most 12 % (6 % for one megabyte). A size of `n` bytes reveals about `log log
-    /// n` bits. From "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs" (2019).
+    /// Pads to a Padmé size, which adds at most 12 % (6 % for one megabyte). A size of `n` bytes reveals about
+    /// `log log n` bits. From "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs" (2019).
     Padme,
 }
 

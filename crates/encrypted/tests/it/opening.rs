@@ -81,7 +81,7 @@ async fn ciphertexts_without_an_index_are_refused() {
         remove(&*inner, &path(copy)).await;
     }
     let error = open_error(&inner, ring(1)).await;
-    assert!(matches!(open_cause(&error), EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(open_cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_missing_store_is_created_in_create_mode_only() {
         remove(&*inner, &copy).await;
     }
     let error = existing.apply(Batch::new().write(path("/memories/a"), b"z".to_vec())).await.unwrap_err();
-    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }
 
 /// The store has a damaged copy of the index, a primary key without a data key, and a new name, but none of them is
@@ -337,5 +337,5 @@ async fn a_store_detects_files_that_appear_after_opening() {
         remove(&*inner, &copy).await;
     }
     let error = early.list(&MemoryPath::root()).await.unwrap_err();
-    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }

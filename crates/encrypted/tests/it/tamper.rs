@@ -411,7 +411,7 @@ async fn removal_of_all_objects_is_detected() {
         victim.store.list(&MemoryPath::root()).await.unwrap_err(),
         victim.store.apply(Batch::new().write(path("/memories/x"), Vec::new())).await.unwrap_err(),
     ] {
-        assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+        assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
     }
 }
 
