@@ -60,7 +60,7 @@ pub enum EncryptionError {
         source: KeyError,
     },
     /// The inner store holds unencrypted files and no encrypted memory.
-    #[error("the inner store holds {files} unencrypted files: copy them into a new encrypted store")]
+    #[error("the inner store holds unencrypted files ({files}): copy them into a new encrypted store")]
     NotEncrypted {
         /// The number of files.
         files: usize,

@@ -216,7 +216,7 @@ fn files_that_nobody_encrypted_are_not_taken_for_a_memory() {
     let store = place.store().into_os_string();
     assert_eq!(run(&store, &create("/memories/a"), &[]).0, Some(0));
     let key = option("--key-file", keygen(&place, "key"));
-    assert_fails(&run(&store, &["view", "/memories"], &key), "its files are not encrypted");
+    assert_fails(&run(&store, &["view", "/memories"], &key), "holds unencrypted files");
     assert_eq!(run(&store, &["verify"], &[]), reply("1 file, 37 bytes: no problem found"));
 }
 
