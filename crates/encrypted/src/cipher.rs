@@ -1,7 +1,7 @@
-//! [`Cipher`]: XAES-256-GCM, as C2SP specifies it.
+//! [`Cipher`]: XAES-256-GCM, as specified by C2SP.
 //!
-//! Its nonces are long enough to be drawn at random for as many messages as anybody will ever write under one key: after 2⁸⁰ of
-//! them, the risk that two are equal is 2⁻³². Those of AES-GCM alone are not: there it is so after 2³².
+//! Its nonces are long enough to be random: after 2⁸⁰ messages under one key, the probability of a repeated nonce is
+//! 2⁻³². AES-GCM reaches the same probability after 2³² messages.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use xaes_256_gcm::{Nonce as XaesNonce, Tag, Xaes256Gcm};
 use crate::data_key::DataKey;
 use crate::scrub::scrubbed;
 
-/// The number of bytes of a nonce.
+/// The length of a nonce in bytes.
 pub(crate) const NONCE_BYTES: usize = 24;
-/// The number of bytes that a ciphertext is longer than its message.
+/// The length of a tag in bytes.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// A number that no two messages under one key share.
+/// A random number that is unique for each message under a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Nonce(pub(crate) [u8; NONCE_BYTES]);
 
@@ -28,52 +28,52 @@ impl Nonce {
     }
 }
 
-/// A key, ready to encrypt and decrypt. It is zeroized when it is dropped.
+/// A key that is ready to encrypt and decrypt. It is zeroized on drop.
 ///
-/// It holds the round keys of AES-256, the first two of which are the key itself. They lie in one place on the heap: moving a cipher
-/// copies nothing of them.
+/// It holds the round keys of AES-256, which begin with the key itself. They stay in one heap allocation, so moving a
+/// cipher does not copy them.
 pub(crate) struct Cipher(Box<Xaes256Gcm>);
 
 impl fmt::Debug for Cipher {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cipher").finish_non_exhaustive()
     }
 }
 
-/// A message is longer than the cipher can encrypt: 64 GiB.
+/// A message exceeds the limit of the cipher, 64 GiB.
 #[derive(Debug, thiserror::Error)]
-#[error("the content is too long to be encrypted")]
-pub(crate) struct TooLong;
+#[error("content too long to encrypt")]
+pub(crate) struct MessageTooLong;
 
-/// A ciphertext is not what was written under this key, nonce and associated data.
+/// A ciphertext does not match its key, nonce, associated data or tag.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the ciphertext does not authenticate")]
-pub(crate) struct Unauthentic;
+#[error("ciphertext authentication failed")]
+pub(crate) struct AuthenticationError;
 
 impl Cipher {
     pub(crate) fn new(key: &DataKey) -> Self {
         scrubbed(|| Self(Box::new(Xaes256Gcm::new(key.as_bytes().into()))))
     }
 
-    /// Encrypts what follows the first `head` bytes of `buffer` in place, and appends the tag. The head is authenticated with it.
-    pub(crate) fn seal(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Result<(), TooLong> {
+    /// Encrypts `buffer` in place, except for the first `head` bytes, which are authenticated only. Appends the tag.
+    pub(crate) fn seal(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Result<(), MessageTooLong> {
         let (associated, message) = buffer.split_at_mut(head);
         let sealing = scrubbed(|| self.0.encrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into()));
-        buffer.extend_from_slice(&sealing.map_err(|_| TooLong)?);
+        buffer.extend_from_slice(&sealing.map_err(|_| MessageTooLong)?);
         Ok(())
     }
 
-    /// Decrypts what follows the first `head` bytes of `buffer` in place, and cuts the tag off. Nothing is decrypted where it does
-    /// not authenticate.
-    pub(crate) fn open(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Result<(), Unauthentic> {
-        let end = buffer.len().checked_sub(TAG_BYTES).filter(|end| *end >= head).ok_or(Unauthentic)?;
+    /// Decrypts `buffer` in place after the first `head` bytes and removes the tag. Decrypts nothing if authentication
+    /// fails.
+    pub(crate) fn open(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Result<(), AuthenticationError> {
+        let end = buffer.len().checked_sub(TAG_BYTES).filter(|end| *end >= head).ok_or(AuthenticationError)?;
         let (sealed, tag) = buffer.split_at_mut(end);
         let (associated, message) = sealed.split_at_mut(head);
-        let tag = Tag::try_from(&*tag).map_err(|_| Unauthentic)?;
+        let tag = Tag::try_from(&*tag).map_err(|_| AuthenticationError)?;
         let opening =
             scrubbed(|| self.0.decrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into(), &tag));
-        opening.map_err(|_| Unauthentic)?;
+        opening.map_err(|_| AuthenticationError)?;
         buffer.truncate(end);
         Ok(())
     }
@@ -88,7 +88,7 @@ mod tests {
 
     /// The two vectors of <https://c2sp.org/XAES-256-GCM>: the first bit of `L` is 0 in one and 1 in the other.
     #[test]
-    fn the_published_vectors_hold() {
+    fn the_published_vectors_pass() {
         let nonce = Nonce(*b"ABCDEFGHIJKLMNOPQRSTUVWX");
         let vectors: [(u8, &[u8], &str); 2] = [
             (1, b"", "ce546ef63c9cc60765923609b33a9a1974e96e52daf2fcf7075e2271"),
@@ -105,17 +105,17 @@ mod tests {
     }
 
     #[test]
-    fn the_published_accumulated_vector_of_10_000_holds() {
+    fn the_accumulated_vector_of_10_000_iterations_passes() {
         assert_eq!(accumulated(10_000), "e6b9edf2df6cec60c8cbd864e2211b597fb69a529160cd040d56c0c210081939");
     }
 
     #[test]
-    #[ignore = "takes a minute unless optimized"]
-    fn the_published_accumulated_vector_of_1_000_000_holds() {
+    #[ignore = "takes a minute without optimization"]
+    fn the_accumulated_vector_of_1_000_000_iterations_passes() {
         assert_eq!(accumulated(1_000_000), "2163ae1445985a30b60585ee67daa55674df06901b890593e824b8a7c885ab15");
     }
 
-    /// The hash of the ciphertexts of messages, keys, nonces and associated data that a generator gives.
+    /// The hash of the ciphertexts of generated messages, keys, nonces and associated data.
     fn accumulated(iterations: u32) -> String {
         let mut numbers = Shake128::default().finalize_xof();
         let mut ciphertexts = Shake128::default();
@@ -151,15 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_a_tag_does_not_authenticate() {
+    fn a_ciphertext_shorter_than_a_tag_fails_authentication() {
         let cipher = Cipher::new(&DataKey::from_bytes([1; 32]));
         for (head, length) in [(0, 0), (0, TAG_BYTES - 1), (1, TAG_BYTES), (10, 5)] {
-            assert_eq!(cipher.open(&Nonce([0; 24]), head, &mut vec![0; length]), Err(Unauthentic));
+            assert_eq!(cipher.open(&Nonce([0; 24]), head, &mut vec![0; length]), Err(AuthenticationError));
         }
     }
 
     #[test]
-    fn no_key_is_shown() {
+    fn debug_output_omits_the_key() {
         assert_eq!(format!("{:?}", Cipher::new(&DataKey::from_bytes([1; 32]))), "Cipher { .. }");
     }
 }

@@ -1,4 +1,4 @@
-//! Opening an [`EncryptedStore`], with its options.
+//! [`EncryptedStoreBuilder`]: opens an [`EncryptedStore`] with options.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::keys::KeyRing;
 use crate::padding::Padding;
 use crate::store::EncryptedStore;
 
-/// Options of an [`EncryptedStore`]. Made by [`EncryptedStore::builder`].
+/// A builder for an [`EncryptedStore`], created by [`EncryptedStore::builder`].
 #[must_use]
 pub struct EncryptedStoreBuilder {
     inner: Box<dyn Store>,
@@ -27,52 +27,56 @@ impl EncryptedStoreBuilder {
         Self { inner, keys, options: OpenOptions::new(), name: ExpectedName::default(), padding: Padding::default() }
     }
 
-    /// Sets the options that every backend takes.
+    /// Sets the options that all backends share.
     ///
     /// # Behavior
-    /// 1. In the modes [`OpenMode::Existing`] and [`OpenMode::ReadOnly`], opening fails as [`EncryptionError::NotFound`] if there is no
-    ///    encrypted memory. The keys are checked at the opening, because there is an index to check them against.
-    /// 2. [`OpenMode::ReadOnly`] writes nothing: a damaged copy of the index is not repaired, and no data key is added. The mode
-    ///    applies to this store alone: open the inner store in the same mode.
-    /// 3. The timeout is how long an operation is tried again while others keep changing the store, before it fails as
-    ///    [`Busy`](memory_tool_core::FailureKind::Busy), with nothing changed.
-    /// 4. `max_file_bytes` is ignored: the inner store limits the size of what it reads and writes, which is here the ciphertext.
+    /// 1. In the modes [`OpenMode::Existing`] and [`OpenMode::ReadOnly`], opening fails with
+    ///    [`EncryptionError::NotFound`] if there is no encrypted memory. Opening also checks the keys against the
+    ///    existing index.
+    /// 2. [`OpenMode::ReadOnly`] writes nothing. A damaged copy of the index is not repaired, and no data key is added.
+    ///    The mode does not apply to the inner store: open that store in the same mode.
+    /// 3. The timeout limits the retries of an operation that conflicts with other writers. After it, the operation
+    ///    fails as [`Busy`](memory_tool_core::FailureKind::Busy) and changes nothing.
+    /// 4. `max_file_bytes` is ignored. The inner store limits the size of ciphertexts instead.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// What the memory is called, such as the tenant whose it is. Default: it has no name.
+    /// Sets the name of the memory, such as its tenant. Default: no name.
     ///
     /// # Behavior
-    /// 1. The name is encrypted with the index. A memory of another name, or of none, is refused as
-    ///    [`OtherName`](EncryptionError::OtherName): so nobody who can write to the store beneath can put another memory that was
-    ///    encrypted under the same key in the place of this one.
-    /// 2. A memory that comes into being gets the name. One that has a name is opened by that name alone.
-    /// 3. To name a memory, or to rename it, say in [`former_name`](Self::former_name) what it was called, and
-    ///    [rekey](EncryptedStore::rekey) it.
+    /// 1. The name is stored in the encrypted index. Opening a memory with another name, or without a name, fails with
+    ///    [`OtherName`](EncryptionError::OtherName). An attacker with write access to the inner store therefore cannot
+    ///    replace a memory with another one that uses the same key.
+    /// 2. A new memory gets the name. A named memory can only be opened with its name.
+    /// 3. To name or rename a memory, pass its previous name to [`former_name`](Self::former_name) and
+    ///    [rekey](EncryptedStore::rekey) it. To rename it without downtime, first let every process accept the new name
+    ///    as a `former_name`, then swap the two names, then rekey.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name.name = Some(name.into());
         self
     }
 
-    /// Opens the memory also where it is called `name`, or has no name if that is `None`. Whatever writes its index, as
-    /// [`rekey`](EncryptedStore::rekey) does, gives it the name that it has to have. May be called again for another.
+    /// Also accepts a memory with the name `name`, or an unnamed memory if `None`. The next write of the index, such as
+    /// [`rekey`](EncryptedStore::rekey), applies the new name. Each call adds a name.
     pub fn former_name(mut self, name: Option<&str>) -> Self {
         self.name.former.push(name.map(str::to_owned));
         self
     }
 
-    /// To what sizes files are filled up that are written from now on. Default: [`Padding::None`].
+    /// Sets the padding of files that are written from now on. Default: [`Padding::None`].
     pub fn padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
-    /// Opens the store. With [`OpenMode::Create`] the first write creates it: until then nothing says whether a key is the right one.
+    /// Opens the store. In [`OpenMode::Create`], the first write creates the store. A store that does not exist yet
+    /// accepts any key.
     ///
     /// # Errors
-    /// [`OpenError`] with an [`EncryptionError`], or the [`StoreError`](memory_tool_core::StoreError) of the inner store, as its source.
+    /// [`OpenError`] with an [`EncryptionError`] or the [`StoreError`](memory_tool_core::StoreError) of the inner store
+    /// as its source.
     pub async fn open(self) -> Result<EncryptedStore, OpenError> {
         Ok(self.open_inner().await?)
     }

@@ -1,4 +1,4 @@
-//! [`DataKey`]: a key that contents are encrypted with, and [`KeyError`]: why it cannot be wrapped or unwrapped.
+//! [`DataKey`]: a key that encrypts contents, and [`KeyError`]: the errors of wrapping and unwrapping it.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use zeroize::{Zeroize, Zeroizing};
 /// The number of bytes of a key.
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// A key that contents are encrypted with: 32 random bytes. They lie in one place on the heap, also when it is moved, and are
-/// zeroized when it is dropped.
+/// A key of 32 random bytes that encrypts contents. The bytes stay in one heap allocation, even if the value is moved,
+/// and are zeroized on drop.
 pub struct DataKey(Box<Zeroizing<[u8; KEY_BYTES]>>);
 
 impl DataKey {
@@ -19,7 +19,7 @@ impl DataKey {
         Ok(key)
     }
 
-    /// The key that was wrapped. These bytes are zeroized, and copies that the caller has are not.
+    /// Creates a key from unwrapped bytes. Zeroizes the argument, but not other copies of the bytes.
     pub fn from_bytes(mut bytes: [u8; KEY_BYTES]) -> Self {
         let mut key = Self::zero();
         key.as_mut_bytes().copy_from_slice(&bytes);
@@ -27,14 +27,14 @@ impl DataKey {
         key
     }
 
-    /// The key that these bytes are; `None` where they are not 32.
+    /// Creates a key from 32 bytes; `None` for any other length.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
         let mut key = Self::zero();
         (bytes.len() == KEY_BYTES).then(|| key.as_mut_bytes().copy_from_slice(bytes))?;
         Some(key)
     }
 
-    /// The place for a key.
+    /// A key of zeros to write into.
     pub(crate) fn zero() -> Self {
         Self(Box::new(Zeroizing::new([0; KEY_BYTES])))
     }
@@ -43,7 +43,7 @@ impl DataKey {
         &mut self.0
     }
 
-    /// The bytes to be wrapped.
+    /// The bytes of the key, for wrapping.
     pub fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
@@ -52,10 +52,10 @@ impl DataKey {
 impl TryFrom<Vec<u8>> for DataKey {
     type Error = KeyError;
 
-    /// The key that was wrapped. The bytes are zeroized.
+    /// Creates a key from unwrapped bytes. The argument is zeroized.
     ///
     /// # Errors
-    /// [`KeyError::WrongKey`] where they are not 32.
+    /// [`KeyError::WrongKey`] if there are not exactly 32 bytes.
     fn try_from(mut bytes: Vec<u8>) -> Result<Self, KeyError> {
         let key = Self::from_slice(&bytes);
         bytes.zeroize();
@@ -64,27 +64,27 @@ impl TryFrom<Vec<u8>> for DataKey {
 }
 
 impl fmt::Debug for DataKey {
-    /// Without the bytes.
+    /// Omits the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DataKey").finish_non_exhaustive()
     }
 }
 
-/// Why a [`KeyProvider`](crate::KeyProvider) does not wrap or unwrap.
+/// An error of a [`KeyProvider`](crate::KeyProvider).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// What is to be unwrapped was not wrapped by this key, or was changed since.
-    #[error("it is not the right key, or the data key that it wrapped was changed")]
+    /// The wrapped data key was not wrapped with this key, or was modified.
+    #[error("wrong key or passphrase, or the wrapped data key was modified")]
     WrongKey,
-    /// What is to be unwrapped is of a form that this provider does not know, or would cost more than it allows.
-    #[error("the wrapped data key cannot be used: {reason}")]
+    /// The wrapped data key has a form that this provider does not support, or would exceed its cost limit.
+    #[error("unsupported wrapped data key: {reason}")]
     Unsupported {
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
-    /// The key cannot be used now.
-    #[error("the key cannot be used now")]
+    /// The key is temporarily unavailable.
+    #[error("the key is unavailable")]
     Unavailable {
         /// The cause.
         #[source]
@@ -93,7 +93,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// The key cannot be used now, because of `source`.
+    /// Creates [`KeyError::Unavailable`] with the given cause.
     pub fn unavailable(source: impl Into<BoxError>) -> Self {
         Self::Unavailable { source: source.into() }
     }

@@ -1,164 +1,166 @@
-//! What can be wrong, and how it is reported: its kind for the model, itself for the operator.
+//! The errors of the encryption. The model reads only their kind; the operator reads the error itself.
 //!
-//! No error says what is in a file or what it is called: it names the stored object.
+//! No error contains the content or the name of a file. Errors name the stored object instead.
 
 use memory_tool_core::{BoxError, ErrorKind, FailureKind, MemoryPath, OpenError, PathError, StoreError};
 
-use crate::cipher::TooLong;
+use crate::cipher::MessageTooLong;
 use crate::keys::{KeyError, KeyId};
 
-/// What the encryption found wrong: the source of a [`StoreError::Failure`] and of an [`OpenError`].
+/// An error of the encryption, found as the source of a [`StoreError::Failure`] or an [`OpenError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncryptionError {
-    /// There is no encrypted memory, and the mode of opening does not create one.
+    /// There is no encrypted memory, and the open mode does not create one.
     #[error("there is no encrypted memory here")]
     NotFound,
-    /// A stored object is not what the store wrote.
-    #[error("the stored object {object} is not as it was written")]
+    /// A stored object is missing or was modified.
+    #[error("stored object {object} is damaged")]
     Damaged {
-        /// Where it lies in the store beneath.
+        /// The path of the object in the inner store.
         object: MemoryPath,
-        /// What is wrong with it.
+        /// The kind of damage.
         #[source]
         damage: Damage,
     },
-    /// The store beneath found a stored object damaged.
-    #[error("the store beneath cannot read the stored object {object}")]
+    /// The inner store cannot read a stored object.
+    #[error("the inner store cannot read stored object {object}")]
     Unreadable {
-        /// Where it lies in the store beneath.
+        /// The path of the object in the inner store.
         object: MemoryPath,
-        /// What the store beneath said.
+        /// The error of the inner store.
         #[source]
         source: StoreError,
     },
-    /// A key is needed that the ring does not have.
-    #[error("it takes the key {needed}, and the key ring has {}", joined(available))]
+    /// The key ring does not have the key that a data key was wrapped with.
+    #[error("encrypted with key {needed}, which is not in the key ring (available: {})", joined(available))]
     NoKey {
         /// The key that is needed.
         needed: KeyId,
-        /// The keys that the ring has, that of the primary first.
+        /// The keys of the ring, starting with the primary.
         available: Vec<KeyId>,
     },
-    /// A key does not do what it should: [`KeyError::WrongKey`] says that it has the name of the right one, but is another, such as
-    /// a wrong passphrase.
-    #[error("the key {key} does not open it")]
+    /// A key cannot unwrap a data key. [`KeyError::WrongKey`] means that the key has the right name but the wrong
+    /// value, such as a wrong passphrase.
+    #[error("cannot decrypt with key {key}")]
     Key {
         /// The key.
         key: KeyId,
-        /// What it said.
+        /// The error of the key provider.
         #[source]
         source: KeyError,
     },
-    /// The key of the ring that new contents would be encrypted under cannot be used.
-    #[error("the key {key} cannot wrap a data key")]
+    /// The primary key of the ring cannot wrap a new data key.
+    #[error("cannot wrap a data key with key {key}")]
     Wrapping {
         /// The key.
         key: KeyId,
-        /// What it said.
+        /// The error of the key provider.
         #[source]
         source: KeyError,
     },
-    /// The store beneath holds files that nobody encrypted, and no encrypted memory.
-    #[error("the store beneath holds {files} files, and no encrypted memory: its files are not encrypted")]
+    /// The inner store holds unencrypted files and no encrypted memory.
+    #[error("the inner store holds unencrypted files ({files}): copy them into a new encrypted store")]
     NotEncrypted {
         /// The number of files.
         files: usize,
     },
-    /// Both copies of the index are gone, and so are all names.
-    #[error("both copies of the index are gone")]
-    IndexGone,
-    /// Both copies of the index are older than what this store has seen: somebody put an earlier state in the place of this one.
+    /// Both copies of the index are missing. File names cannot be recovered without them.
+    #[error("both copies of the index are missing: restore them from a backup")]
+    IndexMissing,
+    /// Both copies of the index are older than the highest revision that this store has seen. The store was rolled back
+    /// to an earlier state.
     #[error(
-        "the index went back from revision {seen} to {found}: if you restored a backup, restart this program; otherwise \
-         somebody replaced the store with an older copy"
+        "the index went back from revision {seen} to {found}: if you restored a backup, restart this program; \
+         otherwise the store was replaced with an older copy"
     )]
     OlderIndex {
         /// The highest revision that this store has seen.
         seen: u64,
-        /// The revision that is there.
+        /// The revision of the stored index.
         found: u64,
     },
-    /// The index, or one of its copies, is that of another store.
-    #[error("another memory was put in the place of this one")]
+    /// The index or a copy of it belongs to another store.
+    #[error("the index belongs to another memory, which has replaced this one")]
     OtherStore,
-    /// The memory is not called what it has to be called: it is another, or it was named otherwise.
+    /// The memory does not have the expected name. It is another memory, or it was renamed.
     #[error("{}", match expected {
-        Some(name) => format!("the memory is not the one that is called `{name}`"),
-        None => "the memory has a name, and was opened without one".to_owned(),
+        Some(name) => format!("this memory is not named `{name}`"),
+        None => "this memory has a name, but was opened without one".to_owned(),
     })]
     OtherName {
-        /// What it has to be called; `None` where it has to have no name.
+        /// The expected name; `None` if the memory was expected to have no name.
         expected: Option<String>,
     },
-    /// A file or the index has grown too large for its format.
+    /// A file or the index is too large for the format.
     #[error("{what} is too large")]
     TooLarge {
-        /// What it is.
+        /// A description of the object, such as "a file".
         what: &'static str,
     },
 }
 
-/// What is wrong with a stored object.
+/// The damage of a stored object.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// It is not there.
-    #[error("it is gone")]
+    /// The object does not exist.
+    #[error("missing")]
     Missing,
-    /// Something else than a file is there.
-    #[error("something else than a file is in its place")]
-    Obstructed,
-    /// It is a file that nobody encrypted.
-    #[error("it is not encrypted")]
+    /// The path of the object holds a directory, a symbolic link or another non-file.
+    #[error("not a file")]
+    NotAFile,
+    /// The object is an unencrypted file.
+    #[error("not encrypted")]
     NotEncrypted,
-    /// It is of a version of the format that this program does not know.
-    #[error("it has version {found} of the format, and this program knows version {known}")]
+    /// The object has a format version that this program does not support.
+    #[error("format version {found} is not supported; this program supports version {known}")]
     UnknownFormat {
-        /// The version that it has.
+        /// The version of the object.
         found: u8,
-        /// The newest version that this program knows.
+        /// The newest version that this program supports.
         known: u8,
     },
-    /// It was encrypted for another store.
-    #[error("it belongs to another store")]
+    /// The object was encrypted for another store.
+    #[error("encrypted for another store")]
     OtherStore,
-    /// It was encrypted for another place of this store: it was moved, or swapped with another.
-    #[error("it belongs to another place of this store")]
-    OtherPlace,
-    /// Its end is missing.
-    #[error("its end is missing")]
+    /// The object was encrypted under another name in this store. It was moved, or swapped with another object.
+    #[error("encrypted for another object of this store: it was moved or swapped")]
+    OtherObject,
+    /// The end of the object is missing.
+    #[error("truncated")]
     Truncated,
-    /// Something was appended to it.
-    #[error("there is more than belongs to it")]
+    /// The object is longer than its header states.
+    #[error("trailing bytes after the end")]
     TrailingBytes,
-    /// Its header makes no sense.
-    #[error("its header is damaged: {0}")]
+    /// The header of the object is invalid.
+    #[error("invalid header: {0}")]
     Header(&'static str),
-    /// It is encrypted with a data key that is not the one that the index has for it, such as an older state that was put back.
-    #[error("it is encrypted with another data key than it should be")]
+    /// The object is encrypted with another data key than the index lists for it. An older version may have been
+    /// restored.
+    #[error("encrypted with another data key than the index lists")]
     OtherDataKey,
-    /// It was changed: it is not what was encrypted with the key.
-    #[error("it was altered")]
+    /// The object fails authentication, so it was modified after encryption.
+    #[error("authentication failed: the object was modified")]
     Altered,
-    /// It is what was encrypted, but no program of this version would have written it.
-    #[error("what was encrypted makes no sense: {0}")]
+    /// The object decrypts to invalid data, which no program of this format version writes.
+    #[error("invalid data after decryption: {0}")]
     Content(&'static str),
 }
 
-/// Names with commas between them.
+/// Joins names with commas.
 fn joined(keys: &[KeyId]) -> String {
     keys.iter().map(KeyId::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Why work on a store was not done.
+/// The failure of an operation on a store, before the name of the operation is added.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The state of the files does not allow it, or the store beneath failed.
+    /// The state of the files does not allow the operation, or the inner store failed.
     Refused(StoreError),
     /// The encryption failed.
     Encryption(EncryptionError),
-    /// Anything else.
+    /// Any other failure.
     Failed { kind: FailureKind, source: BoxError },
 }
 
@@ -167,7 +169,8 @@ impl Failure {
         Self::Failed { kind, source: source.into() }
     }
 
-    /// The failure of the store beneath. Where it names one of its files, that is for the operator alone.
+    /// Converts an error of the inner store. An error that names a path of the inner store becomes a
+    /// [`FailureKind::Damaged`], which shows the path to operators only.
     pub(crate) fn of_inner(error: StoreError) -> Self {
         match error {
             failure @ StoreError::Failure { .. } => Self::Refused(failure),
@@ -175,22 +178,22 @@ impl Failure {
         }
     }
 
-    /// Whether a stored object is not as it was written.
+    /// Whether a stored object is damaged or unreadable.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Encryption(EncryptionError::Damaged { .. } | EncryptionError::Unreadable { .. }))
     }
 
-    /// Whether the store beneath found damage.
-    pub(crate) fn is_damage_beneath(&self) -> bool {
+    /// Whether the inner store reported damage.
+    pub(crate) fn is_inner_damage(&self) -> bool {
         matches!(self, Self::Refused(StoreError::Failure { kind: FailureKind::Damaged, .. }))
     }
 
-    /// The failure to find what was written in the place of a stored object.
+    /// The failure for a damaged object.
     pub(crate) fn damaged(object: MemoryPath, damage: Damage) -> Self {
         Self::Encryption(EncryptionError::Damaged { object, damage })
     }
 
-    /// The error that says what the store was doing.
+    /// Adds the operation that failed.
     pub(crate) fn during(self, operation: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -202,12 +205,12 @@ impl Failure {
 
 impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
-        const PLACE: &str = "with encryption";
+        const WHERE: &str = "with encryption";
         match failure {
-            Failure::Encryption(error) => Self::new(PLACE, error.kind_of_opening(), error),
+            Failure::Encryption(error) => Self::new(WHERE, error.open_error_kind(), error),
             other => {
                 let error = other.during("opening");
-                Self::new(PLACE, error.kind(), error)
+                Self::new(WHERE, error.kind(), error)
             }
         }
     }
@@ -221,7 +224,7 @@ impl EncryptionError {
             Self::Damaged { .. }
             | Self::Unreadable { .. }
             | Self::NotEncrypted { .. }
-            | Self::IndexGone
+            | Self::IndexMissing
             | Self::OlderIndex { .. }
             | Self::OtherStore
             | Self::OtherName { .. } => FailureKind::Damaged,
@@ -231,8 +234,8 @@ impl EncryptionError {
         }
     }
 
-    /// The kind of an opening that failed because of it.
-    fn kind_of_opening(&self) -> ErrorKind {
+    /// The error kind if this error made opening fail.
+    fn open_error_kind(&self) -> ErrorKind {
         match self {
             Self::NotFound => ErrorKind::NotFound,
             Self::NotEncrypted { .. } => ErrorKind::Invalid,
@@ -266,8 +269,8 @@ impl From<getrandom::Error> for Failure {
     }
 }
 
-impl From<TooLong> for Failure {
-    fn from(_: TooLong) -> Self {
+impl From<MessageTooLong> for Failure {
+    fn from(_: MessageTooLong) -> Self {
         EncryptionError::TooLarge { what: "a file" }.into()
     }
 }

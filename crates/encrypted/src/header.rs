@@ -1,8 +1,7 @@
-//! [`Header`]: what a stored object says of itself in the clear, and how it is taken apart. `docs/encryption.md` describes each
-//! byte.
+//! [`Header`]: the plain-text header of a stored object. `docs/encryption.md` specifies each byte.
 //!
-//! A header is authenticated together with what follows it. Until then nothing that it says is true, and nothing of it is used but
-//! to find the key.
+//! A header is authenticated together with the ciphertext after it. Until then, its fields are untrusted and are only
+//! used to find the key.
 
 use memory_tool_core::MemoryPath;
 
@@ -11,23 +10,24 @@ use crate::failure::Damage;
 use crate::id::{ID_BYTES, Id};
 use crate::keys::KeyId;
 
-/// The version of the format that this crate writes, and the only one that it knows.
+/// The format version that this crate reads and writes.
 pub(crate) const FORMAT_VERSION: u8 = 1;
 
-/// The first bytes of every stored object. The first is no text, and the last show whether line breaks were converted.
+/// The first bytes of every stored object. The first byte is not ASCII, and the last bytes change if a program converts
+/// line breaks.
 const MAGIC: [u8; 8] = *b"\x8dMTE\r\n\x1a\n";
 
-/// The length of the header of a content. That of an index has the slots in addition.
+/// The length of the header, without the slots of an index.
 pub(crate) const HEADER_BYTES: usize = 92;
 
-/// By how many bytes a stored content is longer than the content, without padding.
+/// The number of bytes that an object adds to an unpadded content.
 pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
 const KIND_INDEX: u8 = 1;
 const KIND_CONTENT: u8 = 2;
 const FLAG_PADDED: u8 = 1;
 
-/// The name of a stored object. Its header repeats it, so that an object is valid under that name alone.
+/// The name of a stored object. The header repeats it, which makes the object invalid under any other name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ObjectName {
     Index(IndexCopy),
@@ -48,7 +48,7 @@ impl ObjectName {
             Self::Index(copy) => format!("index-{}", copy.number()),
             Self::Content(id) => id.to_string(),
         };
-        // Both are legal names. If one were not, nothing would be found at the root, which is a directory.
+        // Both are valid names. For an invalid name, the root would be used, which is a directory and never an object.
         MemoryPath::root().join(&name).unwrap_or_else(|_| MemoryPath::root())
     }
 
@@ -80,7 +80,7 @@ impl IndexCopy {
     }
 }
 
-/// A data key, wrapped by a key that a key ring may have.
+/// A data key, wrapped by a key of a key ring.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Slot {
     pub(crate) data_key: Id,
@@ -88,40 +88,40 @@ pub(crate) struct Slot {
     pub(crate) wrapped: Vec<u8>,
 }
 
-/// What a stored object says of itself.
+/// The header of a stored object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Header {
     pub(crate) kind: u8,
     pub(crate) is_padded: bool,
     pub(crate) store: Id,
     /// The id of the file, or the number of the copy of the index.
-    pub(crate) place: Id,
+    pub(crate) object: Id,
     pub(crate) data_key: Id,
     pub(crate) nonce: Nonce,
-    /// The data keys, where it is an index.
+    /// The wrapped data keys of an index.
     pub(crate) slots: Vec<Slot>,
 }
 
 impl Header {
     pub(crate) fn new(name: ObjectName, store: Id, data_key: Id, is_padded: bool, nonce: Nonce) -> Self {
-        Self { kind: name.kind(), is_padded, store, place: name.id(), data_key, nonce, slots: Vec::new() }
+        Self { kind: name.kind(), is_padded, store, object: name.id(), data_key, nonce, slots: Vec::new() }
     }
 
-    /// Checks that it was encrypted for this name.
+    /// Checks that the object was encrypted for this name.
     pub(crate) fn expect_name(&self, name: ObjectName) -> Result<(), Damage> {
-        if (self.kind, self.place) == (name.kind(), name.id()) { Ok(()) } else { Err(Damage::OtherPlace) }
+        if (self.kind, self.object) == (name.kind(), name.id()) { Ok(()) } else { Err(Damage::OtherObject) }
     }
 
-    /// Checks that this is the store that it was encrypted for.
+    /// Checks that the object was encrypted for this store.
     pub(crate) fn expect_store(&self, store: Id) -> Result<(), Damage> {
         if self.store == store { Ok(()) } else { Err(Damage::OtherStore) }
     }
 
-    /// Appends the header of a ciphertext of that many bytes, its tag included. `None` where a slot is too long to be written.
+    /// Appends the header of a ciphertext of `sealed_bytes`, including its tag. `None` if a slot is too long to encode.
     pub(crate) fn encode(&self, sealed_bytes: usize, buffer: &mut Vec<u8>) -> Option<()> {
         buffer.extend_from_slice(&MAGIC);
         buffer.extend_from_slice(&[FORMAT_VERSION, self.kind, if self.is_padded { FLAG_PADDED } else { 0 }, 0]);
-        for id in [self.store, self.place, self.data_key] {
+        for id in [self.store, self.object, self.data_key] {
             buffer.extend_from_slice(id.as_bytes());
         }
         buffer.extend_from_slice(&self.nonce.0);
@@ -145,12 +145,12 @@ fn encode_slots(slots: &[Slot], buffer: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Whether a stored object begins as those of an encrypted store do.
+/// Whether the bytes begin like an object of an encrypted store.
 pub(crate) fn has_magic(stored: &[u8]) -> bool {
     stored.starts_with(&MAGIC)
 }
 
-/// Takes a stored object apart: its header, and where the ciphertext begins.
+/// Parses the header of a stored object, and returns it with the offset of the ciphertext.
 pub(crate) fn parse(stored: &[u8]) -> Result<(Header, usize), Damage> {
     let mut reader = Reader { rest: stored };
     reader.expect_magic()?;
@@ -160,29 +160,29 @@ pub(crate) fn parse(stored: &[u8]) -> Result<(Header, usize), Damage> {
     }
     let [kind, flags, reserved] = reader.array()?;
     if flags & !FLAG_PADDED != 0 || reserved != 0 {
-        return Err(Damage::Header("it has flags that nobody knows"));
+        return Err(Damage::Header("unknown flags"));
     }
-    let (store, place, data_key) = (reader.id()?, reader.id()?, reader.id()?);
+    let (store, object, data_key) = (reader.id()?, reader.id()?, reader.id()?);
     let nonce = Nonce(reader.array::<NONCE_BYTES>()?);
     let sealed_bytes = u64::from_be_bytes(reader.array()?);
     let slots = match kind {
         KIND_INDEX => reader.slots()?,
         KIND_CONTENT => Vec::new(),
-        _ => return Err(Damage::Header("it is neither an index nor a content")),
+        _ => return Err(Damage::Header("neither an index nor a content")),
     };
     if sealed_bytes < TAG_BYTES as u64 {
-        return Err(Damage::Header("its ciphertext is too short to be one"));
+        return Err(Damage::Header("ciphertext shorter than its tag"));
     }
     match (reader.rest.len() as u64).cmp(&sealed_bytes) {
         std::cmp::Ordering::Less => return Err(Damage::Truncated),
         std::cmp::Ordering::Greater => return Err(Damage::TrailingBytes),
         std::cmp::Ordering::Equal => {}
     }
-    let header = Header { kind, is_padded: flags & FLAG_PADDED != 0, store, place, data_key, nonce, slots };
+    let header = Header { kind, is_padded: flags & FLAG_PADDED != 0, store, object, data_key, nonce, slots };
     Ok((header, stored.len() - reader.rest.len()))
 }
 
-/// What has not been read yet. Who wants more than there is finds a stored object whose end is missing.
+/// The bytes that have not been read yet. Reading past the end fails with [`Damage::Truncated`].
 struct Reader<'a> {
     rest: &'a [u8],
 }

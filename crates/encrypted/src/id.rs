@@ -1,11 +1,11 @@
-//! [`Id`]: what tells one store, file or data key from all others.
+//! [`Id`]: the random identifier of a store, file, record or data key.
 
 use std::fmt;
 
-/// The number of bytes of an id.
+/// The length of an id in bytes.
 pub(crate) const ID_BYTES: usize = 16;
 
-/// A random number of 128 bits, written in hexadecimal.
+/// A random number of 128 bits, displayed in hexadecimal.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Id([u8; ID_BYTES]);
 
@@ -24,7 +24,7 @@ impl Id {
         &self.0
     }
 
-    /// The id that `text` is, if it is one as [`Display`](fmt::Display) writes it.
+    /// Parses the exact form that [`Display`](fmt::Display) writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let id = Self(u128::from_str_radix(text, 16).ok()?.to_be_bytes());
         (id.to_string() == text).then_some(id)

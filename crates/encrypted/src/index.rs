@@ -1,4 +1,4 @@
-//! [`Index`]: the table that says what a store holds. It alone knows the names.
+//! [`Index`]: the table of all files and records of a store, with their names.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::header::Slot;
 use crate::id::{ID_BYTES, Id};
 use crate::target::Target;
 
-/// What a store holds at one moment.
+/// The files and records of a store at one revision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Index {
     pub(crate) store: Id,
-    /// What the memory is called, if it has a name.
+    /// The name of the memory, if it has one.
     pub(crate) name: Option<String>,
-    /// The number of writes of the index so far; 0 where the store does not exist yet.
+    /// The number of writes of the index so far; 0 if the store does not exist yet.
     pub(crate) revision: u64,
-    /// The data keys that contents are encrypted with.
+    /// The wrapped data keys.
     pub(crate) slots: Vec<Slot>,
     /// The files and the records.
     pub(crate) files: PathMap<FileRecord>,
@@ -26,10 +26,10 @@ pub(crate) struct Index {
 /// A file or a record of the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FileRecord {
-    /// Names the ciphertext. A rename keeps it.
+    /// The name of the ciphertext. A rename keeps it.
     pub(crate) id: Id,
     pub(crate) data_key: Id,
-    /// The size in bytes where the content is padded; otherwise the length of the ciphertext tells it.
+    /// The size in bytes if the content is padded. Otherwise the length of the ciphertext gives the size.
     pub(crate) size: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Index {
         }
     }
 
-    /// Writes all but the store's id and the slots, which are in the header. `None` where it is too large.
+    /// Encodes all fields except the store id and the slots, which are in the header. `None` if the index is too large.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         let (files, records) = (self.files.files(), self.files.records());
         let names = files.keys().map(MemoryPath::as_str).chain(records.keys().map(RecordName::as_str));
@@ -92,7 +92,7 @@ impl Index {
         Some(())
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     pub(crate) fn decode(store: Id, slots: Vec<Slot>, encoded: &[u8]) -> Result<Self, Damage> {
         let mut reader = Reader { rest: encoded };
         let revision = u64::from_be_bytes(reader.array()?);
@@ -107,40 +107,40 @@ impl Index {
         let mut index = Self { store, name: None, revision, slots, files: PathMap::from_parts(files, records) };
         if !reader.rest.is_empty() {
             let name = std::str::from_utf8(reader.short_bytes()?);
-            index.name = Some(name.map_err(|_| Damage::Content("the memory's name is no text"))?.to_owned());
+            index.name = Some(name.map_err(|_| Damage::Content("invalid name of the memory"))?.to_owned());
         }
         if !reader.rest.is_empty() {
-            return Err(Damage::Content("there is more than its files and its name"));
+            return Err(Damage::Content("trailing bytes"));
         }
         if revision == 0 {
-            return Err(Damage::Content("nobody wrote it"));
+            return Err(Damage::Content("revision 0"));
         }
         Ok(index)
     }
 }
 
-/// What every path begins with: it is not written.
+/// The prefix of every path, which is not encoded.
 const ROOT: &str = "/memories/";
 
 const SIZE_OF_CIPHERTEXT: u8 = 0;
 const SIZE_FOLLOWS: u8 = 1;
 
-/// What the name of a record begins with. No path does, because the names in it are not empty.
+/// The prefix of a record's name. No path begins with it, because path segments are not empty.
 const RECORD_MARK: &str = "/";
 
 impl PathMapEntry for FileRecord {
-    /// The id alone: at which version the ciphertext is, only the inner store knows.
+    /// The id without the version of the ciphertext, which only the inner store knows.
     fn version(&self) -> Version {
         Version::new(*self.id.as_bytes())
     }
 
-    /// An entry with the size that the index has.
+    /// The entry with the size from the index.
     fn to_entry(&self, path: &MemoryPath) -> FileEntry {
         FileEntry::new(path.clone(), self.size.unwrap_or(0))
     }
 }
 
-/// What an entry of an index is about.
+/// The name of an entry of an index.
 enum EntryName {
     File(MemoryPath),
     Record(RecordName),
@@ -155,7 +155,7 @@ fn insert_file(
     is_before_records: bool,
 ) -> Result<(), Damage> {
     if !is_before_records || files.last_key_value().is_some_and(|(last, _)| path <= *last || path.is_under(last)) {
-        return Err(Damage::Content("its files are not in order"));
+        return Err(Damage::Content("files are not in order"));
     }
     files.insert(path, file);
     Ok(())
@@ -163,28 +163,28 @@ fn insert_file(
 
 fn insert_record(records: &mut Entries<RecordName>, name: RecordName, record: FileRecord) -> Result<(), Damage> {
     if records.last_key_value().is_some_and(|(last, _)| name <= *last) {
-        return Err(Damage::Content("its records are not in order"));
+        return Err(Damage::Content("records are not in order"));
     }
     records.insert(name, record);
     Ok(())
 }
 
-/// What has not been read yet.
+/// The bytes that have not been read yet.
 struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Damage> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Damage::Content("its end is missing"))?;
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Damage::Content("unexpected end"))?;
         self.rest = rest;
         Ok(*bytes)
     }
 
-    /// Bytes with their number before them.
+    /// Reads bytes after a length of 2 bytes.
     fn short_bytes(&mut self) -> Result<&'a [u8], Damage> {
         let length = u16::from_be_bytes(self.array()?).into();
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Damage::Content("its end is missing"))?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Damage::Content("unexpected end"))?;
         self.rest = rest;
         Ok(bytes)
     }
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         let name = entry_name(self.short_bytes()?).ok_or(Damage::Content("invalid name of a file or record"))?;
         let id = Id::from_bytes(self.array()?);
         let slot = slots.get(usize::from(u16::from_be_bytes(self.array()?)));
-        let data_key = slot.ok_or(Damage::Content("a file has no data key"))?.data_key;
+        let data_key = slot.ok_or(Damage::Content("unknown data key of a file"))?.data_key;
         let size = match self.array()? {
             [SIZE_OF_CIPHERTEXT] => None,
             [SIZE_FOLLOWS] => Some(u64::from_be_bytes(self.array()?)),
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The path or the name of a record, if it is written as such.
+/// Parses the path of a file or the name of a record.
 fn entry_name(name: &[u8]) -> Option<EntryName> {
     let name = std::str::from_utf8(name).ok()?;
     if let Some(record) = name.strip_prefix(RECORD_MARK) {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn an_encoded_index_is_decoded() {
         for name in [None, Some(""), Some("zoë")] {
             let index = Index { name: name.map(str::to_owned), ..index() };
             let encoded = index.encode().unwrap();
@@ -251,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn every_other_end_is_refused() {
+    fn a_truncated_or_longer_index_is_refused() {
         let unnamed = index();
         let index = Index { name: Some("name".to_owned()), ..index() };
         let encoded = index.encode().unwrap();
         for length in 0..encoded.len() {
             let decoded = Index::decode(index.store, index.slots.clone(), &encoded[..length]);
-            // Before the name, it is whole without one: the tag is what tells that it is cut.
+            // Without its name, the index is valid. Only the tag of the object detects that truncation.
             assert_eq!(decoded.ok(), (length == encoded.len() - 6).then(|| unnamed.clone()), "{length}");
         }
         let longer = [encoded.as_slice(), &[0]].concat();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_out_of_order_and_under_files_and_of_illegal_names_are_refused() {
+    fn entries_with_wrong_order_or_invalid_names_are_refused() {
         let entry = |name: &str| {
             let length = u16::try_from(name.len()).unwrap().to_be_bytes();
             [length.as_slice(), name.as_bytes(), &[0; ID_BYTES], &[0; 3]].concat()
@@ -288,7 +288,7 @@ mod tests {
         {
             decode(1, names).unwrap_err();
         }
-        // Records: twice, out of order, before a file, and with names that are illegal.
+        // Records: duplicate, out of order, before a file, and with invalid names.
         for names in [
             ["/a", "/a"],
             ["/b", "/a"],
@@ -306,9 +306,10 @@ mod tests {
         decode(0, ["a", "b"]).unwrap_err();
     }
 
-    /// What programs read that know no records; those refuse an index with a record, since its name is not that of a file.
+    /// Programs without support for records can read the first index. They refuse the second, because no path begins
+    /// with a slash.
     #[test]
-    fn the_name_of_a_record_is_written_with_a_slash_before_it() {
+    fn the_name_of_a_record_is_encoded_after_a_slash() {
         let encode = |mut index: Index, name: Option<&str>| {
             let record = name.map(|name| (name.parse().unwrap(), *index.files.values().next().unwrap()));
             index.files = PathMap::from_parts(BTreeMap::new(), record.into_iter().collect());

@@ -1,4 +1,4 @@
-//! [`Keychain`]: the key ring, and the data keys that it has opened.
+//! [`Keychain`]: the key ring and the data keys that it has unwrapped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,11 +10,11 @@ use crate::header::Slot;
 use crate::id::Id;
 use crate::keys::{DataKey, KeyError, KeyId, KeyRing};
 
-/// The key ring, and the data keys that it has opened: a key management service is not asked twice, and no passphrase is
-/// tried twice.
+/// The key ring and a cache of the data keys that it has unwrapped. The cache saves calls to a key management service
+/// and repeated Argon2id runs.
 pub(crate) struct Keychain {
     ring: KeyRing,
-    tried: Mutex<BTreeMap<Slot, Tried>>,
+    cache: Mutex<BTreeMap<Slot, CachedSlot>>,
 }
 
 impl fmt::Debug for Keychain {
@@ -23,22 +23,22 @@ impl fmt::Debug for Keychain {
     }
 }
 
-/// What came of a slot.
+/// The cached result of unwrapping a slot.
 #[derive(Clone, Debug)]
-enum Tried {
-    Opened(OpenSlot),
+enum CachedSlot {
+    Open(OpenSlot),
     WrongKey,
 }
 
-/// A data key in use.
+/// An unwrapped data key.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenSlot {
     pub(crate) cipher: Arc<Cipher>,
-    /// Whether the primary of the ring opened it.
-    is_of_primary: bool,
+    /// Whether the primary key of the ring unwrapped it.
+    is_primary: bool,
 }
 
-/// The data key that is written with.
+/// The data key for new contents.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteKey {
     pub(crate) slot: Slot,
@@ -47,91 +47,90 @@ pub(crate) struct WriteKey {
 
 impl Keychain {
     pub(crate) fn new(ring: KeyRing) -> Self {
-        Self { ring, tried: Mutex::default() }
+        Self { ring, cache: Mutex::default() }
     }
 
     fn primary_id(&self) -> &KeyId {
         self.ring.primary().key_id()
     }
 
-    fn tried(&self) -> MutexGuard<'_, BTreeMap<Slot, Tried>> {
-        // Nothing is done under the lock but to look and to insert: the map is whole even if a holder panicked.
-        self.tried.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, BTreeMap<Slot, CachedSlot>> {
+        // Only lookups and insertions happen under the lock, so the map is consistent even if a holder panicked.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, slot: &Slot, tried: Tried) {
-        self.tried().insert(slot.clone(), tried);
+    fn remember(&self, slot: &Slot, result: CachedSlot) {
+        self.cache().insert(slot.clone(), result);
     }
 
-    /// Opens a slot with whatever key of the ring does.
+    /// Unwraps a slot with a key of the ring.
     pub(crate) async fn open(&self, slot: &Slot) -> Result<OpenSlot, Failure> {
-        let tried = self.tried().get(slot).cloned();
-        match tried {
-            Some(Tried::Opened(opened)) => return Ok(opened),
-            Some(Tried::WrongKey) => return Err(refused(slot, KeyError::WrongKey)),
+        let cached = self.cache().get(slot).cloned();
+        match cached {
+            Some(CachedSlot::Open(open)) => return Ok(open),
+            Some(CachedSlot::WrongKey) => return Err(key_failure(slot, KeyError::WrongKey)),
             None => {}
         }
         let mut refusal = None;
-        for (provider, is_of_primary) in self.ring.all().filter(|(provider, _)| *provider.key_id() == slot.key) {
+        for (provider, is_primary) in self.ring.all().filter(|(provider, _)| *provider.key_id() == slot.key) {
             match provider.unwrap(&slot.wrapped).await {
                 Ok(data_key) => {
-                    let opened = OpenSlot { cipher: Arc::new(Cipher::new(&data_key)), is_of_primary };
-                    self.keep(slot, Tried::Opened(opened.clone()));
-                    return Ok(opened);
+                    let open = OpenSlot { cipher: Arc::new(Cipher::new(&data_key)), is_primary };
+                    self.remember(slot, CachedSlot::Open(open.clone()));
+                    return Ok(open);
                 }
-                Err(error @ KeyError::Unavailable { .. }) => return Err(refused(slot, error)),
+                Err(error @ KeyError::Unavailable { .. }) => return Err(key_failure(slot, error)),
                 Err(error) => refusal = Some(error),
             }
         }
         match refusal {
-            None => Err(self.lacks(slot)),
+            None => Err(self.no_key(slot)),
             Some(error) => {
                 if matches!(error, KeyError::WrongKey) {
-                    self.keep(slot, Tried::WrongKey);
+                    self.remember(slot, CachedSlot::WrongKey);
                 }
-                Err(refused(slot, error))
+                Err(key_failure(slot, error))
             }
         }
     }
 
-    fn lacks(&self, slot: &Slot) -> Failure {
+    fn no_key(&self, slot: &Slot) -> Failure {
         let available = self.ring.key_ids().cloned().collect();
         EncryptionError::NoKey { needed: slot.key.clone(), available }.into()
     }
 
-    /// The data key of the primary among those of a store, the newest where there are several.
-    pub(crate) async fn of_primary(&self, slots: &[Slot]) -> Result<Option<WriteKey>, Failure> {
+    /// The newest data key in the slots that the primary key unwraps.
+    pub(crate) async fn primary_key(&self, slots: &[Slot]) -> Result<Option<WriteKey>, Failure> {
         let primary = self.primary_id();
         for slot in slots.iter().rev().filter(|slot| slot.key == *primary) {
             match self.open(slot).await {
-                Ok(OpenSlot { cipher, is_of_primary: true }) => {
+                Ok(OpenSlot { cipher, is_primary: true }) => {
                     return Ok(Some(WriteKey { slot: slot.clone(), cipher }));
                 }
                 Err(Failure::Encryption(EncryptionError::Key { source: KeyError::Unavailable { source }, key })) => {
                     return Err(EncryptionError::Key { key, source: KeyError::Unavailable { source } }.into());
                 }
-                // It is the slot of another key of the same name, such as the passphrase before this one.
+                // The slot belongs to another key with the same name, such as the previous passphrase.
                 Ok(_) | Err(_) => {}
             }
         }
         Ok(None)
     }
 
-    /// The names of the keys other than the primary that wrapped the data keys in the slots. One of them may have the name of the
-    /// primary, such as the passphrase before this one.
+    /// The names of the keys other than the primary that wrapped the data keys in the slots. One of them may have the
+    /// same name as the primary, such as the previous passphrase.
     pub(crate) async fn others(&self, slots: &[Slot]) -> BTreeSet<KeyId> {
         let mut others = BTreeSet::new();
         for slot in slots {
-            let is_of_primary =
-                slot.key == *self.primary_id() && self.open(slot).await.is_ok_and(|open| open.is_of_primary);
-            if !is_of_primary {
+            let is_primary = slot.key == *self.primary_id() && self.open(slot).await.is_ok_and(|open| open.is_primary);
+            if !is_primary {
                 others.insert(slot.key.clone());
             }
         }
         others
     }
 
-    /// A new data key, wrapped by the primary.
+    /// Generates a data key and wraps it with the primary key.
     pub(crate) async fn new_key(&self) -> Result<WriteKey, Failure> {
         let primary = self.ring.primary();
         let key = primary.key_id().clone();
@@ -140,11 +139,11 @@ impl Keychain {
         let wrapped = wrapping.map_err(|source| EncryptionError::Wrapping { key: key.clone(), source })?;
         let slot = Slot { data_key: Id::random()?, key, wrapped };
         let cipher = Arc::new(Cipher::new(&data_key));
-        self.keep(&slot, Tried::Opened(OpenSlot { cipher: Arc::clone(&cipher), is_of_primary: true }));
+        self.remember(&slot, CachedSlot::Open(OpenSlot { cipher: Arc::clone(&cipher), is_primary: true }));
         Ok(WriteKey { slot, cipher })
     }
 }
 
-fn refused(slot: &Slot, source: KeyError) -> Failure {
+fn key_failure(slot: &Slot, source: KeyError) -> Failure {
     EncryptionError::Key { key: slot.key.clone(), source }.into()
 }

@@ -1,13 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
-#[cfg(test)]
-mod acceptance;
 mod backoff;
 mod cipher;
 mod ciphertexts;
 mod config;
-mod copies;
 mod data_key;
 mod expected_name;
 mod failure;
@@ -17,6 +14,7 @@ pub mod fuzzing;
 mod header;
 mod id;
 mod index;
+mod index_copies;
 mod inner;
 mod keychain;
 mod keys;
@@ -25,12 +23,14 @@ mod padding;
 mod plaintext;
 mod plan;
 mod read;
+#[cfg(test)]
+mod reader_checks;
 mod rekey;
 mod scrub;
 mod snapshot;
 mod state;
 mod store;
-mod stored;
+mod stored_object;
 mod target;
 #[cfg(test)]
 mod vectors;

@@ -1,4 +1,4 @@
-//! Stored objects: a [`Header`] in the clear, and after it what is encrypted.
+//! Stored objects: a [`Header`] in plain text, followed by the ciphertext.
 
 use zeroize::Zeroize;
 
@@ -7,10 +7,10 @@ use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::Header;
 use crate::padding::{Padding, pad, unpadded_length};
 
-/// From how many bytes on encrypting and decrypting are left to a thread where they may take their time. So much takes 0.3 ms where the
-/// processor has instructions for AES, as long as the engine takes to view it and a third of an edit: to go elsewhere and come back
-/// would make each command longer, and keep the others waiting hardly less.
-const LONG: usize = 1024 * 1024;
+/// The number of bytes from which encryption and decryption run on a blocking thread. Processors with AES instructions
+/// need 0.3 ms for one MiB, about as long as the engine needs to view it. For less, the switch to another thread costs
+/// more than it saves.
+const OFFLOAD_BYTES: usize = 1024 * 1024;
 
 /// Encrypts a message.
 pub(crate) fn seal(header: &Header, cipher: &Cipher, padding: Padding, message: &[u8]) -> Result<Vec<u8>, Failure> {
@@ -19,7 +19,7 @@ pub(crate) fn seal(header: &Header, cipher: &Cipher, padding: Padding, message: 
     let mut stored = Vec::new();
     header.encode(sealed_bytes, &mut stored).ok_or(EncryptionError::TooLarge { what: "the index" })?;
     let head = stored.len();
-    // So that it does not grow, which would leave a copy of the message behind.
+    // Growing the vector would leave a copy of the message in freed memory.
     stored.try_reserve_exact(sealed_bytes).map_err(|_| EncryptionError::TooLarge { what: "a file" })?;
     stored.extend_from_slice(message);
     if header.is_padded {
@@ -29,7 +29,7 @@ pub(crate) fn seal(header: &Header, cipher: &Cipher, padding: Padding, message: 
     Ok(stored)
 }
 
-/// Decrypts what follows the first `head` bytes, those of `header`.
+/// Decrypts the bytes after the first `head` bytes, which are the encoded `header`.
 pub(crate) fn open(header: &Header, cipher: &Cipher, head: usize, mut stored: Vec<u8>) -> Result<Vec<u8>, Damage> {
     cipher.open(&header.nonce, head, &mut stored).map_err(|_| Damage::Altered)?;
     if header.is_padded {
@@ -37,7 +37,7 @@ pub(crate) fn open(header: &Header, cipher: &Cipher, head: usize, mut stored: Ve
             Some(length) => stored.truncate(head + length),
             None => {
                 stored.zeroize();
-                return Err(Damage::Content("its padding is none"));
+                return Err(Damage::Content("invalid padding"));
             }
         }
     }
@@ -45,10 +45,10 @@ pub(crate) fn open(header: &Header, cipher: &Cipher, head: usize, mut stored: Ve
     Ok(stored)
 }
 
-/// Does work on so many bytes, here or on a thread where it may take its time.
+/// Runs work on the given number of bytes, on a blocking thread if there are many.
 pub(crate) async fn offload<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    if bytes < LONG { Ok(work()) } else { Ok(tokio::task::spawn_blocking(work).await?) }
+    if bytes < OFFLOAD_BYTES { Ok(work()) } else { Ok(tokio::task::spawn_blocking(work).await?) }
 }

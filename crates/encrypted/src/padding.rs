@@ -1,35 +1,35 @@
-//! [`Padding`]: how much of the size of a file can be seen beneath the encryption.
+//! [`Padding`]: hides the sizes of files.
 
 use std::num::NonZeroUsize;
 
-/// To what sizes files are filled up before they are encrypted.
+/// The padding of files before encryption, which hides their sizes.
 ///
-/// Without padding, the size of each file can be seen beneath the encryption to the byte. With it, the sizes are kept in the
-/// encrypted index, so that an edit that changes the size of a file writes the index, too.
+/// Without padding, ciphertexts reveal the exact size of each file. With padding, the encrypted index stores the sizes,
+/// and an edit that changes the size of a file also writes the index.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Padding {
-    /// None: a file takes no more room than it must.
+    /// No padding.
     #[default]
     None,
-    /// To the next multiple of so many bytes. All files that are shorter than that look alike. Where there is not so much memory,
-    /// nothing is written: that is [`EncryptionError::TooLarge`](crate::EncryptionError::TooLarge).
+    /// Pads to the next multiple of this number of bytes. All shorter files have the same size. A write fails with
+    /// [`EncryptionError::TooLarge`](crate::EncryptionError::TooLarge) if the padded file does not fit in RAM.
     Multiple(NonZeroUsize),
-    /// To one of the sizes of Padmé: at most 12 % more, 6 % for a megabyte. Of a size of `n` bytes no more is seen than about
+    /// Pads to a Padmé size, which adds at most 12 % (6 % for one megabyte). A size of `n` bytes reveals about
     /// `log log n` bits. From "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs" (2019).
     Padme,
 }
 
-/// Marks the end of the content; nothing but zeros comes after it.
+/// Marks the end of the content. Only zeros follow.
 const END: u8 = 0x80;
 
 impl Padding {
-    /// The size that the index has to keep, because the ciphertext does not tell it.
-    pub(crate) fn noted_size(self, content: usize) -> Option<u64> {
+    /// The size to store in the index, if the length of the ciphertext does not give it.
+    pub(crate) fn index_size(self, content: usize) -> Option<u64> {
         (self != Self::None).then_some(content as u64)
     }
 
-    /// The length to which a content is filled up, the mark of its end included.
+    /// The padded length of a content, including the end marker.
     pub(crate) fn padded_length(self, content: usize) -> usize {
         match self {
             Self::None => content,
@@ -43,20 +43,21 @@ fn next_multiple(length: usize, size: usize) -> usize {
     length.checked_next_multiple_of(size).unwrap_or(length)
 }
 
-/// The smallest length of Padmé that is not below `length`: one whose low bits are zero, the more so the longer it is.
+/// The smallest Padmé length that is at least `length`. The low bits of a Padmé length are zero, more bits for longer
+/// lengths.
 fn padme(length: usize) -> usize {
     let Some(exponent) = length.checked_ilog2().filter(|exponent| *exponent > 0) else { return length };
     let zeros = exponent - (exponent.ilog2() + 1);
     next_multiple(length, 1 << zeros)
 }
 
-/// Marks the end of what is in `buffer`, and fills it up to `length`.
+/// Appends the end marker to `buffer` and pads it to `length`.
 pub(crate) fn pad(buffer: &mut Vec<u8>, length: usize) {
     buffer.push(END);
     buffer.resize(length.max(buffer.len()), 0);
 }
 
-/// The length of what was padded, or `None` where there is no padding.
+/// The length without the padding; `None` if there is no end marker.
 pub(crate) fn unpadded_length(padded: &[u8]) -> Option<usize> {
     let end = padded.iter().rposition(|byte| *byte != 0)?;
     (padded[end] == END).then_some(end)
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_padded_comes_back() {
+    fn unpadding_restores_the_length() {
         let multiple = Padding::Multiple(NonZeroUsize::new(64).unwrap());
         for padding in [multiple, Padding::Padme] {
             for length in 0..300 {
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_multiples() {
+    fn padded_sizes_are_multiples() {
         let multiple = Padding::Multiple(NonZeroUsize::new(1024).unwrap());
         assert_eq!(
             [0, 1, 1023, 1024, 2047].map(|length| multiple.padded_length(length)),
@@ -90,9 +91,9 @@ mod tests {
         );
     }
 
-    /// From the paper: at most 12 % more, and few sizes in all.
+    /// The bounds of the paper: at most 12 % overhead, and a small number of distinct sizes.
     #[test]
-    fn sizes_of_padme_are_few_and_near() {
+    fn padme_has_few_sizes_and_little_overhead() {
         let mut sizes: Vec<_> = (0..1_000_000).map(|length| Padding::Padme.padded_length(length)).collect();
         for (length, size) in sizes.iter().enumerate() {
             assert!(*size > length && (*size - (length + 1)) as f64 <= 0.12 * (length + 1) as f64, "{length}: {size}");
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_mark_was_not_padded() {
+    fn bytes_without_an_end_marker_have_no_padding() {
         for content in [b"".as_slice(), &[0; 9], b"text", &[END, 1]] {
             assert_eq!(unpadded_length(content), None);
         }

@@ -1,4 +1,4 @@
-//! [`Plaintext`]: what was decrypted, or is to be encrypted, until it is done with.
+//! [`Plaintext`]: bytes that are zeroized on drop.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use memory_tool_core::{Batch, Change, RecordChange};
 use zeroize::optimization_barrier;
 
-/// Bytes that are zeroized when they are dropped.
+/// Bytes that are zeroized on drop.
 ///
-/// [`Zeroizing`](zeroize::Zeroizing) writes one byte at a time, so that a megabyte takes as long to forget as to encrypt. Here a
-/// whole block is written at once, and the compiler is kept from leaving that out, as nobody reads it.
+/// [`Zeroizing`](zeroize::Zeroizing) writes single bytes, which takes as long as encryption. This type writes the whole
+/// block at once, behind a barrier that keeps the compiler from removing the write.
 pub(crate) struct Plaintext(Vec<u8>);
 
 impl Plaintext {
@@ -28,7 +28,7 @@ impl Deref for Plaintext {
 }
 
 impl fmt::Debug for Plaintext {
-    /// Without the bytes.
+    /// Omits the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plaintext").finish_non_exhaustive()
     }
@@ -46,7 +46,7 @@ impl AsRef<[u8]> for Plaintext {
     }
 }
 
-/// A batch whose contents are zeroized when it is dropped. It is shared with the threads that encrypt them.
+/// A batch whose contents are zeroized on drop. The threads that encrypt them share it.
 pub(crate) struct PlaintextBatch(Batch);
 
 impl PlaintextBatch {
@@ -79,10 +79,10 @@ impl Drop for PlaintextBatch {
     }
 }
 
-/// What one change of a batch writes.
+/// The content of one change of a batch.
 pub(crate) struct BatchContent {
     pub(crate) batch: Arc<PlaintextBatch>,
-    /// The number of the change.
+    /// The index of the change.
     pub(crate) number: usize,
 }
 
@@ -92,7 +92,7 @@ impl AsRef<[u8]> for BatchContent {
     }
 }
 
-/// Fills all that is allocated with zeros, also what a longer content may have left behind the end.
+/// Fills the whole allocation with zeros, including bytes after the end that a longer content may have left.
 fn zeroize(bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.resize(bytes.capacity(), 0);
@@ -104,21 +104,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_is_allocated_is_zeroized_where_it_is() {
+    fn the_whole_allocation_is_zeroized_in_place() {
         for length in [0, 1, 1_000] {
             let mut bytes = vec![b'x'; length];
             bytes.reserve(100);
             bytes.resize(bytes.capacity(), b'y');
             bytes.truncate(length);
-            let (place, capacity) = (bytes.as_ptr(), bytes.capacity());
+            let (address, capacity) = (bytes.as_ptr(), bytes.capacity());
             zeroize(&mut bytes);
-            assert_eq!((bytes.as_ptr(), bytes.len()), (place, capacity));
+            assert_eq!((bytes.as_ptr(), bytes.len()), (address, capacity));
             assert!(bytes.iter().all(|byte| *byte == 0));
         }
     }
 
     #[test]
-    fn no_plaintext_is_shown() {
+    fn debug_output_omits_the_plaintext() {
         assert_eq!(format!("{:?}", Plaintext::new(b"secret".to_vec())), "Plaintext { .. }");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Plan`]: what a batch comes down to in the inner store.
+//! [`Plan`]: the changes in the inner store that apply a batch.
 
 use std::collections::BTreeSet;
 
@@ -11,48 +11,48 @@ use crate::padding::Padding;
 use crate::state::State;
 use crate::target::Target;
 
-/// A content that is to be encrypted and put.
+/// A content to encrypt and write.
 #[derive(Debug)]
 pub(crate) struct PlannedWrite {
     pub(crate) id: Id,
-    /// The number of the change of the batch that has the content.
+    /// The index of the change in the batch that has the content.
     pub(crate) number: usize,
 }
 
-/// What is to be done in the inner store, as long as the index is the one that it was planned on.
+/// The changes in the inner store. They are valid while the index is the one that they were planned on.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) writes: Vec<PlannedWrite>,
     pub(crate) removals: BTreeSet<Id>,
-    /// The index after it; `None` where it need not be written.
+    /// The new index; `None` if it does not change.
     pub(crate) next: Option<Index>,
 }
 
-/// How contents are to be encrypted.
+/// The parameters for encrypting contents.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sealing {
-    /// The id of the data key. `None` where the batch makes no changes.
+pub(crate) struct SealOptions {
+    /// The id of the data key; `None` if the batch makes no changes.
     pub(crate) data_key: Option<Id>,
     pub(crate) padding: Padding,
 }
 
-/// Whether the batch depends on the sizes of files that it may not change.
+/// Whether the batch depends on the sizes of files that it does not change.
 pub(crate) fn depends_on_sizes(batch: &Batch) -> bool {
     batch.quotas().iter().any(|(_, quota)| quota.bytes.is_some() || quota.file_bytes.is_some())
 }
 
-/// Plans the batch on an index, whose state has the sizes of its files if the batch depends on them.
-pub(crate) fn plan(batch: &Batch, index: &Index, state: &State<'_>, sealing: Sealing) -> Result<Plan, Failure> {
+/// Plans the batch on an index. If the batch depends on sizes, the state must have them.
+pub(crate) fn plan(batch: &Batch, index: &Index, state: &State<'_>, options: SealOptions) -> Result<Plan, Failure> {
     batch.check(state)?;
-    let Some(data_key) = sealing.data_key else { return Ok(Plan::default()) };
+    let Some(data_key) = options.data_key else { return Ok(Plan::default()) };
     let mut writes = Vec::new();
     let edits = index.files.plan(batch, |number, content, known| -> Result<_, Failure> {
         let id = known.map_or_else(Id::random, |file| Ok(file.id))?;
         writes.push(PlannedWrite { id, number });
-        Ok(FileRecord { id, data_key, size: sealing.padding.noted_size(content.len()) })
+        Ok(FileRecord { id, data_key, size: options.padding.index_size(content.len()) })
     })?;
     let removals = removals(index, &edits);
-    // Without the index, edits of different files would not exclude each other.
+    // Edits of different files conflict only if they write the index.
     let is_index_written = depends_on_sizes(batch) || changes(index, &edits);
     let next = is_index_written.then(|| {
         let mut next = index.clone();
@@ -62,7 +62,7 @@ pub(crate) fn plan(batch: &Batch, index: &Index, state: &State<'_>, sealing: Sea
     Ok(Plan { writes, removals, next })
 }
 
-/// The ciphertexts that no file and no record has after the edits.
+/// The ciphertexts that are unused after the edits.
 fn removals(index: &Index, edits: &PathMapEdits<FileRecord>) -> BTreeSet<Id> {
     let before = edits.files.iter().filter_map(|(path, _)| index.files.files().get(path));
     let before = before.chain(edits.records.iter().filter_map(|(name, _)| index.files.records().get(name)));
@@ -80,7 +80,7 @@ fn changes(index: &Index, edits: &PathMapEdits<FileRecord>) -> bool {
         || edits.records.iter().any(|(name, record)| index.files.records().get(name) != record.as_ref())
 }
 
-/// What a change of the batch writes to.
+/// The target of a write in the batch.
 pub(crate) fn target(batch: &Batch, number: usize) -> Option<Target> {
     let record = || batch.record_changes().get(number.checked_sub(batch.changes().len())?);
     match (batch.changes().get(number), record()) {

@@ -1,4 +1,4 @@
-//! How files, records and listings are read: each from one moment, in which the index is the one that they were found by.
+//! Reading files, records and listings. Each result is consistent with one revision of the index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use crate::index::{FileRecord, Index};
 use crate::inner::Inner;
 use crate::object::{offload, open};
 use crate::plaintext::Plaintext;
-use crate::snapshot::{Known, Snapshot};
+use crate::snapshot::{IndexHistory, Snapshot};
 use crate::state::{Condition, State};
-use crate::stored::Stored;
+use crate::stored_object::StoredObject;
 use crate::target::Target;
 use crate::version;
 
-/// What came of reading, on the basis of a snapshot.
-struct Observed<T> {
+/// The result of a read that was based on a snapshot.
+struct Observation<T> {
     result: Result<T, Failure>,
-    /// Whether it is certain that the index was still that of the snapshot.
-    index_held: bool,
+    /// Whether the read also confirmed that the index is still the one of the snapshot.
+    index_unchanged: bool,
 }
 
-impl<T> Observed<T> {
+impl<T> Observation<T> {
     fn unconfirmed(result: Result<T, Failure>) -> Self {
-        Self { result, index_held: false }
+        Self { result, index_unchanged: false }
     }
 }
 
-/// A file of the inner store to read, under preconditions.
+/// A read of the inner store with preconditions.
 struct InnerRead {
     options: ReadOptions,
-    /// Whether the options require that the index is still that of the snapshot.
+    /// Whether the options require the index of the snapshot.
     requires_index: bool,
     conditions: Vec<Condition>,
 }
@@ -54,7 +54,7 @@ impl InnerRead {
         Self { options: all.fold(ReadOptions::new(), require), requires_index, conditions }
     }
 
-    /// The failure that an unmet precondition comes to.
+    /// The failure for an unmet precondition.
     fn unmet(&self, error: StoreError) -> Failure {
         match &error {
             StoreError::VersionMismatch { path } => {
@@ -67,22 +67,22 @@ impl InnerRead {
 }
 
 impl Inner {
-    /// A snapshot to begin with, which need not hold any more. After a write of this store it would not; and where there is no
-    /// store yet, others may have put their files there.
+    /// A snapshot for the first attempt, which may be outdated. The latest snapshot is not used if this store has
+    /// written the index since, or if the store did not exist yet.
     pub(crate) async fn likely_snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        let Known { latest, revision, .. } = self.known();
+        let IndexHistory { latest, revision, .. } = self.history();
         match latest.filter(|latest| latest.index.exists() && latest.index.revision >= revision) {
             Some(latest) => Ok(latest),
             None => self.snapshot().await,
         }
     }
 
-    /// What is at a path, under the preconditions of the options.
+    /// Reads a path under the preconditions of the options.
     pub(crate) async fn read(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
-        self.observe_until_index_holds(|snapshot| async move { self.read_at(&snapshot, path, options).await }).await
+        self.observe_until_stable(|snapshot| async move { self.read_at(&snapshot, path, options).await }).await
     }
 
-    /// A record, if there is one of that name.
+    /// Reads a record, if it exists.
     pub(crate) async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
         let target = Target::Record(name.clone());
         let read = |snapshot: Arc<Snapshot>| {
@@ -91,34 +91,35 @@ impl Inner {
                 match snapshot.index.get(target) {
                     Some(record) => {
                         let read = InnerRead::new(&snapshot, Vec::new());
-                        let Observed { result, index_held } =
+                        let Observation { result, index_unchanged } =
                             self.read_content(&snapshot.index, target, record, read).await;
-                        Observed { result: result.map(Some), index_held }
+                        Observation { result: result.map(Some), index_unchanged }
                     }
-                    None => Observed::unconfirmed(Ok(None)),
+                    None => Observation::unconfirmed(Ok(None)),
                 }
             }
         };
-        self.observe_until_index_holds(read).await
+        self.observe_until_stable(read).await
     }
 
-    /// Observes until the index is the same before and after it: then the result, a failure or not, is from one moment.
-    pub(crate) async fn while_index_holds<T, F>(&self, observe: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
+    /// Repeats `observe` until the index is the same before and after it. The result is then consistent, even if it is
+    /// a failure.
+    pub(crate) async fn with_stable_index<T, F>(&self, observe: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        self.observe_until_index_holds(|snapshot| observe(snapshot).map(Observed::unconfirmed)).await
+        self.observe_until_stable(|snapshot| observe(snapshot).map(Observation::unconfirmed)).await
     }
 
-    async fn observe_until_index_holds<T, F>(&self, observe: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
+    async fn observe_until_stable<T, F>(&self, observe: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
     where
-        F: Future<Output = Observed<T>>,
+        F: Future<Output = Observation<T>>,
     {
-        let mut backoff = Backoff::within(self.options.timeout);
+        let mut backoff = Backoff::new(self.options.timeout);
         let mut snapshot = self.likely_snapshot().await?;
         loop {
-            let Observed { result, index_held } = observe(Arc::clone(&snapshot)).await;
-            if index_held {
+            let Observation { result, index_unchanged } = observe(Arc::clone(&snapshot)).await;
+            if index_unchanged {
                 return result;
             }
             let now = self.snapshot().await?;
@@ -130,56 +131,57 @@ impl Inner {
         }
     }
 
-    /// What is at a path. The inner store is asked in the same step whether the index still holds, where it can be.
-    async fn read_at(&self, snapshot: &Snapshot, path: &MemoryPath, options: &ReadOptions) -> Observed<Node> {
+    /// Reads a path. If possible, the same call to the inner store checks that the index is unchanged.
+    async fn read_at(&self, snapshot: &Snapshot, path: &MemoryPath, options: &ReadOptions) -> Observation<Node> {
         let index = &snapshot.index;
         let conditions = Condition::of_read(options, index);
         let ciphertexts = Ciphertexts::default();
         if let Err(refusal) = options.check(&State::new(index, &ciphertexts, &conditions)) {
             let check = |state: &State<'_>| options.check(state);
-            return Observed::unconfirmed(Err(self
+            return Observation::unconfirmed(Err(self
                 .first_failure(index, &ciphertexts, &conditions, check, refusal)
                 .await));
         }
         let read = InnerRead::new(snapshot, conditions);
         if let Some(file) = index.files.files().get(path) {
-            let Observed { result, index_held } =
+            let Observation { result, index_unchanged } =
                 self.read_content(index, &Target::File(path.clone()), file, read).await;
-            return Observed { result: result.map(Node::File), index_held };
+            return Observation { result: result.map(Node::File), index_unchanged };
         }
         if index.files.under(path).next().is_some() {
             return self.list_at(index, path, read).await;
         }
         let nothing = if path.is_root() { Node::Directory(Vec::new()) } else { Node::Absent };
         if read.conditions.is_empty() {
-            return Observed::unconfirmed(Ok(nothing));
+            return Observation::unconfirmed(Ok(nothing));
         }
-        // Nothing is to be read, so the first copy of the index is.
-        match self.inner.read_opts(&ObjectName::Index(IndexCopy::First).path(), read.options.clone()).await {
-            Ok(_) => Observed { result: Ok(nothing), index_held: read.requires_index },
-            Err(error) => Observed::unconfirmed(Err(read.unmet(error))),
+        // Read the first copy of the index, because there is nothing else to read under the preconditions.
+        match self.inner_store.read_opts(&ObjectName::Index(IndexCopy::First).path(), read.options.clone()).await {
+            Ok(_) => Observation { result: Ok(nothing), index_unchanged: read.requires_index },
+            Err(error) => Observation::unconfirmed(Err(read.unmet(error))),
         }
     }
 
-    /// The content of a file or record.
+    /// Reads the content of a file or record.
     async fn read_content(
         &self,
         index: &Index,
         target: &Target,
         file: &FileRecord,
         read: InnerRead,
-    ) -> Observed<StoredFile> {
-        let object = match self.inner.read_opts(&ObjectName::Content(file.id).path(), read.options.clone()).await {
+    ) -> Observation<StoredFile> {
+        let object = match self.inner_store.read_opts(&ObjectName::Content(file.id).path(), read.options.clone()).await
+        {
             Err(error @ (StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. })) => {
-                return Observed::unconfirmed(Err(read.unmet(error)));
+                return Observation::unconfirmed(Err(read.unmet(error)));
             }
             Err(StoreError::Refused { policy, reason, .. }) => {
-                return Observed::unconfirmed(Err(target.refused(policy, reason)));
+                return Observation::unconfirmed(Err(target.refused(policy, reason)));
             }
             object => object,
         };
-        let index_held = read.requires_index && object.is_ok();
-        Observed { result: self.open_file(index, file, object).await, index_held }
+        let index_unchanged = read.requires_index && object.is_ok();
+        Observation { result: self.open_file(index, file, object).await, index_unchanged }
     }
 
     async fn open_file(
@@ -193,16 +195,16 @@ impl Inner {
         Ok(StoredFile::new(content, version::outer(file.id, &stored.version)))
     }
 
-    /// The ciphertext of a file or record.
+    /// Reads the ciphertext of a file or record.
     pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
-        self.ciphertext(id, self.inner.read_opts(&ObjectName::Content(id).path(), ReadOptions::new()).await)
+        self.ciphertext(id, self.inner_store.read_opts(&ObjectName::Content(id).path(), ReadOptions::new()).await)
     }
 
-    /// The ciphertext, of what was read at its path.
+    /// Extracts the ciphertext from the result of reading its path.
     fn ciphertext(&self, id: Id, object: Result<Node, StoreError>) -> Result<StoredFile, Failure> {
-        let object = Stored::of(object)?.into_object(ObjectName::Content(id));
+        let object = StoredObject::of(object)?.into_object(ObjectName::Content(id));
         if object.is_err() {
-            self.note_reading(id, &object);
+            self.note_read(id, &object);
         }
         object
     }
@@ -215,7 +217,7 @@ impl Inner {
         stored: Vec<u8>,
     ) -> Result<Vec<u8>, Failure> {
         let opened = self.decrypt_content(index, file, stored).await;
-        self.note_reading(file.id, &opened);
+        self.note_read(file.id, &opened);
         opened
     }
 
@@ -230,21 +232,21 @@ impl Inner {
         let opening = offload(stored.len(), move || open(&header, &cipher, head, stored));
         let content = opening.await?.map_err(damaged)?;
         if file.size.is_some_and(|size| size != content.len() as u64) {
-            return Err(damaged(Damage::Content("it has not the size that the index has for it")));
+            return Err(damaged(Damage::Content("its size differs from the index")));
         }
         Ok(content)
     }
 
-    /// The files under a directory.
-    async fn list_at(&self, index: &Index, directory: &MemoryPath, read: InnerRead) -> Observed<Node> {
-        let stored = match self.inner.read_opts(&MemoryPath::root(), read.options.clone()).await {
+    /// Lists the files under a directory.
+    async fn list_at(&self, index: &Index, directory: &MemoryPath, read: InnerRead) -> Observation<Node> {
+        let stored = match self.inner_store.read_opts(&MemoryPath::root(), read.options.clone()).await {
             Ok(stored) => stored.into_entries(),
-            Err(error) => return Observed::unconfirmed(Err(read.unmet(error))),
+            Err(error) => return Observation::unconfirmed(Err(read.unmet(error))),
         };
         let ciphertexts = Ciphertexts::among(stored);
         let is_read_again = index.files.under(directory).any(|(_, file)| self.was_damaged(file.id));
         let entries = self.entries(index, directory, &ciphertexts).await;
-        Observed { result: entries.map(Node::Directory), index_held: read.requires_index && !is_read_again }
+        Observation { result: entries.map(Node::Directory), index_unchanged: read.requires_index && !is_read_again }
     }
 
     async fn entries(
@@ -261,7 +263,7 @@ impl Inner {
         Ok(entries)
     }
 
-    /// Whether the file was found damaged before, and is: a listing reads no other.
+    /// Whether the file is still damaged, if an earlier read found it damaged. A listing reads no other files.
     async fn is_damaged_still(&self, index: &Index, file: &FileRecord) -> Result<bool, Failure> {
         if !self.was_damaged(file.id) {
             return Ok(false);
@@ -277,7 +279,7 @@ impl Inner {
         }
     }
 
-    /// The ciphertexts of these files, if one of them is needed for its size.
+    /// Lists the ciphertexts, unless the index has the size of every file.
     pub(crate) async fn ciphertexts_of(
         &self,
         files: &BTreeMap<MemoryPath, FileRecord>,
@@ -288,7 +290,8 @@ impl Inner {
         Ok(Ciphertexts::among(self.list_inner().await?))
     }
 
-    /// The first failure of a check that refused the state in which all conditions hold: one of them may come before it.
+    /// The failure to report if a check refuses the state even though all conditions are assumed to hold. A condition
+    /// that does not hold may be checked earlier, so the check is repeated with the actual versions.
     pub(crate) async fn first_failure<E: Into<Failure>>(
         &self,
         index: &Index,
@@ -300,7 +303,7 @@ impl Inner {
         let mut actual = Vec::new();
         for condition in conditions {
             match self.fetch(ObjectName::Content(condition.id)).await {
-                Ok(Stored::File(file)) => actual.push(Condition { version: file.version, ..condition.clone() }),
+                Ok(StoredObject::File(file)) => actual.push(Condition { version: file.version, ..condition.clone() }),
                 Ok(_) => {}
                 Err(failure) => return failure,
             }

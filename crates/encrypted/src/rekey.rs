@@ -1,4 +1,4 @@
-//! Rekeying: everything is encrypted anew under the primary of the key ring, a few files at a time.
+//! Rekeying: re-encrypts everything with the primary key of the ring, a few files at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use crate::keys::KeyId;
 use crate::plaintext::Plaintext;
 use crate::snapshot::Snapshot;
 
-/// How many files and records are encrypted again in one batch, so that the index is not written for each.
+/// The maximum number of files and records in one batch. Batches save writes of the index.
 const FILES_AT_ONCE: usize = 32;
 
-/// How many bytes of ciphertexts a batch has before it takes no further file.
+/// A batch that has reached this number of bytes takes no further files.
 const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
 
-/// How far rekeying has come.
+/// The progress of rekeying.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RekeyProgress {
-    /// How many files and records were encrypted again.
+    /// The number of files and records that were re-encrypted.
     pub done: usize,
-    /// How many there are in all that were or are to be encrypted again. It may change while others use the store.
+    /// The total number of files and records to re-encrypt. It can change while the store is in use.
     pub total: usize,
 }
 
-/// What rekeying has done.
+/// The result of rekeying.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RekeyReport {
-    /// How many files and records were encrypted again.
+    /// The number of files and records that were re-encrypted.
     pub rewritten: usize,
-    /// The files that are damaged, and stay as they are.
+    /// The damaged files, which were left untouched.
     pub damaged: Vec<MemoryPath>,
-    /// The records that are damaged, and stay as they are.
+    /// The damaged records, which were left untouched.
     pub damaged_records: Vec<RecordName>,
-    /// The keys other than the primary that were needed before this call, and are not any more: nothing of this memory is encrypted
-    /// under them. One may have the name of the primary, such as the passphrase before this one.
+    /// The keys other than the primary that were needed before this call and encrypt nothing in this memory now. One of
+    /// them may have the same name as the primary, such as the previous passphrase.
     pub no_longer_needed: Vec<KeyId>,
-    /// The keys other than the primary that something is still encrypted under. A passphrase before the primary is among them by
-    /// the name that both have.
+    /// The keys other than the primary that are still needed. One of them may have the same name as the primary, such
+    /// as the previous passphrase.
     pub still_needed: Vec<KeyId>,
 }
 
-/// Rekeying under way.
-struct Rekeying<'a> {
+/// A run of rekeying.
+struct RekeyJob<'a> {
     inner: &'a Inner,
     fresh_key: Option<WriteKey>,
     backoff: Backoff,
@@ -59,23 +59,23 @@ struct Rekeying<'a> {
     damaged: BTreeSet<Id>,
 }
 
-/// A file that was read to be encrypted again.
+/// A file that was read for re-encryption.
 struct OpenedFile {
     content: Plaintext,
-    /// Of the ciphertext.
+    /// The version of the ciphertext.
     version: Version,
 }
 
 impl Inner {
     pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
         self.refuse_read_only()?;
-        let backoff = Backoff::within(self.options.timeout);
-        let rekeying = Rekeying { inner: self, fresh_key: None, backoff, rewritten: 0, damaged: BTreeSet::new() };
-        rekeying.run(progress).await
+        let backoff = Backoff::new(self.options.timeout);
+        let job = RekeyJob { inner: self, fresh_key: None, backoff, rewritten: 0, damaged: BTreeSet::new() };
+        job.run(progress).await
     }
 }
 
-impl Rekeying<'_> {
+impl RekeyJob<'_> {
     async fn run(mut self, mut progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
         loop {
             let snapshot = self.inner.snapshot().await?;
@@ -83,10 +83,10 @@ impl Rekeying<'_> {
                 return Ok(RekeyReport::default());
             }
             let key = self.inner.primary_key(&snapshot.index, &mut self.fresh_key).await?;
-            let left = self.left(&snapshot.index, &key);
-            progress(RekeyProgress { done: self.rewritten, total: self.rewritten + left.len() });
-            if !left.is_empty() {
-                self.rewrite(&snapshot, left, &key).await?;
+            let remaining = self.remaining(&snapshot.index, &key);
+            progress(RekeyProgress { done: self.rewritten, total: self.rewritten + remaining.len() });
+            if !remaining.is_empty() {
+                self.rewrite(&snapshot, remaining, &key).await?;
                 continue;
             }
             let slots = needed_slots(&snapshot.index, &key);
@@ -97,28 +97,28 @@ impl Rekeying<'_> {
         }
     }
 
-    /// The files and records that are to be encrypted again.
-    fn left(&self, index: &Index, key: &WriteKey) -> Vec<FileRecord> {
-        let is_left = |file: &&FileRecord| file.data_key != key.slot.data_key && !self.damaged.contains(&file.id);
-        index.files.values().filter(is_left).copied().collect()
+    /// The files and records that still need re-encryption.
+    fn remaining(&self, index: &Index, key: &WriteKey) -> Vec<FileRecord> {
+        let needs_rekey = |file: &&FileRecord| file.data_key != key.slot.data_key && !self.damaged.contains(&file.id);
+        index.files.values().filter(needs_rekey).copied().collect()
     }
 
-    /// Encrypts the first of the files again, unless somebody changes them at the same time: then nothing is done.
+    /// Re-encrypts the first files in one batch. Writes nothing if one of them is changed concurrently.
     async fn rewrite(
         &mut self,
         snapshot: &Arc<Snapshot>,
-        left: Vec<FileRecord>,
+        remaining: Vec<FileRecord>,
         key: &WriteKey,
     ) -> Result<(), Failure> {
         let mut batch = Batch::new();
         let (mut rewritten, mut bytes) = (BTreeMap::new(), 0);
-        for file in left {
+        for file in remaining {
             if rewritten.len() == FILES_AT_ONCE || bytes >= BYTES_AT_ONCE {
                 break;
             }
             let path = ObjectName::Content(file.id).path();
             let Some(OpenedFile { content, version }) = self.open(snapshot, &file).await? else { continue };
-            let size = self.inner.padding.noted_size(content.len());
+            let size = self.inner.padding.index_size(content.len());
             let stored = self.inner.seal_content(snapshot.index.store, file.id, key, content).await?;
             bytes += stored.len();
             batch = batch.require(path.clone(), Precondition::Version(version)).write(path, stored);
@@ -133,12 +133,12 @@ impl Rekeying<'_> {
         }
         if self.write(snapshot, batch, next, key).await? {
             self.rewritten += rewritten.len();
-            self.backoff = Backoff::within(self.inner.options.timeout);
+            self.backoff = Backoff::new(self.inner.options.timeout);
         }
         Ok(())
     }
 
-    /// The content of a file; `None` where there is none, because it is damaged or was changed.
+    /// Reads the content of a file; `None` if it is damaged or was changed.
     async fn open(&mut self, snapshot: &Arc<Snapshot>, file: &FileRecord) -> Result<Option<OpenedFile>, Failure> {
         let opened = match self.inner.fetch_content(file.id).await {
             Ok(stored) => {
@@ -159,7 +159,7 @@ impl Rekeying<'_> {
         }
     }
 
-    /// Writes under the condition that nothing changed, and says whether that was so.
+    /// Writes under the precondition that nothing changed. Returns whether the write succeeded.
     async fn write(
         &mut self,
         snapshot: &Snapshot,
@@ -170,7 +170,7 @@ impl Rekeying<'_> {
         let revision = snapshot.index.revision + 1;
         let next = Index { revision, ..next };
         let batch = self.inner.write_index(snapshot.require(changes)?, next, key).await?;
-        match self.inner.inner.apply(batch).await {
+        match self.inner.inner_store.apply(batch).await {
             Ok(()) => {
                 self.inner.note_write(snapshot.index.store, revision);
                 Ok(true)
@@ -183,11 +183,12 @@ impl Rekeying<'_> {
         }
     }
 
-    /// What was done, where this is the index after it.
+    /// Builds the report from the slots before and the index after the job.
     async fn report(self, before: &[Slot], after: &Index, key: &WriteKey) -> RekeyReport {
         let keychain = &self.inner.keychain;
         let (needed_before, still_needed) = (keychain.others(before).await, keychain.others(&after.slots).await);
-        // All else was encrypted again; what others removed or wrote since is not damaged any more.
+        // Only damaged files still have another data key. Damaged files that were removed or replaced since are not
+        // reported.
         let is_damaged = |file: &FileRecord| file.data_key != key.slot.data_key;
         let (files, records) = (after.files.files().iter(), after.files.records().iter());
         RekeyReport {
@@ -200,7 +201,7 @@ impl Rekeying<'_> {
     }
 }
 
-/// The slots of the data keys that something is encrypted with, that of the primary among them.
+/// The slots of all data keys in use, including the one of the primary key.
 fn needed_slots(index: &Index, key: &WriteKey) -> Vec<Slot> {
     let mut used: BTreeSet<_> = index.files.values().map(|file| file.data_key).collect();
     used.insert(key.slot.data_key);

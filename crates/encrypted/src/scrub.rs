@@ -1,19 +1,21 @@
-//! [`scrubbed`]: work on a key that leaves nothing of it on the stack.
+//! [`scrubbed`]: runs a computation with a key and clears the stack that it used.
 //!
-//! A key has one place, on the heap, and is zeroized there. Whatever computes with it leaves parts of it on the stack: round keys that
-//! were moved to where they belong, blocks of a hash function, spilled registers.
+//! A key is stored on the heap and zeroized there. Computations with the key leave parts of it on the stack, such as
+//! round keys, blocks of a hash function and spilled registers.
 
 use std::hint::black_box;
 
 use zeroize::optimization_barrier;
 
-/// How much of the stack is overwritten: more than any work here uses.
+/// The size of the stack area to overwrite, which exceeds the stack use of every computation in this crate.
 const STACK_BYTES: usize = 32 * 1024;
 
-/// How much of the stack lies between the caller and the work, so that no frame of the work begins above what is overwritten.
+/// The distance on the stack between the caller and the work. It keeps all frames of the work inside the overwritten
+/// area.
 const GAP_BYTES: usize = 256;
 
-/// Does work on a secret, and overwrites the part of the stack that it used. What it returns must hold no secret but by a pointer.
+/// Runs work on a secret, then overwrites the part of the stack that it used. The result may contain secrets only
+/// behind a pointer.
 pub(crate) fn scrubbed<T>(work: impl FnOnce() -> T) -> T {
     let result = below_a_gap(work);
     overwrite_stack();

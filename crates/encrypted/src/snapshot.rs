@@ -1,8 +1,8 @@
-//! [`Snapshot`]: the index at one moment, and how it is found out whether it still holds.
+//! [`Snapshot`]: the index at one revision, with the preconditions that it is still current.
 //!
-//! The index lies in two copies, which every write of it replaces together. Whoever reads it looks at the first, and at the second
-//! where the first is gone, damaged, or older than it was before. A snapshot remembers what was where, so that a write can be put
-//! under the condition that it is still there, and so that a reader can tell that nothing changed in between.
+//! The index has two copies, which every write of the index replaces together. A reader uses the first copy. It uses
+//! the second if the first is missing, damaged, or older than before. A snapshot records the state of the copies.
+//! Writes require that state, and readers compare with it to detect changes.
 
 use std::sync::Arc;
 
@@ -12,45 +12,45 @@ use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{IndexCopy, ObjectName};
 use crate::id::Id;
 use crate::index::Index;
-use crate::stored::Stored;
+use crate::stored_object::StoredObject;
 
-/// What a store held at one moment.
+/// The index of a store and the copies that it was read from.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) index: Index,
     pub(crate) first: CopyState,
-    /// Where it matters: where the index is not that of the first copy.
+    /// The state of the second copy, if the index was not read from the first.
     pub(crate) second: Option<CopyState>,
 }
 
-/// What was at the path of a copy of the index.
+/// The state of a copy of the index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum CopyState {
-    Nothing,
-    /// Something else than a file.
-    Obstructed,
-    /// A file that the inner store found damaged.
+    Missing,
+    /// A directory, a symbolic link or another non-file.
+    NotAFile,
+    /// A file that the inner store cannot read.
     Unreadable,
     File(Version),
 }
 
 impl CopyState {
-    pub(crate) fn of(stored: &Stored) -> Self {
+    pub(crate) fn of(stored: &StoredObject) -> Self {
         match stored {
-            Stored::Nothing => Self::Nothing,
-            Stored::Obstructed => Self::Obstructed,
-            Stored::Unreadable(_) => Self::Unreadable,
-            Stored::File(file) => Self::File(file.version.clone()),
+            StoredObject::Missing => Self::Missing,
+            StoredObject::NotAFile => Self::NotAFile,
+            StoredObject::Unreadable(_) => Self::Unreadable,
+            StoredObject::File(file) => Self::File(file.version.clone()),
         }
     }
 }
 
 impl Snapshot {
-    /// What has to hold in the inner store so that the index is still this one.
+    /// The preconditions of the inner store that the index is unchanged.
     pub(crate) fn preconditions(&self) -> Result<Vec<(MemoryPath, Precondition)>, Failure> {
         match (&self.first, &self.second) {
             (first, None) => Ok(vec![precondition(IndexCopy::First, first)?]),
-            // Nothing can be asked of the first. Who replaces it replaces the second as well.
+            // A precondition on the first copy would fail. Every writer of the index replaces the second copy as well.
             (CopyState::Unreadable, Some(second)) => Ok(vec![precondition(IndexCopy::Second, second)?]),
             (first, Some(second)) => {
                 Ok(vec![precondition(IndexCopy::First, first)?, precondition(IndexCopy::Second, second)?])
@@ -58,7 +58,7 @@ impl Snapshot {
         }
     }
 
-    /// Puts a batch of the inner store under the precondition that the index is still this one.
+    /// Adds the preconditions that the index is unchanged to a batch of the inner store.
     pub(crate) fn require(&self, batch: Batch) -> Result<Batch, Failure> {
         let preconditions = self.preconditions()?.into_iter();
         Ok(preconditions.fold(batch, |batch, (path, precondition)| batch.require(path, precondition)))
@@ -68,26 +68,26 @@ impl Snapshot {
 fn precondition(copy: IndexCopy, state: &CopyState) -> Result<(MemoryPath, Precondition), Failure> {
     let path = ObjectName::Index(copy).path();
     match state {
-        CopyState::Nothing => Ok((path, Precondition::Absent)),
+        CopyState::Missing => Ok((path, Precondition::Absent)),
         CopyState::File(version) => Ok((path, Precondition::Version(version.clone()))),
-        // No index could be written there; and none was chosen that could not be read.
-        CopyState::Obstructed | CopyState::Unreadable => Err(Failure::damaged(path, Damage::Obstructed)),
+        // An index cannot be written to this path, and an unreadable copy is never used.
+        CopyState::NotAFile | CopyState::Unreadable => Err(Failure::damaged(path, Damage::NotAFile)),
     }
 }
 
-/// What is known of the index from before. Others may have replaced it since.
+/// The earlier observations of the index. Other writers may have replaced it since.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct IndexHistory {
     /// The latest snapshot.
     pub(crate) latest: Option<Arc<Snapshot>>,
-    /// The store, once it exists: there will be no other in its place.
+    /// The id of the store, once it exists. It never changes.
     pub(crate) store: Option<Id>,
-    /// The highest revision of the index that was seen. Where it is lower, somebody put an older one back.
+    /// The highest revision that was seen. A lower revision means that the store was rolled back.
     pub(crate) revision: u64,
 }
 
-impl Known {
-    /// Refuses an index that is older than what was seen.
+impl IndexHistory {
+    /// Refuses an index with a lower revision than the highest that was seen.
     pub(crate) fn refuse_older(&self, index: Index) -> Result<Index, EncryptionError> {
         let (seen, found) = (self.revision, index.revision);
         if found < seen { Err(EncryptionError::OlderIndex { seen, found }) } else { Ok(index) }

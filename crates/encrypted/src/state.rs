@@ -1,7 +1,9 @@
-//! [`State`]: what checks ask of an encrypted store, and [`Condition`]: what is left of a precondition for the inner store to check.
+//! [`State`]: the state of a store that preconditions are checked against, and [`Condition`]: the part of a
+//! precondition that the inner store checks.
 //!
-//! The index knows which ciphertext a file has, and not at which version that is in the inner store. So a precondition on a
-//! version is checked in two parts: here that it names the ciphertext, and by the inner store that the ciphertext is at the version.
+//! The index knows the ciphertext of a file, but not the version of that ciphertext in the inner store. A precondition
+//! on a version is therefore checked in two parts. This module checks that it names the ciphertext, and the inner store
+//! checks the version of the ciphertext.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,7 @@ use crate::index::Index;
 use crate::target::Target;
 use crate::version;
 
-/// A ciphertext that has to be at a version in the inner store.
+/// The version that a ciphertext must have in the inner store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Condition {
     pub(crate) target: Target,
@@ -31,7 +33,7 @@ impl Condition {
         Some(Self { target, id, version: version::inner(id, version)? })
     }
 
-    /// The conditions of a batch, in the order in which it is checked.
+    /// The conditions of a batch, in the order of its checks.
     pub(crate) fn of_batch(batch: &Batch, index: &Index) -> Vec<Self> {
         let of_records = batch.record_preconditions().iter();
         let of_records =
@@ -48,18 +50,18 @@ impl Condition {
         preconditions.iter().filter_map(|(path, required)| Self::of(Target::File(path.clone()), index, required))
     }
 
-    /// The object whose version it is about.
+    /// The path of the ciphertext.
     pub(crate) fn object(&self) -> MemoryPath {
         ObjectName::Content(self.id).path()
     }
 
-    /// What is asked of the inner store.
+    /// The precondition for the inner store.
     pub(crate) fn precondition(&self) -> (MemoryPath, Precondition) {
         (self.object(), Precondition::Version(self.version.clone()))
     }
 }
 
-/// What an encrypted store holds at the moment of an index, if its ciphertexts are at the versions of the conditions.
+/// The state of a store at one revision of the index, assuming that all conditions hold.
 pub(crate) struct State<'a> {
     index: &'a Index,
     ciphertexts: &'a Ciphertexts,
@@ -68,7 +70,7 @@ pub(crate) struct State<'a> {
 
 impl<'a> State<'a> {
     pub(crate) fn new(index: &'a Index, ciphertexts: &'a Ciphertexts, conditions: &'a [Condition]) -> Self {
-        // Of two conditions on one ciphertext, the first holds.
+        // The first of two conditions on the same ciphertext wins.
         let versions = conditions.iter().rev().map(|condition| (condition.id, &condition.version)).collect();
         Self { index, ciphertexts, versions }
     }

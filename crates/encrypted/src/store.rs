@@ -1,4 +1,4 @@
-//! [`EncryptedStore`]: the store.
+//! [`EncryptedStore`]: the public store type.
 
 use std::sync::Arc;
 
@@ -15,14 +15,16 @@ use crate::inner::Inner;
 use crate::keys::KeyRing;
 use crate::rekey::{RekeyProgress, RekeyReport};
 
-/// Claude's memory, encrypted, in any other store.
+/// A store that keeps Claude's memory encrypted in another store.
 ///
-/// Any number of processes may open one memory, as far as the store beneath allows it: they lose nothing and see each other's
-/// changes at once. Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime that has its
-/// timer enabled.
+/// Several processes may open the same memory if the inner store allows it. They see each other's changes immediately,
+/// and no change is lost. Clones are cheap and share one store. The methods require a tokio runtime with its timer
+/// enabled.
 ///
-/// A listing says that a file was modified when its ciphertext was, if the inner store knows: a write changes that time, and so does
-/// [`rekey`](Self::rekey). It does not say when a file was created.
+/// A file whose ciphertext is damaged cannot be read. It is listed as damaged and can be deleted, renamed or replaced.
+///
+/// Listings report the modification time of the ciphertext, if the inner store has it. Writes and
+/// [`rekey`](Self::rekey) change it. Creation times are not available.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,23 +54,23 @@ impl EncryptedStore {
     /// Opens the memory in `inner` with the default options.
     ///
     /// # Errors
-    /// Those of [`EncryptedStoreBuilder::open`].
+    /// The same as [`EncryptedStoreBuilder::open`].
     pub async fn open(inner: impl Store, keys: KeyRing) -> Result<Self, OpenError> {
         Self::builder(inner, keys).open().await
     }
 
-    /// The memory in `inner` with options of your own.
+    /// Returns a builder with options for the memory in `inner`.
     pub fn builder(inner: impl Store, keys: KeyRing) -> EncryptedStoreBuilder {
         EncryptedStoreBuilder::new(Box::new(inner), keys)
     }
 
-    /// Whether there is an encrypted memory in `inner`, for which it takes no key to tell. So that nobody writes into one
-    /// what is not encrypted, because the key was forgotten.
+    /// Whether `inner` holds an encrypted memory. No key is required. A program can check this before it writes
+    /// unencrypted files, in case the user forgot the key.
     ///
-    /// One copy of the index is enough, whatever is in the place of the other.
+    /// One recognizable copy of the index is enough.
     ///
     /// # Errors
-    /// Those of [`Store::read_opts`], where no copy can be recognized and one of the places cannot be read.
+    /// The errors of [`Store::read_opts`], if no copy is recognized and at least one cannot be read.
     pub async fn is_in(inner: &dyn Store) -> Result<bool, StoreError> {
         let mut error = None;
         for copy in [IndexCopy::First, IndexCopy::Second] {
@@ -81,14 +83,14 @@ impl EncryptedStore {
         error.map_or(Ok(false), Err)
     }
 
-    /// Reads every file, every record and both copies of the index, and looks for stored objects that belong to none of them. Others
-    /// may use the store at the same time.
+    /// Reads every file, every record and both copies of the index, and searches for foreign objects in the inner
+    /// store. The store may be in use at the same time.
     ///
-    /// A problem names the [object](memory_tool_core::Problem::object) in the inner store that it was found in.
+    /// A problem names the damaged [object](memory_tool_core::Problem::object) of the inner store.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if no copy of the index can be read, or the inner store fails. Any other damage is a problem of the
-    /// report instead.
+    /// [`StoreError::Failure`] if no copy of the index can be read, or if the inner store fails. The report lists any
+    /// other damage.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let during = |failure: Failure| failure.during("verifying");
         let (problems, snapshot) = self.inner.verify_objects().await.map_err(during)?;
@@ -106,24 +108,25 @@ impl EncryptedStore {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Encrypts everything anew that is not encrypted under the primary of the key ring, gives the memory its
-    /// [name](EncryptedStoreBuilder::name), and says which other keys are no longer needed. Others may use the store meanwhile.
+    /// Re-encrypts all data under other keys with the primary key of the ring, applies the memory's
+    /// [name](EncryptedStoreBuilder::name), and reports which other keys are no longer needed. The store may be in use
+    /// at the same time.
     ///
     /// # Behavior
-    /// 1. Where nothing is left to be done, nothing is written.
-    /// 2. A future that is dropped, or a process that is killed, leaves a store in which some files are encrypted anew and all can
-    ///    be read. The next call goes on from there.
-    /// 3. No edit of others is lost: a file that they change meanwhile is encrypted anew as they left it.
-    /// 4. A file that is damaged stays as it is, and so is its old key needed.
-    /// 5. Files that others go on writing under another key stay under it: first every process needs a ring with the new
-    ///    primary, see [`KeyRing`].
+    /// 1. If everything is up to date, nothing is written.
+    /// 2. If the future is dropped or the process is killed, some files are re-encrypted and all files stay readable.
+    ///    The next call resumes the work.
+    /// 3. Concurrent edits are kept: a file that changes during the call is re-encrypted in its new version.
+    /// 4. Damaged files are left untouched, so their old key must be kept.
+    /// 5. Processes with another primary key keep writing with that key. Give every process a ring with the new primary
+    ///    first, as described in [`KeyRing`].
     ///
     /// `progress` is called before the first file and after each write.
     ///
     /// # Errors
     /// [`StoreError::Failure`].
     pub async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, StoreError> {
-        self.inner.rekey(progress).await.map_err(|failure| failure.during("encrypting anew"))
+        self.inner.rekey(progress).await.map_err(|failure| failure.during("rekeying"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Target`]: a file or a record, as errors name it.
+//! [`Target`]: a file or a record.
 
 use memory_tool_core::{FailureKind, MemoryPath, RecordName, StoreError};
 
@@ -12,7 +12,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The error of a precondition that does not hold.
+    /// The error for a precondition on the target that does not hold.
     pub(crate) fn mismatch(&self) -> StoreError {
         match self.clone() {
             Self::File(path) => StoreError::VersionMismatch { path },
@@ -20,7 +20,8 @@ impl Target {
         }
     }
 
-    /// The refusal of the inner store, such as of a file that is too large. The model knows a file by its own path.
+    /// Converts a refusal of the inner store, for example because a file is too large. The error names the path of the
+    /// file, which the model knows.
     pub(crate) fn refused(&self, policy: &'static str, reason: String) -> Failure {
         match self {
             Self::File(path) => StoreError::refused(path, policy, reason).into(),

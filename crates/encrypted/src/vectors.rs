@@ -1,7 +1,7 @@
-//! The vectors of the format, which another language can check: `tests/vectors/format-1.json`.
+//! Tests of the format against `tests/vectors/format-1.json`, which other languages can check as well.
 //!
-//! They were made once, by `cargo test -p memory-tool-encrypted --lib vectors -- --ignored`, and are never made again: a format that
-//! changes has another version, and vectors of its own.
+//! `cargo test -p memory-tool-encrypted --lib vectors -- --ignored` generated the vectors once. They never change: a
+//! new format gets a new version and new vectors.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -44,7 +44,7 @@ fn padding(vector: &Value) -> Padding {
     }
 }
 
-/// The key that wrapped a data key.
+/// The provider of the key that wrapped a data key.
 fn provider(vector: &Value) -> Box<dyn KeyProvider> {
     match vector["passphrase"].as_str() {
         Some(passphrase) => {
@@ -69,7 +69,7 @@ fn cipher(vectors: &Value, data_key: &Value) -> Cipher {
     Cipher::new(&DataKey::try_from(bytes(&vector["data_key"])).unwrap())
 }
 
-fn place(vector: &Value) -> ObjectName {
+fn object_name(vector: &Value) -> ObjectName {
     match vector["name"].as_str().unwrap() {
         "index-1" => ObjectName::Index(IndexCopy::First),
         "index-2" => ObjectName::Index(IndexCopy::Second),
@@ -77,11 +77,11 @@ fn place(vector: &Value) -> ObjectName {
     }
 }
 
-/// What is said of a stored object in the clear.
+/// The header of a stored object.
 fn header(vectors: &Value, vector: &Value) -> Header {
     let nonce = Nonce(bytes(&vector["nonce"]).try_into().unwrap());
     let is_padded = padding(vector) != Padding::None;
-    let mut header = Header::new(place(vector), id(&vectors["store"]), id(&vector["data_key"]), is_padded, nonce);
+    let mut header = Header::new(object_name(vector), id(&vectors["store"]), id(&vector["data_key"]), is_padded, nonce);
     if vector["files"].is_array() {
         header.slots = slots(vectors);
     }
@@ -103,7 +103,7 @@ fn index(vectors: &Value, vector: &Value) -> Index {
 }
 
 #[tokio::test]
-async fn data_keys_are_unwrapped() {
+async fn data_keys_of_the_vectors_are_unwrapped() {
     let vectors: Value = serde_json::from_str(VECTORS).unwrap();
     for vector in vectors["data_keys"].as_array().unwrap() {
         let provider = provider(vector);
@@ -114,14 +114,14 @@ async fn data_keys_are_unwrapped() {
 }
 
 #[test]
-fn stored_objects_are_read_and_would_be_written_the_same() {
+fn objects_of_the_vectors_are_decrypted_and_encrypted() {
     let vectors: Value = serde_json::from_str(VECTORS).unwrap();
     for vector in vectors["objects"].as_array().unwrap() {
         let (stored, plaintext) = (bytes(&vector["stored"]), bytes(&vector["plaintext"]));
         let cipher = cipher(&vectors, &vector["data_key"]);
         let (found, head) = parse(&stored).unwrap();
         assert_eq!(found, header(&vectors, vector));
-        assert_eq!(place(vector).path().file_name(), vector["name"].as_str());
+        assert_eq!(object_name(vector).path().file_name(), vector["name"].as_str());
         assert_eq!(open(&found, &cipher, head, stored.clone()).unwrap(), plaintext);
         assert_eq!(seal(&found, &cipher, padding(vector), &plaintext).unwrap(), stored);
         if vector["files"].is_array() {
@@ -133,8 +133,8 @@ fn stored_objects_are_read_and_would_be_written_the_same() {
 }
 
 #[tokio::test]
-#[ignore = "the vectors were made once"]
-async fn make() {
+#[ignore = "generates the vectors"]
+async fn generate_the_vectors() {
     let raw = RawKey::generate().unwrap();
     let mut data_keys = Vec::new();
     for mut vector in [json!({"key": *raw.to_hex()}), json!({"passphrase": PASSPHRASE})] {

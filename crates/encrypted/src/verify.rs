@@ -1,4 +1,4 @@
-//! Whether all that is stored is as it was written.
+//! Verification of a store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::inner::Inner;
 use crate::snapshot::Snapshot;
 
 impl Inner {
-    /// What is wrong with the copies of the index, the objects that belong to nothing, and the index that says so.
+    /// The problems of the copies of the index, the foreign objects, and the snapshot that they are based on.
     pub(crate) async fn verify_objects(&self) -> Result<(Vec<Problem>, Arc<Snapshot>), Failure> {
         let observe = |snapshot: Arc<Snapshot>| async move {
             let mut problems = self.problems_of_index(&snapshot.index).await?;
             problems.extend(self.foreign_objects(&snapshot.index).await?);
             Ok((problems, snapshot))
         };
-        self.while_index_holds(observe).await
+        self.with_stable_index(observe).await
     }
 
     async fn problems_of_index(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
@@ -32,7 +32,7 @@ impl Inner {
             let stored = self.fetch(object).await?;
             let error = match self.open_copy(copy, stored).await {
                 Ok(found) if found.store != index.store => EncryptionError::OtherStore,
-                // The other one is the one that is read.
+                // Reads use the other copy.
                 Ok(found) if found.revision != index.revision => {
                     problems
                         .push(Problem::new("a copy of the index is older than the other").with_object(object.path()));
@@ -58,7 +58,7 @@ impl Inner {
         Ok(foreign.map(problem).collect())
     }
 
-    /// The records of the index that cannot be read.
+    /// The problems of the records that cannot be read.
     pub(crate) async fn problems_of_records(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
         let mut problems = Vec::new();
         for (name, record) in index.files.records() {

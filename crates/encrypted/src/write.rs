@@ -1,4 +1,5 @@
-//! How a batch is applied: planned on the index, encrypted, and put under the condition that the index is still that one.
+//! Applying a batch: it is planned on the index, encrypted, and written under the precondition that the index is
+//! unchanged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,44 +18,44 @@ use crate::keychain::WriteKey;
 use crate::object::{offload, seal};
 use crate::padding::Padding;
 use crate::plaintext::{BatchContent, Plaintext, PlaintextBatch};
-use crate::plan::{Plan, PlannedWrite, Sealing, depends_on_sizes, plan, target};
+use crate::plan::{Plan, PlannedWrite, SealOptions, depends_on_sizes, plan, target};
 use crate::snapshot::Snapshot;
 use crate::state::{Condition, State};
-use crate::stored::id_of;
+use crate::stored_object::id_of;
 
-/// What became of one attempt.
+/// The outcome of one attempt.
 enum Attempt {
     Done,
-    /// The index is another by now.
+    /// The index has changed.
     Stale,
-    /// The ciphertext of a file that is to be removed is not there.
+    /// The ciphertext of a file to remove is missing.
     Missing,
 }
 
 impl Inner {
-    /// Applies the batch as a whole, or not at all.
+    /// Applies the batch atomically.
     pub(crate) async fn apply(&self, batch: Batch) -> Result<(), Failure> {
         let batch = PlaintextBatch::new(batch);
         if !batch.changes_nothing() {
             self.refuse_read_only()?;
         }
-        let mut backoff = Backoff::within(self.options.timeout);
+        let mut backoff = Backoff::new(self.options.timeout);
         let mut fresh_key = None;
         let mut missing = BTreeSet::new();
         let mut snapshot = self.likely_snapshot().await?;
         loop {
             let index = &snapshot.index;
             let key = self.write_key(&batch, index, &mut fresh_key).await?;
-            let sealing = Sealing { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
+            let options = SealOptions { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
             let ciphertexts = self.ciphertexts_for(&batch, index).await?;
             let conditions = Condition::of_batch(&batch, index);
-            match plan(&batch, index, &State::new(index, &ciphertexts, &conditions), sealing) {
+            match plan(&batch, index, &State::new(index, &ciphertexts, &conditions), options) {
                 Ok(plan) => match self.attempt(&snapshot, &batch, plan, &conditions, key, &missing).await {
                     Ok(Attempt::Done) => return Ok(()),
                     Ok(Attempt::Stale) => {}
                     Ok(Attempt::Missing) => missing = self.missing(index).await?,
-                    // It may be a copy of the index that is damaged since it was read: then the other will do.
-                    Err(failure) if failure.is_damage_beneath() => {
+                    // A copy of the index may have been damaged after it was read. Then retry with the other copy.
+                    Err(failure) if failure.is_inner_damage() => {
                         if Arc::ptr_eq(&snapshot, &self.snapshot().await?) {
                             return Err(failure);
                         }
@@ -74,8 +75,8 @@ impl Inner {
         }
     }
 
-    /// The ciphertexts, where their sizes matter to the batch. They are from a moment after the index was read: as long as it holds,
-    /// nobody who counts them has changed one.
+    /// The ciphertexts, if the batch depends on their sizes. They are listed after the index was read. While the index
+    /// is unchanged, no batch that depends on sizes has changed them.
     async fn ciphertexts_for(&self, batch: &Batch, index: &Index) -> Result<Ciphertexts, Failure> {
         if depends_on_sizes(batch) {
             self.ciphertexts_of(index.files.files()).await
@@ -84,7 +85,7 @@ impl Inner {
         }
     }
 
-    /// The data key to write with, where there is something to write.
+    /// The data key for the writes of the batch; `None` if the batch makes no changes.
     async fn write_key(
         &self,
         batch: &Batch,
@@ -94,9 +95,9 @@ impl Inner {
         if batch.changes_nothing() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
     }
 
-    /// The data key of the primary: that of the store, or else a fresh one, which is made once for all attempts.
+    /// The data key of the primary key: the one in the index, or a new one, which is generated once for all attempts.
     pub(crate) async fn primary_key(&self, index: &Index, fresh: &mut Option<WriteKey>) -> Result<WriteKey, Failure> {
-        if let Some(key) = self.keychain.of_primary(&index.slots).await? {
+        if let Some(key) = self.keychain.primary_key(&index.slots).await? {
             return Ok(key);
         }
         match fresh {
@@ -134,20 +135,20 @@ impl Inner {
                 written = Some(revision);
             }
         }
-        match self.inner.apply(batch).await {
+        match self.inner_store.apply(batch).await {
             Ok(()) => {
                 if let Some(revision) = written {
                     self.note_write(snapshot.index.store, revision);
                 }
                 Ok(Attempt::Done)
             }
-            // A link, say: it is no ciphertext, and not ours to remove.
+            // A symbolic link, for example, is not a ciphertext, so leave it.
             Err(StoreError::SymbolicLink { path } | StoreError::NotARegularFile { path })
                 if id_of(&path).is_some_and(|id| plan.removals.contains(&id)) =>
             {
                 Ok(Attempt::Missing)
             }
-            Err(error) => judge(error, conditions, &plan.writes, plaintext),
+            Err(error) => classify_error(error, conditions, &plan.writes, plaintext),
         }
     }
 
@@ -167,7 +168,8 @@ impl Inner {
         offload(bytes, move || seal(&header, &cipher, padding, content.as_ref())).await?
     }
 
-    /// Writes both copies of the index, with a slot for the data key that it is encrypted with and the name of the memory.
+    /// Adds both copies of the index to the batch, with the memory's name and a slot for the data key that encrypts
+    /// them.
     pub(crate) async fn write_index(&self, batch: Batch, mut next: Index, key: &WriteKey) -> Result<Batch, Failure> {
         if next.slot(key.slot.data_key).is_none() {
             next.slots.push(key.slot.clone());
@@ -189,12 +191,12 @@ impl Inner {
         Ok(batch.write(ObjectName::Index(IndexCopy::Second).path(), second))
     }
 
-    /// The files and records of the index whose ciphertexts are not there.
+    /// The files and records of the index whose ciphertexts are missing.
     async fn missing(&self, index: &Index) -> Result<BTreeSet<Id>, Failure> {
-        let there = self.list_inner().await?;
+        let stored = self.list_inner().await?;
         let mut missing: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
-        for file in there {
-            // What lies beneath a name is in its place, too, and can be removed.
+        for file in stored {
+            // A directory with the name of a ciphertext can be removed as well.
             if let Some(id) = file.path.segments().next().and_then(Id::parse) {
                 missing.remove(&id);
             }
@@ -203,14 +205,14 @@ impl Inner {
     }
 }
 
-/// To what the index is padded, whatever the padding of files: a name more or less is not seen.
+/// The padding of the index, for any padding of files. It hides the length of names.
 const INDEX_PADDING: Padding = Padding::Multiple(std::num::NonZeroUsize::new(1024).unwrap());
 
-/// About what a file takes in the index.
+/// The approximate size of a file's entry in the index.
 const TYPICAL_ENTRY_BYTES: usize = 64;
 
-/// What an error of the inner store means.
-fn judge(
+/// Classifies an error of the inner store.
+fn classify_error(
     error: StoreError,
     conditions: &[Condition],
     writes: &[PlannedWrite],
@@ -228,7 +230,7 @@ fn judge(
             Some(condition) => Err(condition.target.mismatch().into()),
             None => Err(Failure::of_inner(StoreError::VersionMismatch { path })),
         },
-        // Such as a file that is too large to be written.
+        // For example, the file is too large for the inner store.
         StoreError::Refused { path, policy, reason } => {
             let write = writes.iter().find(|write| ObjectName::Content(write.id).path() == path);
             match write.and_then(|write| target(plaintext, write.number)) {

@@ -109,7 +109,7 @@ fn a_key_comes_from_a_file_the_environment_or_a_passphrase() {
     assert_eq!(run(&other, &create("/memories/a"), &option("--passphrase-file", &passphrase)).0, Some(0));
     fs::write(&passphrase, "incorrect horse").unwrap();
     let wrong = run(&other, &["view", "/memories"], &option("--passphrase-file", &passphrase));
-    assert_fails(&wrong, "the key passphrase does not open it");
+    assert_fails(&wrong, "cannot decrypt with key passphrase");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_passphrase_is_replaced() {
     let expected = "re-encrypted 1 file\nthe old key passphrase is no longer needed";
     assert_eq!(run(&store, &["rekey"], &both), reply(expected));
     assert_eq!(run(&store, &["rekey"], &option("--passphrase-file", &new)), reply("re-encrypted 0 files"));
-    assert_fails(&run(&store, &["verify"], &option("--passphrase-file", &old)), "does not open it");
+    assert_fails(&run(&store, &["verify"], &option("--passphrase-file", &old)), "cannot decrypt with key");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_key_that_others_can_read_is_refused() {
     assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
     let refused = run(&place.store().into(), &create("/memories/a"), &option("--key-file", &key));
-    assert_fails(&refused, "others than its owner may use it");
+    assert_fails(&refused, "gives other users access");
     assert!(!place.store().exists());
 }
 
@@ -174,7 +174,7 @@ fn a_store_is_not_opened_without_its_key() {
         assert_fails(&run(&store, arguments, &[]), "the store is encrypted; add --key-file");
     }
     let other = option("--key-file", keygen(&place, "other"));
-    assert_fails(&run(&store, &create("/memories/b"), &other), "it takes the key");
+    assert_fails(&run(&store, &create("/memories/b"), &other), "which is not in the key ring");
     assert_eq!(run(&store, &["verify"], &key), reply("1 file, 37 bytes: no problems found"));
 }
 
@@ -216,7 +216,7 @@ fn plain_files_are_refused_with_a_key() {
     let store = place.store().into_os_string();
     assert_eq!(run(&store, &create("/memories/a"), &[]).0, Some(0));
     let key = option("--key-file", keygen(&place, "key"));
-    assert_fails(&run(&store, &["view", "/memories"], &key), "its files are not encrypted");
+    assert_fails(&run(&store, &["view", "/memories"], &key), "holds unencrypted files");
     assert_eq!(run(&store, &["verify"], &[]), reply("1 file, 37 bytes: no problems found"));
 }
 
@@ -252,7 +252,7 @@ fn foreign_files_are_reported() {
     assert_eq!(run(&store, &create("/memories/a"), &key).0, Some(0));
     fs::write(place.file("notes.txt"), "nobody encrypted this").unwrap();
     fs::remove_file(place.file("index-2")).unwrap();
-    let found = "a copy of the index cannot be read: the stored object /memories/index-2 is not as it was written: it is gone\n\
+    let found = "a copy of the index cannot be read: stored object /memories/index-2 is damaged: missing\n\
                  /memories/notes.txt is not a part of the encrypted memory\n\
                  2 problems found\n";
     assert_eq!(run(&store, &["verify"], &key), (Some(1), found.to_owned(), String::new()));
@@ -297,15 +297,15 @@ fn lost_contents_are_reported_once_and_can_be_written_again() {
     let expected = [
         "/memories/foreign of the memory a has no content".to_owned(),
         "/memories/lost of the memory plain has no content".to_owned(),
-        "a copy of the index cannot be read: the store beneath cannot read the stored object /memories/index-1: reading failed: \
+        "a copy of the index cannot be read: the inner store cannot read stored object /memories/index-1: reading failed: \
          the content of a file is missing"
             .to_owned(),
         "/memories/foreign is not a part of the encrypted memory".to_owned(),
         format!(
-            "/memories/lost cannot be read: reading failed: the store beneath cannot read the stored object {lost}: reading failed: \
+            "/memories/lost cannot be read: reading failed: the inner store cannot read stored object {lost}: reading failed: \
              the content of a file is missing"
         ),
-        format!("/memories/short cannot be read: reading failed: the stored object {short} is not as it was written: its end is missing"),
+        format!("/memories/short cannot be read: reading failed: stored object {short} is damaged: truncated"),
         "6 problems found\n".to_owned(),
     ];
     let (status, output, errors) = run(&store, &["verify"], &key);
@@ -356,7 +356,7 @@ fn a_store_is_rekeyed() {
     );
     assert_eq!(report["no_longer_needed"].as_array().unwrap().len(), 1);
     assert_files(&store, &option("--key-file", &new));
-    assert_fails(&run(&store, &["verify"], &option("--key-file", &old)), "it takes the key");
+    assert_fails(&run(&store, &["verify"], &option("--key-file", &old)), "which is not in the key ring");
     assert_eq!(run(&store, &["rekey"], &both), reply("re-encrypted 0 files"));
     assert_fails(&run(&store, &["rekey"], &[]), "no key; add --key-file");
 }
@@ -381,8 +381,8 @@ fn another_memory_of_the_same_key_is_refused_by_its_name() {
     fs::remove_dir_all(&store).unwrap();
     fs::rename(&other, &store).unwrap();
     let view = ["view", "/memories"];
-    assert_fails(&run(&store, &view, &named("alice")), "the memory is not the one that is called `alice`");
-    assert_fails(&run(&store, &view, &key), "the memory has a name, and was opened without one");
+    assert_fails(&run(&store, &view, &named("alice")), "this memory is not named `alice`");
+    assert_fails(&run(&store, &view, &key), "this memory has a name, but was opened without one");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Keys: [`KeyProvider`], the seam behind which they are kept, and the providers that come with the crate.
+//! Keys: the trait [`KeyProvider`] and the providers of this crate.
 
 mod passphrase;
 mod raw;
@@ -17,27 +17,27 @@ pub use self::ring::KeyRing;
 pub(crate) use crate::data_key::KEY_BYTES;
 pub use crate::data_key::{DataKey, KeyError};
 
-/// The longest [`KeyId`] in bytes.
+/// The maximum length of a [`KeyId`] in bytes.
 pub const MAX_KEY_ID_BYTES: usize = 255;
 
-/// Keeps a key that never leaves it, and with it wraps the data keys that contents are encrypted with: 32 bytes in this process, a
-/// passphrase, a key management service, a hardware module.
+/// Wraps and unwraps data keys with a key that never leaves the provider, such as 32 bytes in this process, a
+/// passphrase, a key management service or a hardware module.
 ///
-/// A store asks it to wrap a data key when the store is made and when its keys are rotated, and to unwrap one when a store is
-/// opened. A store that is open keeps the data keys in memory.
+/// A store wraps a data key when it is created and when its keys are rotated. It unwraps data keys when it is opened,
+/// and keeps them in this process while it is open.
 ///
-/// # What holds for every provider
-/// 1. What [`wrap`](Self::wrap) gave, [`unwrap`](Self::unwrap) turns back into the same data key, in this process or in any other
-///    with the same key.
-/// 2. Only who may unwrap may wrap. Who can wrap a data key of their own can put a memory of their own in the place of this one:
-///    so a public key is no provider.
-/// 3. What `unwrap` is given is whatever stands on the disk: it may have been changed, and may come from another key. That is
-///    [`KeyError::WrongKey`], and never another data key.
-/// 4. The id names the key, not the provider: a key that takes its place has another. It is stored in the clear.
-/// 5. Nothing of a key is in `Debug` or in an error.
+/// # Requirements
+/// 1. [`unwrap`](Self::unwrap) restores the data key that [`wrap`](Self::wrap) wrapped, in any process with the same
+///    key.
+/// 2. Wrapping requires the same secret as unwrapping. An attacker who can wrap a data key can replace the memory with
+///    a forged one, so a public key is not a valid provider.
+/// 3. The input of `unwrap` is untrusted: it may have been modified or wrapped with another key. Return
+///    [`KeyError::WrongKey`] in these cases, and never a different data key.
+/// 4. The id identifies the key and not the provider. A replacement key needs a new id. The id is stored in plain text.
+/// 5. `Debug` output and errors contain no part of a key.
 ///
-/// # Making your own
-/// A provider over a key management service, which is three functions here:
+/// # Example
+/// A provider over a key management service:
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -91,7 +91,7 @@ pub trait KeyProvider: fmt::Debug + Send + Sync + 'static {
     /// The name of the key.
     fn key_id(&self) -> &KeyId;
 
-    /// Encrypts a data key, at most 65,535 bytes long.
+    /// Encrypts a data key. The result has at most 65,535 bytes.
     ///
     /// # Errors
     /// [`KeyError::Unavailable`].
@@ -100,7 +100,7 @@ pub trait KeyProvider: fmt::Debug + Send + Sync + 'static {
     /// Decrypts a data key.
     ///
     /// # Errors
-    /// [`KeyError::WrongKey`] where it was not wrapped by this key, or was changed since; [`KeyError::Unsupported`];
+    /// [`KeyError::WrongKey`] if it was not wrapped with this key or was modified; [`KeyError::Unsupported`];
     /// [`KeyError::Unavailable`].
     async fn unwrap(&self, wrapped: &[u8]) -> Result<DataKey, KeyError>;
 }
@@ -128,7 +128,8 @@ macro_rules! forward_provider {
 forward_provider!(Arc);
 forward_provider!(Box);
 
-/// The name of a key, stored in the clear beside what it wraps: 1 to [`MAX_KEY_ID_BYTES`] bytes without control characters.
+/// The name of a key: 1 to [`MAX_KEY_ID_BYTES`] bytes without control characters. It is stored in plain text next to
+/// the wrapped data key.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyId(Arc<str>);
 
@@ -159,17 +160,17 @@ impl FromStr for KeyId {
     }
 }
 
-/// Why a text is no [`KeyId`].
+/// The error for an invalid [`KeyId`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyIdError {
-    /// It is empty or too long.
-    #[error("the name of a key has 1 to {MAX_KEY_ID_BYTES} bytes, not {length}")]
+    /// The id is empty or too long.
+    #[error("a key id must have 1 to {MAX_KEY_ID_BYTES} bytes, not {length}")]
     Length {
         /// The length in bytes.
         length: usize,
     },
-    /// It holds a control character.
-    #[error("the name of a key holds a control character")]
+    /// The id contains a control character.
+    #[error("a key id must not contain control characters")]
     ControlCharacter,
 }

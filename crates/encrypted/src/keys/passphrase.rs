@@ -1,4 +1,4 @@
-//! [`Passphrase`]: a key that a person can remember.
+//! [`Passphrase`]: a key that is derived from a passphrase.
 
 use std::env;
 use std::fmt;
@@ -19,12 +19,15 @@ use crate::keys::secret_file::read_secret;
 use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider, KeySourceError};
 use crate::scrub::scrubbed;
 
-/// What it costs to try a passphrase, unless another cost is set: the second recommendation of RFC 9106, 64 MiB of memory. It is
-/// more than what OWASP asks for at least, 19 MiB and two passes.
+/// The default cost of trying a passphrase: the second recommendation of RFC 9106, with 64 MiB of memory. It exceeds
+/// the OWASP minimum of 19 MiB and two passes.
 pub const DEFAULT_PASSPHRASE_COST: PassphraseCost = PassphraseCost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
 
-/// The greatest cost that is accepted, so that nobody who can write to the disk makes this process take all memory or never end.
+/// The highest accepted cost. It keeps an attacker with write access to the store from exhausting memory or time of
+/// this process.
 const MAX_COST: PassphraseCost = PassphraseCost { memory_kib: 1024 * 1024, passes: 16, lanes: 16 };
+
+const COST_OUT_OF_BOUNDS: KeyError = KeyError::Unsupported { reason: "the Argon2id cost is out of bounds" };
 
 const VERSION: u8 = 1;
 const SALT_BYTES: usize = 16;
@@ -32,13 +35,12 @@ const COST_BYTES: usize = 12;
 const HEAD_BYTES: usize = 1 + COST_BYTES + SALT_BYTES + KEY_BYTES;
 const LABEL: &[u8] = b"memory-tool data key wrapped by a passphrase\x01";
 
-/// A passphrase, out of which Argon2id makes a key. Each data key that it wraps has a salt of its own.
+/// A passphrase, from which Argon2id derives a key. Each wrapped data key has a separate salt.
 ///
-/// A passphrase is text in Unicode's normalization form C (NFC), and is normalized where it is given: `é` is one passphrase, whether
-/// a keyboard makes one character of it or two. Blanks and upper and lower case count.
+/// The passphrase is normalized to Unicode NFC, so `é` is the same passphrase in its composed and decomposed forms.
+/// Spaces and upper and lower case are significant.
 ///
-/// The passphrase lies in one place of the process, on the heap, and is zeroized when it is dropped. The key that is made of it is
-/// zeroized as soon as it has wrapped or unwrapped a data key.
+/// The passphrase stays in one heap allocation and is zeroized on drop. The derived key is zeroized after each use.
 ///
 /// ```
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -59,7 +61,7 @@ pub struct Passphrase {
     cost: PassphraseCost,
 }
 
-/// What it costs to try a passphrase: the parameters of Argon2id.
+/// The cost of trying a passphrase: the parameters of Argon2id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PassphraseCost {
     memory_kib: u32,
@@ -68,15 +70,16 @@ pub struct PassphraseCost {
 }
 
 impl PassphraseCost {
-    /// So much memory in KiB, so many passes over it, and so many lanes in which it may be done.
+    /// Creates a cost from the memory in KiB, the number of passes over it, and the number of parallel lanes.
     ///
     /// # Errors
-    /// [`KeyError::Unsupported`] for less than Argon2id can do with, 8 KiB a lane, or for more than 1 GiB, 16 passes or 16 lanes.
+    /// [`KeyError::Unsupported`] for less than 8 KiB per lane, which is the minimum of Argon2id, or for more than 1
+    /// GiB, 16 passes or 16 lanes.
     pub fn new(memory_kib: u32, passes: u32, lanes: u32) -> Result<Self, KeyError> {
         let cost = Self { memory_kib, passes, lanes };
         let is_too_much = memory_kib > MAX_COST.memory_kib || passes > MAX_COST.passes || lanes > MAX_COST.lanes;
         if is_too_much || passes == 0 || lanes == 0 || memory_kib < 8 * lanes {
-            return Err(KeyError::Unsupported { reason: "its cost is out of bounds" });
+            return Err(COST_OUT_OF_BOUNDS);
         }
         Ok(cost)
     }
@@ -97,7 +100,7 @@ impl PassphraseCost {
 }
 
 impl Passphrase {
-    /// A passphrase of the default cost and with the id `passphrase`.
+    /// Creates a passphrase with the default cost and the id `passphrase`.
     ///
     /// # Errors
     /// [`KeySourceError::EmptyPassphrase`].
@@ -105,10 +108,10 @@ impl Passphrase {
         Self::from_text(Zeroizing::new(passphrase.into()))
     }
 
-    /// The passphrase in a file of UTF-8 text. One line break at its end, `\n` or `\r\n`, is not a part of it.
+    /// Reads a passphrase from a UTF-8 file, without one final line break, `\n` or `\r\n`.
     ///
     /// # Errors
-    /// [`KeySourceError::File`] where it cannot be read, or where others than its owner can read or write it;
+    /// [`KeySourceError::File`] if the file cannot be read, or if other users can access it;
     /// [`KeySourceError::EmptyPassphrase`]; [`KeySourceError::PassphraseNotText`].
     pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
@@ -127,7 +130,7 @@ impl Passphrase {
         Self::from_text(text)
     }
 
-    /// The passphrase in the variable `name` of the environment.
+    /// Reads a passphrase from the environment variable `name`.
     ///
     /// # Errors
     /// [`KeySourceError::NotInEnvironment`]; [`KeySourceError::EmptyPassphrase`].
@@ -143,22 +146,22 @@ impl Passphrase {
         Ok(Self { id, passphrase: Arc::new(normalized(passphrase)), cost: DEFAULT_PASSPHRASE_COST })
     }
 
-    /// The passphrase by another name.
+    /// Sets the id of the key.
     #[must_use]
     pub fn with_id(mut self, id: KeyId) -> Self {
         self.id = id;
         self
     }
 
-    /// What trying it shall cost for data keys that are wrapped from now on. Default: [`DEFAULT_PASSPHRASE_COST`].
+    /// Sets the cost for data keys that are wrapped from now on. Default: [`DEFAULT_PASSPHRASE_COST`].
     #[must_use]
     pub fn with_cost(mut self, cost: PassphraseCost) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Makes a key, on a thread where that may take its time.
-    async fn derive(&self, salt: [u8; SALT_BYTES], cost: PassphraseCost) -> Result<Derived, KeyError> {
+    /// Derives a key on a blocking thread.
+    async fn derive(&self, salt: [u8; SALT_BYTES], cost: PassphraseCost) -> Result<DerivedKey, KeyError> {
         let passphrase = Arc::clone(&self.passphrase);
         spawn_blocking(move || scrubbed(|| derive(passphrase.as_bytes(), &salt, cost)))
             .await
@@ -167,24 +170,24 @@ impl Passphrase {
 }
 
 impl fmt::Debug for Passphrase {
-    /// Without the passphrase.
+    /// Omits the passphrase.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passphrase").field("id", &self.id).field("cost", &self.cost).finish_non_exhaustive()
     }
 }
 
-/// What a passphrase, a salt and a cost give.
-struct Derived {
+/// The output of Argon2id for a passphrase, a salt and a cost.
+struct DerivedKey {
     cipher: Cipher,
-    /// Stored beside what the key wraps. It says whether the passphrase is the right one, and leaves only one that can be: a
-    /// ciphertext of AES-GCM may be made to open under many keys, so that each time somebody tries to open it many
-    /// passphrases could be told apart.
+    /// A value stored with the wrapped data key that verifies the passphrase. It prevents partitioning oracles: an
+    /// attacker can build an AES-GCM ciphertext that decrypts under many keys, and test many passphrases with each
+    /// attempt to open it.
     commitment: [u8; KEY_BYTES],
 }
 
-/// The text in NFC.
+/// Normalizes to NFC.
 fn normalized(text: Zeroizing<String>) -> Zeroizing<String> {
-    /// By how much NFC makes a text longer at most, in UTF-8.
+    /// The maximum growth factor of NFC in UTF-8.
     const EXPANSION: usize = 3;
     scrubbed(|| {
         if is_nfc(&text) {
@@ -196,9 +199,9 @@ fn normalized(text: Zeroizing<String>) -> Zeroizing<String> {
     })
 }
 
-fn derive(passphrase: &[u8], salt: &[u8; SALT_BYTES], cost: PassphraseCost) -> Result<Derived, KeyError> {
+fn derive(passphrase: &[u8], salt: &[u8; SALT_BYTES], cost: PassphraseCost) -> Result<DerivedKey, KeyError> {
     let parameters = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(2 * KEY_BYTES));
-    let parameters = parameters.map_err(|_| KeyError::Unsupported { reason: "its cost is out of bounds" })?;
+    let parameters = parameters.map_err(|_| COST_OUT_OF_BOUNDS)?;
     let mut memory = Zeroizing::new(Vec::new());
     memory.try_reserve_exact(parameters.block_count()).map_err(KeyError::unavailable)?;
     memory.resize(parameters.block_count(), Block::new());
@@ -208,7 +211,7 @@ fn derive(passphrase: &[u8], salt: &[u8; SALT_BYTES], cost: PassphraseCost) -> R
     hashing.map_err(|error| KeyError::unavailable(error.to_string()))?;
     let [key, commitment] = &*output;
     let key = DataKey::from_slice(key).ok_or(KeyError::WrongKey)?;
-    Ok(Derived { cipher: Cipher::new(&key), commitment: *commitment })
+    Ok(DerivedKey { cipher: Cipher::new(&key), commitment: *commitment })
 }
 
 #[async_trait]
@@ -228,7 +231,7 @@ impl KeyProvider for Passphrase {
     }
 
     async fn unwrap(&self, wrapped: &[u8]) -> Result<DataKey, KeyError> {
-        const UNKNOWN: KeyError = KeyError::Unsupported { reason: "it is of another version" };
+        const UNKNOWN: KeyError = KeyError::Unsupported { reason: "unknown version" };
         let (head, sealed) = wrapped.split_at_checked(HEAD_BYTES).ok_or(UNKNOWN)?;
         let (version, rest) = head.split_first().ok_or(UNKNOWN)?;
         if *version != VERSION {
@@ -253,28 +256,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_wrapped_comes_back_and_nothing_else_does() {
+    async fn unwrap_restores_the_data_key_and_refuses_modified_input() {
         let data_key = DataKey::from_bytes([7; KEY_BYTES]);
         let wrapped = passphrase("right").wrap(&data_key).await.unwrap();
         assert_eq!(passphrase("right").unwrap(&wrapped).await.unwrap().as_bytes(), &[7; KEY_BYTES]);
         assert!(matches!(passphrase("wrong").unwrap(&wrapped).await, Err(KeyError::WrongKey)));
-        for place in 0..wrapped.len() {
+        for at in 0..wrapped.len() {
             let mut changed = wrapped.clone();
-            changed[place] ^= 1;
+            changed[at] ^= 1;
             passphrase("right").unwrap(&changed).await.unwrap_err();
-            passphrase("right").unwrap(&wrapped[..place]).await.unwrap_err();
+            passphrase("right").unwrap(&wrapped[..at]).await.unwrap_err();
         }
     }
 
     #[tokio::test]
-    async fn the_default_cost_can_be_paid() {
+    async fn the_default_cost_works() {
         let wrapped = Passphrase::new("right").unwrap().wrap(&DataKey::from_bytes([7; KEY_BYTES])).await.unwrap();
-        // The cost is in what was wrapped, so that it may be another tomorrow.
+        // The wrapped key contains its cost, so the default can change later.
         assert_eq!(passphrase("right").unwrap(&wrapped).await.unwrap().as_bytes(), &[7; KEY_BYTES]);
     }
 
     #[tokio::test]
-    async fn a_cost_that_nobody_can_pay_is_refused_at_once() {
+    async fn an_excessive_cost_is_refused() {
         let mut wrapped = passphrase("right").wrap(&DataKey::from_bytes([7; KEY_BYTES])).await.unwrap();
         for field in [1, 5, 9] {
             let mut costly = wrapped.clone();
@@ -285,9 +288,9 @@ mod tests {
         assert!(matches!(passphrase("right").unwrap(&wrapped).await, Err(KeyError::Unsupported { .. })));
     }
 
-    /// Who could make a ciphertext that opens under the keys of many passphrases could not make it commit to them.
+    /// A ciphertext can be built to decrypt under the keys of many passphrases, but it can only commit to one.
     #[tokio::test]
-    async fn what_does_not_commit_to_the_passphrase_is_refused() {
+    async fn a_wrong_commitment_is_refused() {
         let (passphrase, data_key) = (passphrase("right"), DataKey::from_bytes([7; KEY_BYTES]));
         let salt = [3; SALT_BYTES];
         let derived = passphrase.derive(salt, passphrase.cost).await.unwrap();
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_passphrase_is_none() {
+    fn an_empty_passphrase_is_refused() {
         assert!(matches!(Passphrase::new(""), Err(KeySourceError::EmptyPassphrase)));
     }
 }

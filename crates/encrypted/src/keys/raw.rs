@@ -1,4 +1,4 @@
-//! [`RawKey`]: a key of 32 bytes that this process is given.
+//! [`RawKey`]: a key of 32 bytes in this process.
 
 use std::env;
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ use crate::keys::secret_file::read_secret;
 use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider};
 use crate::scrub::scrubbed;
 
-/// A key of 32 random bytes, from a file, the environment, or wherever this process has it from.
+/// A key of 32 random bytes, from a file, the environment or another source.
 ///
-/// The key lies in one place of the process, on the heap, and is zeroized when it is dropped. The value of a variable of the
-/// environment, and bytes that you pass, stay where they are as well.
+/// The key stays in one heap allocation and is zeroized on drop. Environment variables and bytes that you pass are not
+/// zeroized.
 ///
-/// Its id is made of a fingerprint of the key, or is a name that you give it.
+/// By default, the id is a fingerprint of the key. [`with_id`](Self::with_id) sets another one.
 ///
 /// ```
 /// use memory_tool_encrypted::{KeyProvider, RawKey};
 ///
 /// let key = RawKey::generate()?;
-/// let text = key.to_hex(); // to be kept in a safe place
+/// let text = key.to_hex(); // store this in a safe place
 /// assert_eq!(RawKey::from_text(&text)?.key_id(), key.key_id());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -37,24 +37,24 @@ pub struct RawKey {
     key: DataKey,
 }
 
-/// The version of the form of what is wrapped.
+/// The version of the wrapped form.
 const VERSION: u8 = 1;
-/// What nothing but a wrapped data key is authenticated with.
+/// The associated data of a wrapped data key, which no other ciphertext has.
 const ASSOCIATED: &[u8] = b"memory-tool data key wrapped by a key\x01";
 const FINGERPRINT: &[u8] = b"memory-tool fingerprint of a key\x01";
 const FINGERPRINT_BYTES: usize = 8;
 
 impl RawKey {
-    /// A new random key.
+    /// Generates a random key.
     ///
     /// # Errors
-    /// [`KeyError::Unavailable`] where the system has no randomness.
+    /// [`KeyError::Unavailable`] if the system has no randomness.
     pub fn generate() -> Result<Self, KeyError> {
         DataKey::random().map(Self::new).map_err(KeyError::unavailable)
     }
 
-    /// The key that these bytes are. They should come from a generator for keys: what a person can remember is a
-    /// [`Passphrase`](crate::Passphrase).
+    /// Creates a key from bytes, which should be random. Use [`Passphrase`](crate::Passphrase) for a secret that people
+    /// can remember.
     pub fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
         Self::new(DataKey::from_bytes(bytes))
     }
@@ -65,8 +65,8 @@ impl RawKey {
         Self { id: KeyId(format!("key-{hexadecimal}").into()), key }
     }
 
-    /// The key in a text: 64 hexadecimal digits in upper or lower case, or 32 bytes in base64 of either alphabet, with or without
-    /// padding. ASCII whitespace around it is ignored.
+    /// Parses a key: 64 hexadecimal digits in upper or lower case, or 32 bytes in standard or URL-safe base64, with or
+    /// without padding. ASCII whitespace around it is ignored.
     ///
     /// # Errors
     /// [`KeySourceError::NotAKey`].
@@ -76,12 +76,12 @@ impl RawKey {
         key.map(Self::new).ok_or(KeySourceError::NotAKey)
     }
 
-    /// The key in a file, as text or as 32 bytes.
+    /// Reads a key from a file, which holds text or 32 bytes.
     ///
-    /// 32 bytes that are text are refused: they are a passphrase, or a part of a key.
+    /// A file with 32 printable characters is refused, because it probably holds a passphrase or a truncated key.
     ///
     /// # Errors
-    /// [`KeySourceError::File`] where it cannot be read, or where others than its owner can read or write it;
+    /// [`KeySourceError::File`] if the file cannot be read, or if other users can access it;
     /// [`KeySourceError::NotAKey`]; [`KeySourceError::TextOf32Bytes`].
     pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
@@ -94,7 +94,7 @@ impl RawKey {
         }
     }
 
-    /// The key in the variable `name` of the environment, as text.
+    /// Reads a key from the environment variable `name`, in text form.
     ///
     /// # Errors
     /// [`KeySourceError::NotInEnvironment`]; [`KeySourceError::NotAKey`].
@@ -103,14 +103,14 @@ impl RawKey {
         Self::from_text(&text.map_err(|_| KeySourceError::NotInEnvironment { name: name.to_owned() })?)
     }
 
-    /// The key by another name, such as that of the year in which it was made.
+    /// Sets the id of the key, for example to the year of its creation.
     #[must_use]
     pub fn with_id(mut self, id: KeyId) -> Self {
         self.id = id;
         self
     }
 
-    /// The key as text, to be kept in a safe place.
+    /// Formats the key as 64 hexadecimal digits.
     #[must_use]
     pub fn to_hex(&self) -> Zeroizing<String> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -124,9 +124,9 @@ impl RawKey {
     }
 }
 
-/// Whether a text may have been typed: it has no control characters but tabs and line breaks.
+/// Whether the string has no control characters except tabs and line breaks.
 ///
-/// Of the keys of 32 random bytes, one in 50,000,000,000 is such a text.
+/// One in 50,000,000,000 random keys of 32 bytes is printable UTF-8.
 fn is_printable(text: &str) -> bool {
     text.chars().all(|char| !char.is_control() || matches!(char, '\t' | '\n' | '\r'))
 }
@@ -143,7 +143,8 @@ fn hexadecimal(text: &str) -> Option<DataKey> {
     Some(key)
 }
 
-/// How much room base64 is decoded to: more than a key, since the decoder asks for whole groups of three bytes.
+/// The size of the buffer for decoding base64. It exceeds a key, because the decoder requires whole groups of three
+/// bytes.
 const DECODED_BYTES: usize = 2 * KEY_BYTES;
 
 fn base64(text: &str) -> Option<DataKey> {
@@ -170,12 +171,12 @@ impl KeyProvider for RawKey {
     async fn unwrap(&self, wrapped: &[u8]) -> Result<DataKey, KeyError> {
         match wrapped.split_first() {
             Some((&VERSION, sealed)) => unwrap_under(&Cipher::new(&self.key), ASSOCIATED, sealed),
-            _ => Err(KeyError::Unsupported { reason: "it is of another version" }),
+            _ => Err(KeyError::Unsupported { reason: "unknown version" }),
         }
     }
 }
 
-/// A nonce, and after it a data key encrypted with it.
+/// Encrypts a data key. The result begins with the nonce.
 pub(crate) fn wrap_under(
     cipher: &Cipher,
     nonce: &Nonce,
@@ -189,7 +190,7 @@ pub(crate) fn wrap_under(
     Ok([nonce.0.as_slice(), &buffer[associated.len()..]].concat())
 }
 
-/// What [`wrap_under`] wrapped.
+/// Decrypts the output of [`wrap_under`].
 pub(crate) fn unwrap_under(cipher: &Cipher, associated: &[u8], wrapped: &[u8]) -> Result<DataKey, KeyError> {
     let (nonce, sealed) = wrapped.split_first_chunk::<NONCE_BYTES>().ok_or(KeyError::WrongKey)?;
     let mut buffer = Zeroizing::new([associated, sealed].concat());
@@ -197,35 +198,35 @@ pub(crate) fn unwrap_under(cipher: &Cipher, associated: &[u8], wrapped: &[u8]) -
     DataKey::from_slice(&buffer[associated.len()..]).ok_or(KeyError::WrongKey)
 }
 
-/// Why a key or passphrase could not be had from where it is kept.
+/// An error while loading a key or passphrase.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeySourceError {
-    /// It is no key.
-    #[error("it is not a key: 64 hexadecimal digits, or 32 bytes in base64")]
+    /// The input is not a key.
+    #[error("not a key: expected 64 hexadecimal digits, or 32 bytes in base64")]
     NotAKey,
-    /// It is a file of 32 bytes that are text: nobody makes such a key, but people choose such passphrases, and cut keys off.
+    /// The file holds 32 bytes of text, which is probably a passphrase or a truncated key.
     #[error(
         "the file holds 32 printable characters, not 32 random bytes: use it as a passphrase (`--passphrase-file`, \
          `Passphrase::from_file`), or write the key as 64 hexadecimal digits or in base64"
     )]
     TextOf32Bytes,
-    /// It is no passphrase.
+    /// The passphrase is empty.
     #[error("the passphrase is empty")]
     EmptyPassphrase,
-    /// It is a passphrase that is not text: it could not be typed on another machine.
+    /// The passphrase is not UTF-8.
     #[error("the passphrase is not UTF-8 text")]
     PassphraseNotText,
-    /// The variable is not set, or holds no text.
-    #[error("the variable {name} of the environment is not set")]
+    /// The environment variable is not set or is not UTF-8.
+    #[error("environment variable {name} is not set or is not UTF-8")]
     NotInEnvironment {
         /// The name of the variable.
         name: String,
     },
-    /// The file cannot be read, or must not be used.
+    /// The file cannot be read, or other users can access it.
     #[error("cannot use the file {}", path.display())]
     File {
-        /// The file, as it was given.
+        /// The path that was passed.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -240,7 +241,7 @@ mod tests {
     const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff";
 
     #[test]
-    fn a_key_is_read_in_each_of_its_forms() {
+    fn each_text_form_of_a_key_is_parsed() {
         let key = RawKey::from_text(HEX).unwrap();
         assert_eq!(*key.to_hex(), HEX);
         for text in [
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_of_the_key() {
+    fn the_default_id_depends_on_the_key() {
         let key = RawKey::from_text(HEX).unwrap();
         assert_eq!(key.key_id(), RawKey::from_text(HEX).unwrap().key_id());
         assert_ne!(key.key_id(), RawKey::generate().unwrap().key_id());
@@ -266,18 +267,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_wrapped_comes_back_and_nothing_else_does() {
+    async fn unwrap_restores_the_data_key_and_refuses_modified_input() {
         let key = RawKey::generate().unwrap();
         let data_key = DataKey::from_bytes([7; KEY_BYTES]);
         let wrapped = key.wrap(&data_key).await.unwrap();
         assert_eq!(key.unwrap(&wrapped).await.unwrap().as_bytes(), &[7; KEY_BYTES]);
         assert_ne!(wrapped, key.wrap(&data_key).await.unwrap());
         assert!(matches!(RawKey::generate().unwrap().unwrap(&wrapped).await, Err(KeyError::WrongKey)));
-        for place in 0..wrapped.len() {
+        for at in 0..wrapped.len() {
             let mut changed = wrapped.clone();
-            changed[place] ^= 1;
+            changed[at] ^= 1;
             key.unwrap(&changed).await.unwrap_err();
-            key.unwrap(&wrapped[..place]).await.unwrap_err();
+            key.unwrap(&wrapped[..at]).await.unwrap_err();
         }
     }
 }

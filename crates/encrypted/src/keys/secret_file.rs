@@ -1,4 +1,4 @@
-//! Files that hold a secret, and that nobody but their owner may reach.
+//! Reading files that hold a secret and are accessible to their owner only.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 use zeroize::Zeroizing;
 
-/// No secret is longer.
+/// The longest secret in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// The content of a file that holds a secret.
+/// Reads a file that holds a secret.
 pub(super) async fn read_secret(path: PathBuf) -> io::Result<Zeroizing<Vec<u8>>> {
     spawn_blocking(move || read(&path)).await?
 }
@@ -18,15 +18,17 @@ pub(super) async fn read_secret(path: PathBuf) -> io::Result<Zeroizing<Vec<u8>>>
 fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
     refuse_others(&file)?;
-    let mut content = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1)); // never grows, which would leave a copy behind
+    // The capacity prevents growth, which would leave a copy of the secret in freed memory.
+    let mut content = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
     if content.len() > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long to be a key or a passphrase"));
+        let message = format!("too long for a key or a passphrase: the limit is {MAX_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(content)
 }
 
-/// Refuses a file that others than its owner may read or write. What is no file, such as a pipe, has nobody else at its end.
+/// Refuses a file that other users can access. Pipes and other non-files are accepted.
 #[cfg(unix)]
 fn refuse_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -34,13 +36,13 @@ fn refuse_others(file: &File) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mode = metadata.permissions().mode() & 0o777;
     if metadata.is_file() && mode & 0o077 != 0 {
-        let message = format!("its mode is {mode:03o}, so others than its owner may use it: `chmod 600` it");
+        let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(())
 }
 
-/// Where there is no file mode, who may read the file is inherited from the directory above it.
+/// Without file modes, the permissions are inherited from the directory.
 #[cfg(not(unix))]
 fn refuse_others(_: &File) -> io::Result<()> {
     Ok(())
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_others_may_use_is_refused() {
+    fn a_file_that_other_users_can_access_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
         write(&path, "secret").unwrap();

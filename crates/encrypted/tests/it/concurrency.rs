@@ -1,10 +1,10 @@
-//! Several who write at once, through stores that share nothing but what is stored.
+//! Concurrent writers through separate instances of one store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::support::{Faulty, Mishap, content, contents, key, open, path, ring, write};
+use crate::support::{Fault, FaultyStore, content, contents, key, open, path, ring, write};
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, ReadOptions,
@@ -16,20 +16,20 @@ use serde_json::json;
 const WRITERS: usize = 8;
 const INSERTS: usize = 50;
 
-async fn opened(inner: &Arc<InMemoryStore>, padding: Padding) -> EncryptedStore {
+async fn open_padded(inner: &Arc<InMemoryStore>, padding: Padding) -> EncryptedStore {
     EncryptedStore::builder(Arc::clone(inner), ring(1)).padding(padding).open().await.unwrap()
 }
 
-/// With padding, each insert writes the index, too.
+/// With padding, each insert also writes the index.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_400_inserts_400_are_kept() {
+async fn no_concurrent_insert_is_lost() {
     for padding in [Padding::None, Padding::Padme] {
         let inner = Arc::new(InMemoryStore::new());
-        let store = opened(&inner, padding).await;
+        let store = open_padded(&inner, padding).await;
         write(&store, "/memories/log", "").await;
         let mut writers = Vec::new();
         for writer in 0..WRITERS {
-            let tool = Engine::new(opened(&inner, padding).await);
+            let tool = Engine::new(open_padded(&inner, padding).await);
             writers.push(tokio::spawn(async move {
                 for number in 0..INSERTS {
                     let line = format!("line {writer} {number}");
@@ -50,9 +50,9 @@ async fn of_400_inserts_400_are_kept() {
     }
 }
 
-/// A directory goes back and forth while files in it are edited and made: each file is there once, whole, with all its edits.
+/// A directory is renamed back and forth while its files are edited. No edit is lost, and no file is duplicated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_directory_that_moves_takes_its_edits_along() {
+async fn edits_in_a_directory_survive_concurrent_renames() {
     const ROUNDS: usize = 150;
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/here/log", "").await;
@@ -79,28 +79,28 @@ async fn a_directory_that_moves_takes_its_edits_along() {
         }
         kept
     });
-    // What stays in place is written and read meanwhile.
-    let bystander = open(&inner, ring(1)).await;
-    let standing_by = tokio::spawn(async move {
+    // A third writer uses a file outside the directory.
+    let outside = open(&inner, ring(1)).await;
+    let writing_outside = tokio::spawn(async move {
         for round in 0..ROUNDS {
-            write(&bystander, "/memories/stays", format!("{round}")).await;
-            assert_eq!(content(&bystander, &path("/memories/stays")).await, format!("{round}").into_bytes());
-            let listed = bystander.list(&MemoryPath::root()).await.unwrap();
+            write(&outside, "/memories/stays", format!("{round}")).await;
+            assert_eq!(content(&outside, &path("/memories/stays")).await, format!("{round}").into_bytes());
+            let listed = outside.list(&MemoryPath::root()).await.unwrap();
             assert_eq!(listed.len(), 2, "{listed:?}");
         }
     });
     moving.await.unwrap();
     let kept = editing.await.unwrap();
-    standing_by.await.unwrap();
+    writing_outside.await.unwrap();
     let files = contents(&open(&inner, ring(1)).await).await;
     let log: Vec<_> = files.iter().filter(|(file, _)| file.file_name() == Some("log")).collect();
     let [(_, text)] = log[..] else { panic!("{files:?}") };
     assert_eq!(std::str::from_utf8(text).unwrap().lines().filter(|line| !line.is_empty()).count(), kept);
 }
 
-/// Two sessions with stale views of each other, one step each in turn: every answer is that of one store.
+/// Two sessions alternate their operations. Each sees the changes of the other.
 #[tokio::test]
-async fn a_session_sees_at_once_what_another_did() {
+async fn a_session_sees_the_changes_of_another_immediately() {
     let inner = Arc::new(InMemoryStore::new());
     let (left, right) = (open(&inner, ring(1)).await, open(&inner, ring(1)).await);
     write(&left, "/memories/a/file", "one").await;
@@ -112,7 +112,7 @@ async fn a_session_sees_at_once_what_another_did() {
     right.apply(Batch::new().rename(path("/memories/a"), path("/memories/b"))).await.unwrap();
     assert_eq!(left.read(&path("/memories/a/file")).await.unwrap(), Node::Absent);
     assert_eq!(left.read(&path("/memories/a")).await.unwrap(), Node::Absent);
-    // A rename keeps the version: an edit that began before it is lost neither way.
+    // A rename keeps the version, so an edit based on the state before it can still be applied.
     let moved = path("/memories/b/file");
     let edit = |content: &str| {
         let batch = Batch::new().require(moved.clone(), Precondition::Version(version.clone()));
@@ -123,7 +123,7 @@ async fn a_session_sees_at_once_what_another_did() {
     assert!(matches!(&refused, StoreError::VersionMismatch { path } if *path == moved), "{refused:?}");
     assert_eq!(content(&right, &moved).await, b"two");
 
-    // What it knows would not allow this; what is there by now does.
+    // These batches are valid only in the current state, not in the last state that each session has seen.
     write(&left, "/memories/new", "new").await;
     right.apply(Batch::new().rename(path("/memories/new"), path("/memories/newer"))).await.unwrap();
     left.apply(Batch::new().remove(path("/memories/newer"))).await.unwrap();
@@ -132,9 +132,9 @@ async fn a_session_sees_at_once_what_another_did() {
     assert_eq!(content(&left, &path("/memories/newer")).await, b"again");
 }
 
-/// An edit of a file writes its ciphertext alone, and a rename of a directory the index alone.
+/// An edit of a file writes its ciphertext only, and a rename of a directory writes the index only.
 #[tokio::test]
-async fn what_is_written_is_what_changed() {
+async fn only_changed_objects_are_written() {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
     write(&store, "/memories/a/one", "one").await;
@@ -153,27 +153,27 @@ async fn what_is_written_is_what_changed() {
     assert_eq!(changed_by(Batch::new().remove(path("/memories/b/one"))).await, (2, 0));
 }
 
-/// An answer that did not come is passed on as what it is.
+/// A write whose outcome the inner store does not know.
 #[tokio::test]
-async fn an_unknown_outcome_stays_unknown() {
+async fn an_unknown_outcome_is_reported_as_unknown() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "one").await;
-    let counting = Arc::new(Faulty::new(&inner, usize::MAX, Mishap::FailsAfter));
+    let counting = Arc::new(FaultyStore::new(&inner, usize::MAX, Fault::FailsAfter));
     drop(EncryptedStore::open(Arc::clone(&counting), ring(1)).await.unwrap());
     let opening = counting.calls.load(Ordering::SeqCst);
-    let faulty = Arc::new(Faulty::new(&inner, opening, Mishap::FailsAfter));
+    let faulty = Arc::new(FaultyStore::new(&inner, opening, Fault::FailsAfter));
     let store = EncryptedStore::open(faulty, ring(1)).await.unwrap();
     let error = store.apply(Batch::new().write(path("/memories/a"), b"two".to_vec())).await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }), "{error:?}");
     assert_eq!(content(&store, &path("/memories/a")).await, b"two");
 }
 
-/// A store in which somebody else writes the index between any two looks at it.
+/// A store in which another writer replaces the index after each read of it.
 #[derive(Debug)]
-struct Restless(Arc<InMemoryStore>);
+struct ChangingStore(Arc<InMemoryStore>);
 
 #[async_trait]
-impl Store for Restless {
+impl Store for ChangingStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let found = self.0.read_opts(path, options).await?;
         if let Node::File(file) = &found
@@ -194,13 +194,13 @@ impl Store for Restless {
 }
 
 #[tokio::test]
-async fn who_is_never_first_gives_up_after_a_while() {
+async fn operations_that_always_conflict_fail_as_busy() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "text").await;
     let options = OpenOptions::new().timeout(Duration::from_millis(50));
-    let builder = EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(1)).options(options);
+    let builder = EncryptedStore::builder(ChangingStore(Arc::clone(&inner)), ring(1)).options(options);
     let store = builder.open().await.unwrap();
-    let builder = EncryptedStore::builder(Restless(Arc::clone(&inner)), ring(2).with(key(1))).options(options);
+    let builder = EncryptedStore::builder(ChangingStore(Arc::clone(&inner)), ring(2).with(key(1))).options(options);
     let rekeying = builder.open().await.unwrap();
     let file = path("/memories/a");
     for error in [
@@ -214,27 +214,27 @@ async fn who_is_never_first_gives_up_after_a_while() {
     assert_eq!(content(&open(&inner, ring(1)).await, &file).await, b"text");
 }
 
-/// A store far away is asked no more than it must be.
+/// Calls are expensive if the inner store is remote.
 #[tokio::test]
-async fn an_operation_makes_few_calls() {
-    let counting = Arc::new(Faulty::new(&Arc::new(InMemoryStore::new()), usize::MAX, Mishap::FailsBefore));
+async fn operations_make_the_minimum_number_of_calls() {
+    let counting = Arc::new(FaultyStore::new(&Arc::new(InMemoryStore::new()), usize::MAX, Fault::FailsBefore));
     let store = EncryptedStore::open(Arc::clone(&counting), ring(1)).await.unwrap();
     write(&store, "/memories/a/file", "text").await;
     let calls = || counting.calls.swap(0, Ordering::SeqCst);
     calls();
     write(&store, "/memories/a/other", "text").await;
-    assert_eq!(calls(), 2, "a file is made: the index is read, and all is written");
+    assert_eq!(calls(), 2, "creating a file reads the index and writes one batch");
     store.read("/memories/a/file").await.unwrap();
-    assert_eq!(calls(), 2, "the index is read, then the file: the index was written by this store before");
+    assert_eq!(calls(), 2, "after a write by this store, a read reads the index and the file");
     store.read("/memories/a/file").await.unwrap();
-    assert_eq!(calls(), 1, "the file is read");
+    assert_eq!(calls(), 1, "a read reads the file only");
     write(&store, "/memories/a/file", "edited").await;
-    assert_eq!(calls(), 1, "the file is written");
+    assert_eq!(calls(), 1, "an edit writes the file only");
     store.list(&path("/memories/a")).await.unwrap();
-    assert_eq!(calls(), 1, "the sizes are listed");
+    assert_eq!(calls(), 1, "a listing lists the objects");
     let options = ReadOptions::new().require(path("/memories/none"), Precondition::Absent);
     store.read_opts(&path("/memories/a/file"), options).await.unwrap();
-    assert_eq!(calls(), 1, "the file is read under the precondition");
+    assert_eq!(calls(), 1, "a read includes its preconditions");
     store.apply(Batch::new().rename(path("/memories/a"), path("/memories/b"))).await.unwrap();
-    assert_eq!(calls(), 1, "the index is written");
+    assert_eq!(calls(), 1, "a rename writes the index only");
 }

@@ -1,11 +1,11 @@
-//! Keys: where they come from, and how often a provider is asked.
+//! Sources of keys and calls to key providers.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::support::{cause, cause_of_opening, content, contents, key, open, path, write};
+use crate::support::{cause, content, contents, key, open, open_cause, path, write};
 use async_trait::async_trait;
 use memory_tool_core::{FailureKind, InMemoryStore, Store, StoreError};
 use memory_tool_encrypted::{
@@ -13,16 +13,16 @@ use memory_tool_encrypted::{
 };
 use serde_json::Value;
 
-/// A key behind a service that counts its calls, and is out of order at times.
+/// A key service that counts its calls and can be unavailable.
 #[derive(Debug)]
-struct Service {
+struct KeyService {
     key: RawKey,
     wraps: AtomicUsize,
     unwraps: AtomicUsize,
     is_down: AtomicBool,
 }
 
-impl Service {
+impl KeyService {
     fn new(key: RawKey) -> Arc<Self> {
         let (wraps, unwraps) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Arc::new(Self { key, wraps, unwraps, is_down: AtomicBool::new(false) })
@@ -32,34 +32,34 @@ impl Service {
         (self.wraps.load(Ordering::SeqCst), self.unwraps.load(Ordering::SeqCst))
     }
 
-    fn answer(&self) -> Result<(), KeyError> {
-        if self.is_down.load(Ordering::SeqCst) { Err(KeyError::unavailable("out of order")) } else { Ok(()) }
+    fn check_available(&self) -> Result<(), KeyError> {
+        if self.is_down.load(Ordering::SeqCst) { Err(KeyError::unavailable("service is down")) } else { Ok(()) }
     }
 }
 
 #[async_trait]
-impl KeyProvider for Service {
+impl KeyProvider for KeyService {
     fn key_id(&self) -> &KeyId {
         self.key.key_id()
     }
 
     async fn wrap(&self, data_key: &DataKey) -> Result<Vec<u8>, KeyError> {
         self.wraps.fetch_add(1, Ordering::SeqCst);
-        self.answer()?;
+        self.check_available()?;
         self.key.wrap(data_key).await
     }
 
     async fn unwrap(&self, wrapped: &[u8]) -> Result<DataKey, KeyError> {
         self.unwraps.fetch_add(1, Ordering::SeqCst);
-        self.answer()?;
+        self.check_available()?;
         self.key.unwrap(wrapped).await
     }
 }
 
 #[tokio::test]
-async fn a_provider_is_asked_once() {
+async fn a_provider_is_called_once() {
     let inner = Arc::new(InMemoryStore::new());
-    let service = Service::new(key(1));
+    let service = KeyService::new(key(1));
     let store = open(&inner, KeyRing::new(Arc::clone(&service))).await;
     for number in 0..10 {
         write(&store, &format!("/memories/{number}"), "text").await;
@@ -72,17 +72,17 @@ async fn a_provider_is_asked_once() {
     assert_eq!(service.calls(), (1, 1));
 }
 
-/// The slot of the key before this one has the name of this one: it is tried once, and not with each write.
+/// The slot of the previous key has the name of the new key. The new key is tried on it once, not with each write.
 #[tokio::test]
-async fn a_key_that_does_not_fit_is_tried_once() {
+async fn a_wrong_key_is_tried_once() {
     let inner = Arc::new(InMemoryStore::new());
     let named = |byte| RawKey::from_bytes([byte; 32]).with_id("key".parse().unwrap());
     write(&open(&inner, KeyRing::new(named(1))).await, "/memories/old", "text").await;
-    let wrong = Service::new(named(2));
+    let wrong = KeyService::new(named(2));
     EncryptedStore::open(Arc::clone(&inner), KeyRing::new(Arc::clone(&wrong))).await.unwrap_err();
-    assert_eq!(wrong.calls(), (0, 1)); // although it is in both copies of the index
+    assert_eq!(wrong.calls(), (0, 1)); // although both copies of the index have the slot
 
-    let new = Service::new(named(2));
+    let new = KeyService::new(named(2));
     let store = open(&inner, KeyRing::new(Arc::clone(&new)).with(named(1))).await;
     for number in 0..5 {
         write(&store, &format!("/memories/{number}"), "text").await;
@@ -92,9 +92,9 @@ async fn a_key_that_does_not_fit_is_tried_once() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_out_of_order_is_told_and_asked_again() {
+async fn an_unavailable_provider_is_reported_and_called_again() {
     let inner = Arc::new(InMemoryStore::new());
-    let service = Service::new(key(1));
+    let service = KeyService::new(key(1));
     let keys = KeyRing::new(Arc::clone(&service));
     service.is_down.store(true, Ordering::SeqCst);
     let store = open(&inner, keys.clone()).await;
@@ -110,15 +110,15 @@ async fn a_provider_that_is_out_of_order_is_told_and_asked_again() {
 
     service.is_down.store(true, Ordering::SeqCst);
     let error = EncryptedStore::open(Arc::clone(&inner), keys.clone()).await.unwrap_err();
-    let error = cause_of_opening(&error);
+    let error = open_cause(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::Unavailable { .. }, .. }), "{error:?}");
-    // The store that has its data key goes on.
+    // The open store already has its data key.
     assert_eq!(content(&store, &path("/memories/a")).await, b"text");
     service.is_down.store(false, Ordering::SeqCst);
     open(&inner, keys).await;
 }
 
-/// Writes a file that only its owner may use.
+/// Writes a file that only its owner can access.
 fn write_secret(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
     #[cfg(unix)]
@@ -129,7 +129,7 @@ fn write_secret(path: &Path, content: &[u8]) {
 }
 
 #[tokio::test]
-async fn keys_and_passphrases_come_from_files() {
+async fn keys_and_passphrases_are_read_from_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secret");
     let key = RawKey::generate().unwrap();
@@ -152,9 +152,9 @@ async fn keys_and_passphrases_come_from_files() {
     assert!(matches!(RawKey::from_file(missing).await, Err(KeySourceError::File { .. })));
 }
 
-/// A passphrase that was given as a key, with and without a line break, and a key that was cut off.
+/// Passphrases that were passed as keys, with and without a line break, and a truncated key.
 #[tokio::test]
-async fn a_key_file_of_32_printable_characters_is_refused_with_the_way_out() {
+async fn a_key_file_of_32_printable_characters_is_refused_with_advice() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secret");
     for text in [
@@ -167,8 +167,8 @@ async fn a_key_file_of_32_printable_characters_is_refused_with_the_way_out() {
         write_secret(&file, text.as_bytes());
         let error = RawKey::from_file(&file).await.unwrap_err();
         assert!(matches!(error, KeySourceError::TextOf32Bytes), "{error:?}");
-        for way_out in ["--passphrase-file", "64 hexadecimal digits"] {
-            assert!(error.to_string().contains(way_out), "{error}");
+        for advice in ["--passphrase-file", "64 hexadecimal digits"] {
+            assert!(error.to_string().contains(advice), "{error}");
         }
         Passphrase::from_file(&file).await.unwrap();
     }
@@ -178,7 +178,7 @@ async fn a_key_file_of_32_printable_characters_is_refused_with_the_way_out() {
     }
 }
 
-/// A keyboard makes one character of `é`, another two: both open what either encrypted.
+/// `é` is one character on some keyboards and two on others. Both forms are the same passphrase.
 #[tokio::test]
 async fn passphrases_are_normalized() {
     let directory = tempfile::tempdir().unwrap();
@@ -204,9 +204,9 @@ fn bytes(hexadecimal: &Value) -> Vec<u8> {
     digits.map(|digits| u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap()).collect()
 }
 
-/// What `docs/encryption.md` says of key files and passphrase files, by the vectors that `check.py` reads as well.
+/// The rules of `docs/encryption.md` for key files and passphrase files, with the vectors that `check.py` uses.
 #[tokio::test]
-async fn files_of_keys_and_passphrases_are_read_as_the_vectors_say() {
+async fn key_files_and_passphrase_files_match_the_vectors() {
     let vectors: Value = serde_json::from_str(include_str!("../vectors/keys.json")).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secret");
@@ -228,7 +228,7 @@ async fn files_of_keys_and_passphrases_are_read_as_the_vectors_say() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_key_file_that_others_may_read_is_refused() {
+async fn a_key_file_that_other_users_can_read_is_refused() {
     use std::error::Error;
     use std::os::unix::fs::PermissionsExt;
 
@@ -238,18 +238,19 @@ async fn a_key_file_that_others_may_read_is_refused() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     let error = RawKey::from_file(&file).await.unwrap_err();
     let reason = error.source().unwrap().to_string();
-    assert_eq!(reason, "its mode is 640, so others than its owner may use it: `chmod 600` it");
+    assert_eq!(reason, "mode 640 gives other users access: run `chmod 600` on it");
     assert!(matches!(Passphrase::from_file(&file).await, Err(KeySourceError::File { .. })));
 }
 
 #[test]
-fn keys_and_passphrases_come_from_the_environment() {
+fn keys_and_passphrases_are_read_from_the_environment() {
     assert!(matches!(RawKey::from_environment("PATH"), Err(KeySourceError::NotAKey)));
     Passphrase::from_environment("PATH").unwrap();
     for missing in [
         RawKey::from_environment("MEMORY_TOOL_TEST_NOT_SET").map(drop).unwrap_err(),
         Passphrase::from_environment("MEMORY_TOOL_TEST_NOT_SET").map(drop).unwrap_err(),
     ] {
-        assert_eq!(missing.to_string(), "the variable MEMORY_TOOL_TEST_NOT_SET of the environment is not set");
+        let message = "environment variable MEMORY_TOOL_TEST_NOT_SET is not set or is not UTF-8";
+        assert_eq!(missing.to_string(), message);
     }
 }

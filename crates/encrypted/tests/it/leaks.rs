@@ -1,7 +1,7 @@
-//! No plaintext anywhere: everything that a store ever hands down, and everything that lies on a disk, is searched for contents and
-//! names, also after `kill -9`.
+//! Searches for plaintext: all calls to the inner store and all files on a disk, including those left after `kill -9`,
+//! are searched for contents and names.
 //!
-//! The test starts itself again as the process that is killed.
+//! The test binary starts itself again as the process to kill.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
@@ -27,11 +27,11 @@ use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::by_tier;
 use tempfile::TempDir;
 
-/// What nobody may find who has not the key: texts, and names of files and directories.
+/// Contents, and names of files and directories, which must not be visible without the key.
 const SECRETS: [&str; 4] =
     ["customer called about the divorce", "seconds thoughts of Zoë", "divorce-papers", "ex-spouses"];
 
-/// Every form in which a text may be recognized.
+/// The encodings in which a secret could be recognized.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     let bytes = secret.as_bytes();
     let hexadecimal: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -42,7 +42,7 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
         hexadecimal.to_uppercase().into_bytes(),
         hexadecimal.into_bytes(),
     ];
-    // In base64 a text looks otherwise after one or two other bytes; what its neighbours have a part in is left out.
+    // The base64 encoding depends on the offset modulo 3. Characters that include neighboring bytes are omitted.
     for shift in 0..3 {
         let encoded = STANDARD_NO_PAD.encode([&b"xx"[..shift], bytes].concat()).into_bytes();
         forms.push(encoded[if shift == 0 { 0 } else { shift + 1 }..encoded.len() - 2].to_vec());
@@ -50,13 +50,13 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// The secrets that are in there in whatever form.
+/// The secrets that occur in the bytes in any encoding.
 fn found_in(haystack: &[u8]) -> Vec<&'static str> {
     let is_in = |needle: &[u8]| haystack.windows(needle.len()).any(|window| window == needle);
     SECRETS.into_iter().filter(|secret| forms(secret).iter().any(|form| is_in(form))).collect()
 }
 
-/// Writes, edits, moves and removes what is secret.
+/// Writes, edits, moves and removes secret files.
 async fn work(store: &dyn Store) {
     let file = "/memories/ex-spouses/divorce-papers.txt";
     crate::support::remove(store, &MemoryPath::root()).await;
@@ -72,7 +72,7 @@ async fn work(store: &dyn Store) {
 }
 
 #[test]
-fn the_search_finds_what_is_there() {
+fn the_search_finds_secrets_in_each_encoding() {
     for secret in SECRETS {
         for form in forms(secret) {
             assert_eq!(found_in(&[b"before ", form.as_slice(), b" after"].concat()), [secret]);
@@ -85,49 +85,49 @@ fn the_search_finds_what_is_there() {
     assert_eq!(found_in(b"nothing"), [""; 0]);
 }
 
-/// Notes everything that is handed down to it.
+/// A store that logs all arguments of its calls.
 #[derive(Debug, Default)]
-struct Recording {
+struct LoggingStore {
     inner: InMemoryStore,
-    handed_down: Mutex<Vec<u8>>,
+    log: Mutex<Vec<u8>>,
 }
 
-impl Recording {
-    fn note(&self, bytes: &[u8]) {
-        self.handed_down.lock().unwrap().extend_from_slice(bytes);
+impl LoggingStore {
+    fn log(&self, bytes: &[u8]) {
+        self.log.lock().unwrap().extend_from_slice(bytes);
     }
 }
 
 #[async_trait]
-impl Store for Recording {
+impl Store for LoggingStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-        self.note(format!("{path} {options:?}").as_bytes());
+        self.log(format!("{path} {options:?}").as_bytes());
         self.inner.read_opts(path, options).await
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.note(name.as_str().as_bytes());
+        self.log(name.as_str().as_bytes());
         self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         for (path, precondition) in batch.preconditions() {
-            self.note(format!("{path} {precondition:?}").as_bytes());
+            self.log(format!("{path} {precondition:?}").as_bytes());
         }
         for change in batch.record_changes() {
-            self.note(change.name().as_str().as_bytes());
+            self.log(change.name().as_str().as_bytes());
             if let RecordChange::Write { content, .. } = change {
-                self.note(content);
+                self.log(content);
             }
         }
         for change in batch.changes() {
             match change {
                 Change::Write { path, content } => {
-                    self.note(path.as_str().as_bytes());
-                    self.note(content);
+                    self.log(path.as_str().as_bytes());
+                    self.log(content);
                 }
-                Change::Remove { path } => self.note(path.as_str().as_bytes()),
-                Change::Rename { from, to } => self.note(format!("{from} {to}").as_bytes()),
+                Change::Remove { path } => self.log(path.as_str().as_bytes()),
+                Change::Rename { from, to } => self.log(format!("{from} {to}").as_bytes()),
             }
         }
         self.inner.apply(batch).await
@@ -135,30 +135,31 @@ impl Store for Recording {
 }
 
 #[tokio::test]
-async fn nothing_secret_is_ever_handed_down() {
+async fn no_secret_reaches_the_inner_store() {
     for padding in [Padding::None, Padding::Padme] {
-        let recording = Arc::new(Recording::default());
-        let store = EncryptedStore::builder(Arc::clone(&recording), ring(1)).padding(padding).open().await.unwrap();
+        let inner = Arc::new(LoggingStore::default());
+        let store = EncryptedStore::builder(Arc::clone(&inner), ring(1)).padding(padding).open().await.unwrap();
         work(&store).await;
-        let store = EncryptedStore::open(Arc::clone(&recording), ring(2).with(key(1))).await.unwrap();
+        let store = EncryptedStore::open(Arc::clone(&inner), ring(2).with(key(1))).await.unwrap();
         store.rekey(drop::<RekeyProgress>).await.unwrap();
-        let handed_down = recording.handed_down.lock().unwrap();
-        assert!(handed_down.len() > 250_000, "{}", handed_down.len());
-        assert_eq!(found_in(&handed_down), [""; 0]);
+        let log = inner.log.lock().unwrap();
+        assert!(log.len() > 250_000, "{}", log.len());
+        assert_eq!(found_in(&log), [""; 0]);
     }
-    // Without encryption it would be found.
-    let recording = Recording::default();
-    work(&recording).await;
-    assert_eq!(found_in(&recording.handed_down.lock().unwrap()), SECRETS);
+    // Without encryption, the search finds all secrets.
+    let plain = LoggingStore::default();
+    work(&plain).await;
+    assert_eq!(found_in(&plain.log.lock().unwrap()), SECRETS);
 }
 
-/// Where the process that is killed keeps its store, and of which kind it is.
+/// The environment variable with the directory of the store of the killed process.
 const DIRECTORY: &str = "MEMORY_TOOL_TEST_DIRECTORY";
+/// The environment variable with the kind of that store.
 const KIND: &str = "MEMORY_TOOL_TEST_KIND";
-/// What it prints when it begins.
-const AT_WORK: &str = "at work";
+/// The line that the process prints when it starts to write.
+const STARTED: &str = "started";
 
-async fn beneath(kind: &str, directory: &Path) -> Arc<dyn Store> {
+async fn open_inner(kind: &str, directory: &Path) -> Arc<dyn Store> {
     match kind {
         "local" => Arc::new(LocalStore::open(directory.join("base")).await.unwrap()),
         _ => Arc::new(SqliteStore::open(directory.join("memory.sqlite")).await.unwrap()),
@@ -166,18 +167,18 @@ async fn beneath(kind: &str, directory: &Path) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-#[ignore = "the process that is killed"]
+#[ignore = "runs as the process to kill"]
 async fn works_until_it_is_killed() {
     let (Ok(directory), Ok(kind)) = (std::env::var(DIRECTORY), std::env::var(KIND)) else { return };
-    let store = EncryptedStore::open(beneath(&kind, directory.as_ref()).await, ring(1)).await.unwrap();
-    println!("\n{AT_WORK}");
+    let store = EncryptedStore::open(open_inner(&kind, directory.as_ref()).await, ring(1)).await.unwrap();
+    println!("\n{STARTED}");
     loop {
         work(&store).await;
     }
 }
 
-/// Starts the process, and kills it a while after it began.
-fn work_and_be_killed(kind: &str, directory: &Path, after: Duration) {
+/// Starts the process and kills it after the given time.
+fn start_and_kill(kind: &str, directory: &Path, after: Duration) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--ignored", "--exact", "leaks::works_until_it_is_killed", "--nocapture"])
@@ -185,20 +186,20 @@ fn work_and_be_killed(kind: &str, directory: &Path, after: Duration) {
         .env(KIND, kind);
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap() == AT_WORK), "it ended by itself");
+    assert!(lines.any(|line| line.unwrap() == STARTED), "the process ended early");
     sleep(after);
-    assert!(process.try_wait().unwrap().is_none(), "it ended by itself");
+    assert!(process.try_wait().unwrap().is_none(), "the process ended early");
     process.kill().unwrap();
     process.wait().unwrap();
 }
 
-/// The path and the content of every file, whatever it is for.
-fn everything_on(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+/// The paths and contents of all files under a directory.
+fn files_under(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(everything_on(&path));
+            found.extend(files_under(&path));
         } else {
             let content = fs::read(&path).unwrap();
             found.push((path, content));
@@ -207,35 +208,35 @@ fn everything_on(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-fn expect_nothing_secret_on(directory: &Path) {
-    for (file, content) in everything_on(directory) {
+fn expect_no_secrets_under(directory: &Path) {
+    for (file, content) in files_under(directory) {
         assert_eq!(found_in(file.to_string_lossy().as_bytes()), [""; 0]);
         assert_eq!(found_in(&content), [""; 0], "in {}", file.display());
     }
 }
 
-async fn nothing_secret_is_left_behind(kind: &str) {
+async fn killed_processes_leave_no_secrets(kind: &str) {
     let directory = TempDir::new().unwrap();
-    let mut leftovers = 0;
+    let mut searched_files = 0;
     for round in 0..by_tier(4, 12, 12) {
-        work_and_be_killed(kind, directory.path(), Duration::from_millis(17 * round));
-        leftovers += everything_on(directory.path()).len();
-        expect_nothing_secret_on(directory.path());
+        start_and_kill(kind, directory.path(), Duration::from_millis(17 * round));
+        searched_files += files_under(directory.path()).len();
+        expect_no_secrets_under(directory.path());
     }
-    assert!(leftovers > by_tier(4, 12, 12), "{leftovers}");
-    let store = EncryptedStore::open(beneath(kind, directory.path()).await, ring(1)).await.unwrap();
+    assert!(searched_files > by_tier(4, 12, 12), "{searched_files}");
+    let store = EncryptedStore::open(open_inner(kind, directory.path()).await, ring(1)).await.unwrap();
     work(&store).await;
     assert_eq!(contents(&store).await.len(), 2);
     drop(store);
-    expect_nothing_secret_on(directory.path());
+    expect_no_secrets_under(directory.path());
 }
 
 #[tokio::test]
-async fn nothing_secret_is_left_behind_on_a_disk() {
-    nothing_secret_is_left_behind("local").await;
+async fn killed_processes_leave_no_secrets_on_a_disk() {
+    killed_processes_leave_no_secrets("local").await;
 }
 
 #[tokio::test]
-async fn nothing_secret_is_left_behind_in_sqlite() {
-    nothing_secret_is_left_behind("sqlite").await;
+async fn killed_processes_leave_no_secrets_in_sqlite() {
+    killed_processes_leave_no_secrets("sqlite").await;
 }

@@ -2,11 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod beneath;
 mod concurrency;
+mod inner_store;
 mod keys;
 mod leaks;
-mod naming;
+mod memory_name;
 mod opening;
 mod rekey;
 mod support;

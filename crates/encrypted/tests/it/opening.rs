@@ -1,11 +1,11 @@
-//! Opening: which keys open what, and what is said where they do not.
+//! Opening with the right and the wrong keys, and the errors.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::support::{
-    cause, cause_of_opening, content, contents, key, open, open_error, path, problems, remove, ring, stored, write,
+    cause, content, contents, key, open, open_cause, open_error, path, problems, remove, ring, stored, write,
 };
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -22,10 +22,10 @@ fn passphrase(text: &str) -> Passphrase {
 }
 
 #[tokio::test]
-async fn a_key_that_the_ring_lacks_is_named() {
+async fn opening_without_the_key_reports_its_name() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
-    match cause_of_opening(&open_error(&inner, ring(2).with(key(3))).await) {
+    match open_cause(&open_error(&inner, ring(2).with(key(3))).await) {
         EncryptionError::NoKey { needed, available } => {
             assert_eq!(needed.as_str(), "key-of-1");
             assert_eq!(available.iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["key-of-2", "key-of-3"]);
@@ -36,56 +36,56 @@ async fn a_key_that_the_ring_lacks_is_named() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_of_the_right_name_is_told() {
+async fn a_wrong_key_with_the_right_name_is_reported() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     let impostor = RawKey::from_bytes([9; 32]).with_id("key-of-1".parse().unwrap());
     let error = open_error(&inner, KeyRing::new(impostor)).await;
     assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::AccessDenied));
-    let error = cause_of_opening(&error);
+    let error = open_cause(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
-    assert_eq!(error.to_string(), "the key key-of-1 does not open it");
+    assert_eq!(error.to_string(), "cannot decrypt with key key-of-1");
 }
 
 #[tokio::test]
-async fn a_wrong_passphrase_is_told_at_once() {
+async fn a_wrong_passphrase_is_reported_on_opening() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, KeyRing::new(passphrase("right"))).await, "/memories/a", "x").await;
     let error = open_error(&inner, KeyRing::new(passphrase("wrong"))).await;
-    let error = cause_of_opening(&error);
+    let error = open_cause(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
     let store = open(&inner, KeyRing::new(passphrase("right"))).await;
     assert_eq!(content(&store, &path("/memories/a")).await, b"x");
 }
 
 #[tokio::test]
-async fn files_that_nobody_encrypted_are_no_memory() {
+async fn unencrypted_files_are_refused() {
     let inner = Arc::new(InMemoryStore::new());
     write(&*inner, "/memories/notes.txt", "plain").await;
     let error = open_error(&inner, ring(1)).await;
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(matches!(cause_of_opening(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
-    // Not even by the name of an index.
+    assert!(matches!(open_cause(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+    // A file with the name of an index is refused as well.
     write(&*inner, "/memories/index-1", "plain").await;
     let error = open_error(&inner, ring(1)).await;
-    let cause = cause_of_opening(&error);
+    let cause = open_cause(&error);
     assert!(matches!(cause, EncryptionError::Damaged { damage: Damage::NotEncrypted, .. }), "{error:?}");
     assert_eq!(contents(&*inner).await.len(), 2);
 }
 
 #[tokio::test]
-async fn ciphertexts_without_an_index_are_no_empty_memory() {
+async fn ciphertexts_without_an_index_are_refused() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     for copy in ["/memories/index-1", "/memories/index-2"] {
         remove(&*inner, &path(copy)).await;
     }
     let error = open_error(&inner, ring(1)).await;
-    assert!(matches!(cause_of_opening(&error), EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(open_cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_format_of_the_future_is_told() {
+async fn an_unknown_format_version_is_reported() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     for name in ["index-1", "index-2"] {
@@ -95,17 +95,17 @@ async fn a_format_of_the_future_is_told() {
     }
     let error = open_error(&inner, ring(1)).await;
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    match cause_of_opening(&error) {
+    match open_cause(&error) {
         EncryptionError::Damaged { damage, .. } => {
             assert_eq!(*damage, Damage::UnknownFormat { found: 2, known: 1 });
-            assert_eq!(damage.to_string(), "it has version 2 of the format, and this program knows version 1");
+            assert_eq!(damage.to_string(), "format version 2 is not supported; this program supports version 1");
         }
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_store_comes_into_being_with_its_first_write() {
+async fn the_first_write_creates_the_store() {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
@@ -113,7 +113,7 @@ async fn a_store_comes_into_being_with_its_first_write() {
     assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
     write(&store, "/memories/a", "x").await;
     remove(&store, &MemoryPath::root()).await;
-    // Empty, and not as if it had never been.
+    // The empty store still exists.
     assert_eq!(inner.list(&MemoryPath::root()).await.unwrap().len(), 2);
     open_error(&inner, ring(2)).await;
 }
@@ -123,7 +123,7 @@ async fn open_as(inner: &Arc<InMemoryStore>, mode: OpenMode) -> Result<Encrypted
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_created_in_one_mode_alone() {
+async fn a_missing_store_is_created_in_create_mode_only() {
     let inner = Arc::new(InMemoryStore::new());
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_as(&inner, mode).await.unwrap_err();
@@ -134,7 +134,7 @@ async fn what_does_not_exist_is_created_in_one_mode_alone() {
     write(&*inner, "/memories/notes.txt", "plain").await;
     for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_as(&inner, mode).await.unwrap_err();
-        assert!(matches!(cause_of_opening(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
+        assert!(matches!(open_cause(&error), EncryptionError::NotEncrypted { files: 1 }), "{error:?}");
         assert!(!error.is_not_found());
     }
     remove(&*inner, &path("/memories/notes.txt")).await;
@@ -142,17 +142,18 @@ async fn what_does_not_exist_is_created_in_one_mode_alone() {
     write(&open_as(&inner, OpenMode::Create).await.unwrap(), "/memories/a", "x").await;
     let existing = open_as(&inner, OpenMode::Existing).await.unwrap();
     write(&existing, "/memories/a", "y").await;
-    // An index that vanishes under an open store is not replaced by an empty one.
+    // An open store does not replace a missing index with an empty one.
     for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
         remove(&*inner, &copy).await;
     }
     let error = existing.apply(Batch::new().write(path("/memories/a"), b"z".to_vec())).await.unwrap_err();
-    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }
 
-/// Also where there is something to repair, and a key of the ring that has no data key yet.
+/// The store has a damaged copy of the index, a primary key without a data key, and a new name, but none of them is
+/// written.
 #[tokio::test]
-async fn a_store_that_is_opened_read_only_writes_nothing() {
+async fn a_read_only_store_writes_nothing() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     write(&*inner, "/memories/index-2", "damaged").await;
@@ -170,16 +171,16 @@ async fn a_store_that_is_opened_read_only_writes_nothing() {
     }
     let error = store.rekey(|_| ()).await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
-    // A batch without a change is a question.
+    // A batch without changes is allowed.
     store.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
     assert_eq!(contents(&store).await[&path("/memories/a")], b"x");
     assert_eq!(problems(&store).await.len(), 1);
     assert_eq!(contents(&*inner).await, before);
 }
 
-/// Both write the first file at once: the one that is late sees that the store is there.
+/// Both write their first file at the same time. The second writer detects that the store exists.
 #[tokio::test]
-async fn two_first_writers_make_one_store() {
+async fn two_concurrent_first_writers_create_one_store() {
     for _ in 0..50 {
         let inner = Arc::new(InMemoryStore::new());
         let (left, right) = (open(&inner, ring(1)).await, open(&inner, ring(1)).await);
@@ -190,7 +191,7 @@ async fn two_first_writers_make_one_store() {
     }
 }
 
-/// Two processes with different primaries, each of which knows the other's key, do not rewrite each other's files.
+/// Two processes with different primary keys, each with the other's key in the ring, do not rewrite each other's files.
 #[tokio::test]
 async fn each_ring_writes_under_its_own_primary() {
     let inner = Arc::new(InMemoryStore::new());
@@ -202,7 +203,7 @@ async fn each_ring_writes_under_its_own_primary() {
         write(&new, "/memories/shared", format!("new {round}")).await;
         assert_eq!(contents(&old).await, contents(&new).await);
     }
-    // One slot for each: the names of the keys are in the clear.
+    // Each key has one slot, with its name in plain text.
     let index = stored(&*inner, "index-1").await;
     for name in ["key-of-1", "key-of-2"] {
         assert_eq!(index.windows(8).filter(|window| *window == name.as_bytes()).count(), 1, "{name}");
@@ -210,7 +211,7 @@ async fn each_ring_writes_under_its_own_primary() {
 }
 
 #[tokio::test]
-async fn nothing_shows_a_key_a_passphrase_a_name_or_a_text() {
+async fn debug_output_and_errors_contain_no_secrets() {
     let inner = Arc::new(InMemoryStore::new());
     let raw = RawKey::from_bytes([0x5a; 32]);
     let hidden = [
@@ -246,9 +247,9 @@ async fn nothing_shows_a_key_a_passphrase_a_name_or_a_text() {
     }
 }
 
-/// What the model reads names no stored object, even where the store beneath does.
+/// Replies to the model do not name stored objects, even if the inner store does.
 #[tokio::test]
-async fn the_model_does_not_read_what_is_beneath() {
+async fn replies_do_not_name_stored_objects() {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
     write(&store, "/memories/a", "x").await;
@@ -266,19 +267,19 @@ async fn the_model_does_not_read_what_is_beneath() {
 }
 
 #[tokio::test]
-async fn ids_of_keys_are_short_texts() {
+async fn invalid_key_ids_are_refused() {
     for illegal in ["", "line\nbreak", &"x".repeat(256)] {
         illegal.parse::<memory_tool_encrypted::KeyId>().unwrap_err();
     }
     assert_eq!(key(1).key_id().as_str(), "key-of-1");
 }
 
-/// A store in which somebody else makes the memory after it was looked for, and before anything else is.
+/// A store in which another writer creates the memory after the index was read and before the root is listed.
 #[derive(Debug)]
-struct Overtaken(Arc<InMemoryStore>);
+struct RacingStore(Arc<InMemoryStore>);
 
 #[async_trait]
-impl Store for Overtaken {
+impl Store for RacingStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         if path.is_root() {
             write(&open(&self.0, ring(1)).await, "/memories/theirs", "x").await;
@@ -295,9 +296,9 @@ impl Store for Overtaken {
     }
 }
 
-/// A mistake in the options must not end the process.
+/// A wrong option must not abort the process.
 #[tokio::test]
-async fn a_padding_that_no_memory_holds_is_an_error() {
+async fn a_padding_that_exceeds_the_memory_is_an_error() {
     let inner = Arc::new(InMemoryStore::new());
     for size in [usize::MAX, usize::MAX / 2] {
         let padding = Padding::Multiple(NonZeroUsize::new(size).unwrap());
@@ -310,14 +311,14 @@ async fn a_padding_that_no_memory_holds_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_made_while_it_is_opened_is_opened() {
-    let store = EncryptedStore::open(Overtaken(Arc::default()), ring(1)).await.unwrap();
+async fn a_store_that_is_created_during_opening_is_opened() {
+    let store = EncryptedStore::open(RacingStore(Arc::default()), ring(1)).await.unwrap();
     assert_eq!(content(&store, &path("/memories/theirs")).await, b"x");
 }
 
-/// Opened before there was anything, and asked when there was something else than it could know.
+/// The store is opened while the inner store is empty, and used after other files have appeared there.
 #[tokio::test]
-async fn what_came_to_be_since_a_store_was_opened_is_not_taken_for_nothing() {
+async fn a_store_detects_files_that_appear_after_opening() {
     let inner = Arc::new(InMemoryStore::new());
     let early = open(&inner, ring(1)).await;
     assert!(contents(&early).await.is_empty());
@@ -336,5 +337,5 @@ async fn what_came_to_be_since_a_store_was_opened_is_not_taken_for_nothing() {
         remove(&*inner, &copy).await;
     }
     let error = early.list(&MemoryPath::root()).await.unwrap_err();
-    assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+    assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }

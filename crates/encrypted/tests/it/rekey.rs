@@ -1,4 +1,4 @@
-//! Rekeying: everything comes under the new key, whatever happens meanwhile.
+//! Rekeying, also with interruptions and concurrent writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{
-    Faulty, Mishap, cause, cause_of_opening, content, content_of_record, contents, damage, key, open, open_error, path,
+    Fault, FaultyStore, cause, content, content_of_record, contents, damage, key, open, open_cause, open_error, path,
     record, remove, ring, write,
 };
 use async_trait::async_trait;
@@ -20,10 +20,10 @@ use memory_tool_encrypted::{
 use memory_tool_test_fixtures::by_tier;
 use serde_json::json;
 
-/// More than two batches of files.
+/// The number of files, which needs more than two batches.
 const FILES: usize = 70;
 
-/// The key to come, and the one before it.
+/// A ring with the new key as the primary and the old key.
 fn new_ring() -> KeyRing {
     ring(2).with(key(1))
 }
@@ -32,7 +32,7 @@ fn names(keys: &[KeyId]) -> Vec<&str> {
     keys.iter().map(KeyId::as_str).collect()
 }
 
-/// A store under the first key.
+/// A store of 70 files under the first key.
 async fn filled() -> (Arc<InMemoryStore>, BTreeMap<MemoryPath, Vec<u8>>) {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
@@ -46,7 +46,7 @@ async fn filled() -> (Arc<InMemoryStore>, BTreeMap<MemoryPath, Vec<u8>>) {
 }
 
 #[tokio::test]
-async fn everything_comes_under_the_new_key() {
+async fn all_files_are_re_encrypted_with_the_new_key() {
     let (inner, files) = filled().await;
     let store = open(&inner, new_ring()).await;
     let mut steps = Vec::new();
@@ -57,14 +57,14 @@ async fn everything_comes_under_the_new_key() {
     assert_eq!(names(&report.no_longer_needed), ["key-of-1"]);
     assert_eq!(names(&report.still_needed), [""; 0]);
     assert_eq!(contents(&open(&inner, ring(2)).await).await, files);
-    assert!(matches!(cause_of_opening(&open_error(&inner, ring(1)).await), EncryptionError::NoKey { .. }));
+    assert!(matches!(open_cause(&open_error(&inner, ring(1)).await), EncryptionError::NoKey { .. }));
 }
 
 #[tokio::test]
-async fn where_nothing_is_left_to_do_nothing_is_written() {
+async fn an_up_to_date_store_is_not_written() {
     let (inner, _) = filled().await;
     open(&inner, new_ring()).await.rekey(drop::<RekeyProgress>).await.unwrap();
-    let counting = Arc::new(Faulty::new(&inner, usize::MAX, Mishap::FailsBefore));
+    let counting = Arc::new(FaultyStore::new(&inner, usize::MAX, Fault::FailsBefore));
     let store = EncryptedStore::open(Arc::clone(&counting), new_ring()).await.unwrap();
     let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!((report.rewritten, report.no_longer_needed.len()), (0, 0));
@@ -73,9 +73,9 @@ async fn where_nothing_is_left_to_do_nothing_is_written() {
     assert_eq!(counting.writes.load(Ordering::SeqCst), 0);
 }
 
-/// A store without files has a key as well: that of its index.
+/// The index of a store without files has a key as well.
 #[tokio::test]
-async fn an_empty_store_comes_under_the_new_key() {
+async fn an_empty_store_is_rekeyed() {
     let (inner, _) = filled().await;
     remove(&open(&inner, ring(1)).await, &MemoryPath::root()).await;
     let report = open(&inner, new_ring()).await.rekey(drop::<RekeyProgress>).await.unwrap();
@@ -84,37 +84,36 @@ async fn an_empty_store_comes_under_the_new_key() {
 }
 
 #[tokio::test]
-async fn rekeying_changes_the_padding_too() {
+async fn rekeying_changes_the_padding() {
     let (inner, files) = filled().await;
     let store = EncryptedStore::builder(Arc::clone(&inner), new_ring()).padding(Padding::Padme).open().await.unwrap();
     store.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!(contents(&open(&inner, ring(2)).await).await, files);
 }
 
-/// It is interrupted at each call of the store beneath, in each way that a call can go wrong; then all is there, and the next
-/// call goes on.
+/// Rekeying is interrupted at each call to the inner store by each kind of fault. All files stay readable, and the next
+/// run completes the work.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_can_be_interrupted_at_any_instant_and_goes_on() {
-    for mishap in [Mishap::FailsBefore, Mishap::FailsAfter, Mishap::HangsBefore, Mishap::HangsAfter] {
+async fn rekeying_resumes_after_an_interruption_at_any_call() {
+    for fault in [Fault::FailsBefore, Fault::FailsAfter, Fault::HangsBefore, Fault::HangsAfter] {
         let mut at = 0;
         loop {
             let (inner, files) = filled().await;
-            let faulty = Arc::new(Faulty::new(&inner, usize::MAX, mishap));
+            let faulty = Arc::new(FaultyStore::new(&inner, usize::MAX, fault));
             let store = EncryptedStore::open(Arc::clone(&faulty), new_ring()).await.unwrap();
-            // Opening has made its calls: the mishap is one of rekeying.
+            // Skip the calls of opening, so that the fault occurs during rekeying.
             let opening = faulty.calls.load(Ordering::SeqCst);
-            let faulty = Arc::new(Faulty::new(&inner, opening + at, mishap));
+            let faulty = Arc::new(FaultyStore::new(&inner, opening + at, fault));
             drop(store);
             let store = EncryptedStore::open(Arc::clone(&faulty), new_ring()).await.unwrap();
-            let interrupted = match mishap {
-                Mishap::FailsBefore | Mishap::FailsAfter => store.rekey(drop::<RekeyProgress>).await.is_err(),
-                Mishap::HangsBefore | Mishap::HangsAfter => {
+            let interrupted = match fault {
+                Fault::FailsBefore | Fault::FailsAfter => store.rekey(drop::<RekeyProgress>).await.is_err(),
+                Fault::HangsBefore | Fault::HangsAfter => {
                     let mut rekeying = Box::pin(store.rekey(drop::<RekeyProgress>));
                     loop {
-                        let patience = Duration::from_millis(2);
-                        match tokio::time::timeout(patience, &mut rekeying).await {
+                        match tokio::time::timeout(Duration::from_millis(2), &mut rekeying).await {
                             Ok(outcome) => break outcome.is_err(),
-                            // It hangs, or is just slow: then it goes on.
+                            // Before the faulty call, rekeying is slow but does not hang.
                             Err(_) if faulty.calls.load(Ordering::SeqCst) > opening + at => break true,
                             Err(_) => {}
                         }
@@ -123,9 +122,9 @@ async fn it_can_be_interrupted_at_any_instant_and_goes_on() {
             };
             drop(store);
             let store = open(&inner, new_ring()).await;
-            assert_eq!(contents(&store).await, files, "{mishap:?} at {at}");
+            assert_eq!(contents(&store).await, files, "{fault:?} at {at}");
             store.rekey(drop::<RekeyProgress>).await.unwrap();
-            assert_eq!(contents(&open(&inner, ring(2)).await).await, files, "{mishap:?} at {at}");
+            assert_eq!(contents(&open(&inner, ring(2)).await).await, files, "{fault:?} at {at}");
             if !interrupted {
                 assert!(at > FILES, "{at}");
                 break;
@@ -135,9 +134,9 @@ async fn it_can_be_interrupted_at_any_instant_and_goes_on() {
     }
 }
 
-/// Others insert into files, move directories and make files, some of them still under the old key.
+/// Other writers edit and create files and move directories during rekeying. Half of them still use the old key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_edit_of_others_is_lost() {
+async fn no_concurrent_edit_is_lost() {
     const INSERTS: usize = 60;
     let (inner, _) = filled().await;
     let is_over = Arc::new(AtomicBool::new(false));
@@ -171,7 +170,8 @@ async fn no_edit_of_others_is_lost() {
         async move {
             while !is_over.load(Ordering::SeqCst) {
                 store.rekey(drop::<RekeyProgress>).await.unwrap();
-                tokio::task::yield_now().await; // a store in memory never waits, and a writer may be next on this thread
+                // An in-memory store never yields, which could starve a writer on this thread.
+                tokio::task::yield_now().await;
             }
         }
     });
@@ -197,9 +197,9 @@ async fn no_edit_of_others_is_lost() {
 async fn a_damaged_file_keeps_its_key() {
     let (inner, files) = filled().await;
     let entries = inner.list(&MemoryPath::root()).await.unwrap();
-    let place = entries.into_iter().map(|entry| entry.path).find(|place| !place.as_str().contains("index")).unwrap();
-    let whole = content(&*inner, &place).await;
-    write(&*inner, place.as_str(), "nobody encrypted this").await;
+    let object = entries.into_iter().map(|entry| entry.path).find(|path| !path.as_str().contains("index")).unwrap();
+    let whole = content(&*inner, &object).await;
+    write(&*inner, object.as_str(), "plain text").await;
     let store = open(&inner, new_ring()).await;
     let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!(report.rewritten, FILES - 1);
@@ -207,15 +207,15 @@ async fn a_damaged_file_keeps_its_key() {
     let [damaged] = &report.damaged[..] else { panic!("{:?}", report.damaged) };
     assert_eq!(*damage(&store.read(damaged).await.unwrap_err()), Damage::NotEncrypted);
 
-    // Who has a backup can put it back.
-    write(&*inner, place.as_str(), whole).await;
+    // The object is restored from a backup.
+    write(&*inner, object.as_str(), whole).await;
     assert_eq!(contents(&store).await, files);
     let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!((report.rewritten, names(&report.no_longer_needed)), (1, vec!["key-of-1"]));
 }
 
 #[tokio::test]
-async fn records_come_under_the_new_key_unless_they_are_damaged() {
+async fn records_are_rekeyed_unless_they_are_damaged() {
     let (inner, _) = filled().await;
     let before: BTreeMap<_, _> = contents(&*inner).await;
     let old = open(&inner, ring(1)).await;
@@ -226,7 +226,7 @@ async fn records_come_under_the_new_key_unless_they_are_damaged() {
     let mut broken = None;
     for object in new {
         let bytes = content(&*inner, &object).await;
-        write(&*inner, object.as_str(), "nobody encrypted this").await;
+        write(&*inner, object.as_str(), "plain text").await;
         if old.read_record(&record("test/broken")).await.is_err() {
             broken = Some((object, bytes));
             break;
@@ -249,7 +249,7 @@ async fn records_come_under_the_new_key_unless_they_are_damaged() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_needed_and_missing_is_named() {
+async fn a_missing_key_is_reported_by_name() {
     let (inner, _) = filled().await;
     write(&open(&inner, new_ring()).await, "/memories/of-two", "x").await;
     let store = open(&inner, ring(2)).await;
@@ -258,13 +258,13 @@ async fn a_key_that_is_needed_and_missing_is_named() {
         matches!(cause(&error), EncryptionError::NoKey { needed, .. } if needed.as_str() == "key-of-1"),
         "{error:?}"
     );
-    // What it can read it reads.
+    // The store can read the files under its key.
     assert_eq!(content(&store, &path("/memories/of-two")).await, b"x");
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), FILES + 1);
 }
 
 #[tokio::test]
-async fn a_passphrase_is_changed() {
+async fn rekeying_changes_a_passphrase() {
     let passphrase = |text: &str| Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap());
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, KeyRing::new(passphrase("old"))).await, "/memories/a", "x").await;
@@ -275,26 +275,26 @@ async fn a_passphrase_is_changed() {
 }
 
 #[tokio::test]
-async fn a_passphrase_that_a_damaged_file_needs_is_told() {
+async fn a_passphrase_of_a_damaged_file_is_reported_as_needed() {
     let passphrase = |text: &str| Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap());
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, KeyRing::new(passphrase("old"))).await, "/memories/a", "x").await;
     let entries = inner.list(&MemoryPath::root()).await.unwrap();
-    let place = entries.into_iter().map(|entry| entry.path).find(|place| !place.as_str().contains("index")).unwrap();
-    write(&*inner, place.as_str(), "nobody encrypted this").await;
+    let object = entries.into_iter().map(|entry| entry.path).find(|path| !path.as_str().contains("index")).unwrap();
+    write(&*inner, object.as_str(), "plain text").await;
     let store = open(&inner, KeyRing::new(passphrase("new")).with(passphrase("old"))).await;
     let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!((report.damaged.len(), names(&report.still_needed)), (1, vec!["passphrase"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_file_that_somebody_removes_meanwhile_is_not_reported() {
+async fn a_damaged_file_that_is_removed_during_rekeying_is_not_reported() {
     let (inner, _) = filled().await;
-    let (store, somebody) = (open(&inner, new_ring()).await, open(&inner, new_ring()).await);
+    let (store, other) = (open(&inner, new_ring()).await, open(&inner, new_ring()).await);
     let damaged = store.list(&MemoryPath::root()).await.unwrap().remove(0).path; // in the first batch
     for entry in inner.list(&MemoryPath::root()).await.unwrap() {
         let whole = content(&*inner, &entry.path).await;
-        write(&*inner, entry.path.as_str(), "nobody encrypted this").await;
+        write(&*inner, entry.path.as_str(), "plain text").await;
         if store.read(&damaged).await.is_err() {
             break;
         }
@@ -303,8 +303,8 @@ async fn a_damaged_file_that_somebody_removes_meanwhile_is_not_reported() {
     let before_the_last_batch = |progress: RekeyProgress| {
         if progress.done == 64 {
             let removal = Batch::new().remove(damaged.clone());
-            let removing = || tokio::runtime::Handle::current().block_on(somebody.apply(removal));
-            drop(tokio::task::block_in_place(removing)); // the second time it is gone
+            let removing = || tokio::runtime::Handle::current().block_on(other.apply(removal));
+            drop(tokio::task::block_in_place(removing)); // fails on the second call, after the removal
         }
     };
     let report = store.rekey(before_the_last_batch).await.unwrap();
@@ -313,23 +313,23 @@ async fn a_damaged_file_that_somebody_removes_meanwhile_is_not_reported() {
     assert_eq!(contents(&open(&inner, ring(2)).await).await.len(), FILES - 1);
 }
 
-/// A store in which somebody edits a file right after it was read to be encrypted anew.
+/// A store in which another writer edits a file after each read of it.
 #[derive(Debug)]
-struct Interfering {
+struct ConflictingStore {
     inner: Arc<InMemoryStore>,
-    somebody: EncryptedStore,
+    other: EncryptedStore,
     edits: AtomicUsize,
 }
 
-const INTERFERENCES: usize = 3;
+const CONFLICTS: usize = 3;
 
 #[async_trait]
-impl Store for Interfering {
+impl Store for ConflictingStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let found = self.inner.read_opts(path, options).await;
-        if !path.as_str().contains("index") && self.edits.load(Ordering::SeqCst) < INTERFERENCES {
+        if !path.as_str().contains("index") && self.edits.load(Ordering::SeqCst) < CONFLICTS {
             let number = self.edits.fetch_add(1, Ordering::SeqCst) + 1;
-            write(&self.somebody, "/memories/log", format!("edit {number}")).await;
+            write(&self.other, "/memories/log", format!("edit {number}")).await;
         }
         found
     }
@@ -346,11 +346,11 @@ impl Store for Interfering {
 #[tokio::test]
 async fn an_edit_between_reading_and_writing_is_kept() {
     let inner = Arc::new(InMemoryStore::new());
-    let somebody = open(&inner, ring(1)).await;
-    write(&somebody, "/memories/log", "edit 0").await;
-    let interfering = Interfering { inner: Arc::clone(&inner), somebody, edits: AtomicUsize::new(0) };
-    let store = EncryptedStore::open(interfering, new_ring()).await.unwrap();
+    let other = open(&inner, ring(1)).await;
+    write(&other, "/memories/log", "edit 0").await;
+    let conflicting = ConflictingStore { inner: Arc::clone(&inner), other, edits: AtomicUsize::new(0) };
+    let store = EncryptedStore::open(conflicting, new_ring()).await.unwrap();
     assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().rewritten, 1);
     let text = content(&open(&inner, ring(2)).await, &path("/memories/log")).await;
-    assert_eq!(text, format!("edit {INTERFERENCES}").into_bytes());
+    assert_eq!(text, format!("edit {CONFLICTS}").into_bytes());
 }

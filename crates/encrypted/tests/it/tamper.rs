@@ -1,11 +1,11 @@
-//! Tampering: whatever is done to what is stored, no altered content is ever read, and what was not touched stays readable.
+//! Tampering with stored objects: modified contents are never returned, and all other files stay readable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::support::{
-    cause, cause_of_opening, content, content_of_record, contents, damage, open, path, problems, record, remove, ring,
+    cause, content, content_of_record, contents, damage, open, open_cause, path, problems, record, remove, ring,
     stored, write,
 };
 use memory_tool_core::{
@@ -17,29 +17,30 @@ use serde_json::json;
 
 const FILES: usize = 50;
 
-/// What verifying reports of a copy of the index that somebody put back.
+/// The problem that verification reports for a restored old copy of the index.
 const OLDER: &str = "a copy of the index is older than the other";
 
 async fn messages(store: &EncryptedStore) -> Vec<String> {
     problems(store).await.into_iter().map(|problem| problem.message).collect()
 }
+
 const HEADER_BYTES: usize = 92;
 
-/// A store of 50 files, and everything that is stored of it.
+/// A store of 50 files and a copy of all its objects.
 struct Victim {
     inner: Arc<InMemoryStore>,
     store: EncryptedStore,
     files: BTreeMap<MemoryPath, Vec<u8>>,
     stored: BTreeMap<MemoryPath, Vec<u8>>,
-    /// The ciphertext of each file.
-    places: BTreeMap<MemoryPath, MemoryPath>,
+    /// The object of each file.
+    objects: BTreeMap<MemoryPath, MemoryPath>,
 }
 
 impl Victim {
     async fn new(padding: Padding) -> Self {
         let inner = Arc::new(InMemoryStore::new());
         let store = EncryptedStore::builder(Arc::clone(&inner), ring(1)).padding(padding).open().await.unwrap();
-        let (mut files, mut places) = (BTreeMap::new(), BTreeMap::new());
+        let (mut files, mut objects) = (BTreeMap::new(), BTreeMap::new());
         let mut known = Vec::new();
         for number in 0..FILES {
             let file = path(&format!("/memories/directory-{}/{number}.txt", number % 7));
@@ -47,36 +48,36 @@ impl Victim {
             write(&store, file.as_str(), text.clone()).await;
             let now: Vec<_> =
                 inner.list(&MemoryPath::root()).await.unwrap().into_iter().map(|entry| entry.path).collect();
-            let is_content = |place: &&MemoryPath| !place.as_str().contains("index") && !known.contains(*place);
-            let place = now.iter().find(is_content).unwrap().clone();
-            places.insert(file.clone(), place);
+            let is_content = |object: &&MemoryPath| !object.as_str().contains("index") && !known.contains(*object);
+            let object = now.iter().find(is_content).unwrap().clone();
+            objects.insert(file.clone(), object);
             files.insert(file, text);
             known = now;
         }
         let stored = contents(&*inner).await;
         assert_eq!(stored.len(), FILES + 2);
-        Self { inner, store, files, stored, places }
+        Self { inner, store, files, stored, objects }
     }
 
-    async fn put(&self, place: &MemoryPath, bytes: Vec<u8>) {
-        self.inner.apply(Batch::new().write(place.clone(), bytes)).await.unwrap();
+    async fn put(&self, object: &MemoryPath, bytes: Vec<u8>) {
+        self.inner.apply(Batch::new().write(object.clone(), bytes)).await.unwrap();
     }
 
-    async fn restore(&self, place: &MemoryPath) {
-        self.put(place, self.stored[place].clone()).await;
+    async fn restore(&self, object: &MemoryPath) {
+        self.put(object, self.stored[object].clone()).await;
     }
 
-    /// The file whose ciphertext lies there; `None` for a copy of the index.
-    fn file_at(&self, place: &MemoryPath) -> Option<&MemoryPath> {
-        self.places.iter().find(|(_, its_place)| *its_place == place).map(|(file, _)| file)
+    /// The file with this object; `None` for a copy of the index.
+    fn file_of(&self, object: &MemoryPath) -> Option<&MemoryPath> {
+        self.objects.iter().find(|(_, candidate)| *candidate == object).map(|(file, _)| file)
     }
 
-    /// Each file is as it was written, or, where its ciphertext is touched, an error. All are listed, these as damaged. Gives the
-    /// damages.
-    async fn expect_nothing_else(&self, touched: &[&MemoryPath]) -> BTreeMap<MemoryPath, Damage> {
+    /// Expects damage for the files with the given objects, both in reads and in the listing, and no change in the
+    /// others. Returns the damage.
+    async fn expect_damage_only_in(&self, touched: &[&MemoryPath]) -> BTreeMap<MemoryPath, Damage> {
         let mut damages = BTreeMap::new();
         for (file, written) in &self.files {
-            if !touched.contains(&&self.places[file]) {
+            if !touched.contains(&&self.objects[file]) {
                 assert_eq!(content(&self.store, file).await, *written, "{file}");
                 continue;
             }
@@ -90,12 +91,12 @@ impl Victim {
         damages
     }
 
-    /// As above, but of the files that were not touched only one is read.
-    async fn expect_damage(&self, place: &MemoryPath) -> Option<Damage> {
-        let untouched = self.files.iter().find(|(file, _)| self.places[*file] != *place).unwrap();
+    /// A faster check for one object, which reads only one of the other files.
+    async fn expect_damage(&self, object: &MemoryPath) -> Option<Damage> {
+        let untouched = self.files.iter().find(|(file, _)| self.objects[*file] != *object).unwrap();
         assert_eq!(content(&self.store, untouched.0).await, *untouched.1);
-        match self.store.read(self.file_at(place)?).await {
-            Ok(node) => panic!("{place} was tampered with, and there is {node:?}"),
+        match self.store.read(self.file_of(object)?).await {
+            Ok(node) => panic!("{object} was tampered with and reads as {node:?}"),
             Err(error) => Some(damage(&error).clone()),
         }
     }
@@ -107,7 +108,7 @@ async fn damaged_files(store: &EncryptedStore) -> BTreeSet<MemoryPath> {
     listed.into_iter().filter(|entry| entry.is_damaged).map(|entry| entry.path).collect()
 }
 
-/// What is said of a flip of one bit of a content, by the place of the byte in the format.
+/// Whether the damage is correct for a flipped bit in this byte of a content.
 fn is_expected(byte: usize, damage: &Damage) -> bool {
     match byte {
         0..8 => *damage == Damage::NotEncrypted,
@@ -115,7 +116,7 @@ fn is_expected(byte: usize, damage: &Damage) -> bool {
         9 | 11 => matches!(damage, Damage::Header(_)),
         10 => matches!(damage, Damage::Header(_) | Damage::Altered),
         12..28 => *damage == Damage::OtherStore,
-        28..44 => *damage == Damage::OtherPlace,
+        28..44 => *damage == Damage::OtherObject,
         44..60 => *damage == Damage::OtherDataKey,
         84..HEADER_BYTES => matches!(damage, Damage::Truncated | Damage::TrailingBytes | Damage::Header(_)),
         _ => *damage == Damage::Altered,
@@ -126,22 +127,22 @@ async fn flip_each_bit(padding: Padding) {
     let victim = Victim::new(padding).await;
     let step = by_tier(13, 1, 1);
     let mut flips = 0;
-    for (place, bytes) in &victim.stored {
-        // The default tier tries each bit of a byte, but not of each byte.
+    for (object, bytes) in &victim.stored {
+        // The default tier skips bits, but covers all positions within a byte.
         for bit in (0..8 * bytes.len()).step_by(step) {
             let (byte, mut flipped) = (bit / 8, bytes.clone());
             flipped[byte] ^= 1 << (bit % 8);
-            victim.put(place, flipped).await;
-            if let Some(damage) = victim.expect_damage(place).await {
+            victim.put(object, flipped).await;
+            if let Some(damage) = victim.expect_damage(object).await {
                 assert!(is_expected(byte, &damage), "byte {byte}: {damage:?}");
             }
             if flips % 1_000 == 0 {
-                victim.expect_nothing_else(&[place]).await;
+                victim.expect_damage_only_in(&[object]).await;
                 assert_eq!(reopened(&victim).await.list(&MemoryPath::root()).await.unwrap().len(), FILES);
             }
             flips += 1;
         }
-        victim.restore(place).await;
+        victim.restore(object).await;
     }
     assert!(flips * step >= 8 * victim.stored.values().map(Vec::len).sum::<usize>(), "{flips}");
     assert_eq!(contents(&victim.store).await, victim.files);
@@ -152,36 +153,36 @@ async fn reopened(victim: &Victim) -> EncryptedStore {
 }
 
 #[tokio::test]
-async fn a_flip_of_any_bit_is_noticed() {
+async fn every_flipped_bit_is_detected() {
     flip_each_bit(Padding::None).await;
 }
 
 #[tokio::test]
-async fn a_flip_of_any_bit_is_noticed_with_padding() {
+async fn every_flipped_bit_is_detected_with_padding() {
     flip_each_bit(Padding::Multiple(NonZeroUsize::new(128).unwrap())).await;
 }
 
 #[tokio::test]
-async fn an_end_that_is_missing_is_noticed_wherever_it_was_cut() {
+async fn truncation_at_any_length_is_detected() {
     let victim = Victim::new(Padding::None).await;
-    for (place, bytes) in &victim.stored {
+    for (object, bytes) in &victim.stored {
         for length in 0..bytes.len() {
-            victim.put(place, bytes[..length].to_vec()).await;
-            if let Some(damage) = victim.expect_damage(place).await {
+            victim.put(object, bytes[..length].to_vec()).await;
+            if let Some(damage) = victim.expect_damage(object).await {
                 assert_eq!(damage, Damage::Truncated, "{length} of {}", bytes.len());
             }
         }
-        victim.put(place, [bytes.as_slice(), b"\0"].concat()).await;
-        if let Some(damage) = victim.expect_damage(place).await {
+        victim.put(object, [bytes.as_slice(), b"\0"].concat()).await;
+        if let Some(damage) = victim.expect_damage(object).await {
             assert_eq!(damage, Damage::TrailingBytes);
         }
-        victim.restore(place).await;
+        victim.restore(object).await;
     }
     assert_eq!(contents(&victim.store).await, victim.files);
 }
 
 #[tokio::test]
-async fn every_pair_of_ciphertexts_that_is_swapped_is_noticed() {
+async fn every_swapped_pair_of_objects_is_detected() {
     let victim = Victim::new(Padding::None).await;
     let (first, second) = (path("/memories/index-1"), path("/memories/index-2"));
     for (left, left_bytes) in &victim.stored {
@@ -189,12 +190,12 @@ async fn every_pair_of_ciphertexts_that_is_swapped_is_noticed() {
             victim.put(left, right_bytes.clone()).await;
             victim.put(right, left_bytes.clone()).await;
             if (left, right) == (&first, &second) {
-                // Nothing else says what there is.
+                // No other copy of the index remains.
                 let error = victim.store.list(&MemoryPath::root()).await.unwrap_err();
-                assert_eq!(*damage(&error), Damage::OtherPlace);
+                assert_eq!(*damage(&error), Damage::OtherObject);
             } else {
-                let damages = victim.expect_nothing_else(&[left, right]).await;
-                assert!(damages.values().all(|damage| *damage == Damage::OtherPlace), "{damages:?}");
+                let damages = victim.expect_damage_only_in(&[left, right]).await;
+                assert!(damages.values().all(|damage| *damage == Damage::OtherObject), "{damages:?}");
             }
             victim.restore(left).await;
             victim.restore(right).await;
@@ -203,87 +204,89 @@ async fn every_pair_of_ciphertexts_that_is_swapped_is_noticed() {
     assert_eq!(contents(&victim.store).await, victim.files);
 }
 
-/// A stored object by another name is gone from its own.
+/// A renamed object is missing under its original name.
 #[tokio::test]
-async fn a_change_of_any_character_of_a_stored_name_is_noticed() {
+async fn every_renamed_object_is_detected() {
     let victim = Victim::new(Padding::None).await;
-    for (place, bytes) in &victim.stored {
-        let name = place.file_name().unwrap();
+    for (object, bytes) in &victim.stored {
+        let name = object.file_name().unwrap();
         for (byte, character) in name.char_indices() {
             let other = if character == '0' { '1' } else { '0' };
             let changed = format!("/memories/{}{other}{}", &name[..byte], &name[byte + 1..]);
-            remove(&*victim.inner, place).await;
+            remove(&*victim.inner, object).await;
             write(&*victim.inner, &changed, bytes.clone()).await;
-            let damage = victim.expect_damage(place).await;
+            let damage = victim.expect_damage(object).await;
             assert!(damage.is_none_or(|damage| damage == Damage::Missing));
             remove(&*victim.inner, &path(&changed)).await;
-            victim.restore(place).await;
+            victim.restore(object).await;
         }
-        remove(&*victim.inner, place).await;
-        victim.expect_nothing_else(&[place]).await;
-        victim.restore(place).await;
+        remove(&*victim.inner, object).await;
+        victim.expect_damage_only_in(&[object]).await;
+        victim.restore(object).await;
     }
     assert_eq!(contents(&victim.store).await, victim.files);
 }
 
 #[tokio::test]
-async fn what_is_damaged_can_be_removed_renamed_and_written_anew() {
+async fn damaged_files_can_be_removed_renamed_and_rewritten() {
     let victim = Victim::new(Padding::None).await;
-    let places: Vec<_> = victim.places.iter().collect();
-    let [(broken, broken_place), (gone, gone_place), (plain, plain_place), (blocked, blocked_place), ..] = places[..]
+    let files: Vec<_> = victim.objects.iter().collect();
+    let [(broken, broken_object), (missing, missing_object), (plain, plain_object), (blocked, blocked_object), ..] =
+        files[..]
     else {
         panic!("too few files");
     };
-    victim.put(broken_place, vec![0; 10]).await;
-    remove(&*victim.inner, gone_place).await;
-    victim.put(plain_place, b"nobody encrypted this".to_vec()).await;
-    remove(&*victim.inner, blocked_place).await;
-    write(&*victim.inner, &format!("{blocked_place}/file"), "x").await;
-    let damages = victim.expect_nothing_else(&[broken_place, gone_place, plain_place, blocked_place]).await;
-    assert_eq!(damages[gone], Damage::Missing);
+    victim.put(broken_object, vec![0; 10]).await;
+    remove(&*victim.inner, missing_object).await;
+    victim.put(plain_object, b"plain text".to_vec()).await;
+    remove(&*victim.inner, blocked_object).await;
+    write(&*victim.inner, &format!("{blocked_object}/file"), "x").await;
+    let damages = victim.expect_damage_only_in(&[broken_object, missing_object, plain_object, blocked_object]).await;
+    assert_eq!(damages[missing], Damage::Missing);
     assert_eq!(damages[plain], Damage::NotEncrypted);
-    assert_eq!(damages[blocked], Damage::Obstructed);
+    assert_eq!(damages[blocked], Damage::NotAFile);
 
     let moved = path("/memories/moved/away");
     let batch = Batch::new().rename(broken.clone(), moved.clone()).remove(blocked.clone());
     victim.store.apply(batch).await.unwrap();
-    write(&victim.store, moved.as_str(), "as new").await;
-    write(&victim.store, gone.as_str(), "as new").await;
-    for file in [&moved, gone] {
-        assert_eq!(content(&victim.store, file).await, b"as new");
+    write(&victim.store, moved.as_str(), "new").await;
+    write(&victim.store, missing.as_str(), "new").await;
+    for file in [&moved, missing] {
+        assert_eq!(content(&victim.store, file).await, b"new");
     }
-    remove(&*victim.inner, &victim.places[gone]).await;
+    remove(&*victim.inner, &victim.objects[missing]).await;
     remove(&victim.store, &MemoryPath::root()).await;
     assert_eq!(victim.store.list(&MemoryPath::root()).await.unwrap(), []);
     let left: Vec<_> = contents(&*victim.inner).await.into_keys().collect();
     assert_eq!(left, [path("/memories/index-1"), path("/memories/index-2")]);
 }
 
-/// A listing knows of what is gone or too short at once, of what was altered once it was read, by whomever of this store.
+/// A listing detects missing and short objects itself. It reports a modified object after the store has read it once.
 #[tokio::test]
 async fn damaged_files_are_listed_as_damaged() {
     for padding in [Padding::None, Padding::Padme] {
         let victim = Victim::new(padding).await;
-        let places: Vec<_> = victim.places.iter().collect();
-        let [(gone, gone_place), (short, short_place), (altered, altered_place)] = [places[0], places[1], places[2]];
-        remove(&*victim.inner, gone_place).await;
-        victim.put(short_place, victim.stored[short_place][..HEADER_BYTES].to_vec()).await;
-        let mut flipped = victim.stored[altered_place].clone();
+        let files: Vec<_> = victim.objects.iter().collect();
+        let [(missing, missing_object), (short, short_object), (altered, altered_object)] =
+            [files[0], files[1], files[2]];
+        remove(&*victim.inner, missing_object).await;
+        victim.put(short_object, victim.stored[short_object][..HEADER_BYTES].to_vec()).await;
+        let mut flipped = victim.stored[altered_object].clone();
         *flipped.last_mut().unwrap() ^= 1;
-        victim.put(altered_place, flipped).await;
+        victim.put(altered_object, flipped).await;
 
         let store = reopened(&victim).await;
-        assert_eq!(damaged_files(&store).await, BTreeSet::from([gone.clone(), short.clone()]));
+        assert_eq!(damaged_files(&store).await, BTreeSet::from([missing.clone(), short.clone()]));
         assert_eq!(problems(&store).await.len(), 3);
-        assert_eq!(damaged_files(&store).await, BTreeSet::from([gone.clone(), short.clone(), altered.clone()]));
-        let shown = Engine::new(store.clone()).call(json!({"command": "view", "path": "/memories"})).await.unwrap();
-        for file in [gone, short, altered] {
-            assert!(shown.to_string().contains(&format!("\ndamaged\t{file}\n")), "{shown}");
+        assert_eq!(damaged_files(&store).await, BTreeSet::from([missing.clone(), short.clone(), altered.clone()]));
+        let reply = Engine::new(store.clone()).call(json!({"command": "view", "path": "/memories"})).await.unwrap();
+        for file in [missing, short, altered] {
+            assert!(reply.to_string().contains(&format!("\ndamaged\t{file}\n")), "{reply}");
         }
 
-        // Whoever repairs it, and however.
-        victim.restore(altered_place).await;
-        write(&reopened(&victim).await, gone.as_str(), "as new").await;
+        // The listing is correct after any repair: a restored object, a new file, a removal.
+        victim.restore(altered_object).await;
+        write(&reopened(&victim).await, missing.as_str(), "new").await;
         assert_eq!(damaged_files(&store).await, BTreeSet::from([short.clone()]));
         remove(&store, short).await;
         assert_eq!(damaged_files(&store).await, BTreeSet::new());
@@ -291,7 +294,7 @@ async fn damaged_files_are_listed_as_damaged() {
 }
 
 #[tokio::test]
-async fn a_copy_of_the_index_that_is_lost_is_made_anew_by_the_next_write_of_it() {
+async fn the_next_write_of_the_index_repairs_a_damaged_copy() {
     let victim = Victim::new(Padding::None).await;
     for name in ["index-1", "index-2"] {
         let copy = path(&format!("/memories/{name}"));
@@ -309,9 +312,9 @@ async fn a_copy_of_the_index_that_is_lost_is_made_anew_by_the_next_write_of_it()
     }
 }
 
-/// A single copy of the index that somebody put back does no harm: the other is newer.
+/// A single restored copy of the index has no effect, because the other copy is newer.
 #[tokio::test]
-async fn an_older_copy_of_the_index_is_not_believed() {
+async fn an_older_copy_of_the_index_is_ignored() {
     let victim = Victim::new(Padding::None).await;
     write(&victim.store, "/memories/new", "new").await;
     let mut files = victim.files.clone();
@@ -325,20 +328,20 @@ async fn an_older_copy_of_the_index_is_not_believed() {
     }
 }
 
-/// Everything is put back as it was, which a restored backup does as well: who has the store open does not take it for the present.
+/// An open store detects that the whole inner store was rolled back, for example to a backup.
 #[tokio::test]
-async fn an_index_that_is_older_than_what_was_seen_is_refused() {
-    // Who wrote the newer index, and who only read it.
+async fn a_rollback_is_refused_by_open_stores() {
+    // The store that wrote the newer index, and a store that only read it.
     for reads in [false, true] {
         let victim = Victim::new(Padding::None).await;
         let reader = reopened(&victim).await;
         write(&victim.store, "/memories/new", "new").await;
         contents(&reader).await;
-        for place in victim.inner.list(&MemoryPath::root()).await.unwrap() {
-            remove(&*victim.inner, &place.path).await;
+        for object in victim.inner.list(&MemoryPath::root()).await.unwrap() {
+            remove(&*victim.inner, &object.path).await;
         }
-        for place in victim.stored.keys() {
-            victim.restore(place).await;
+        for object in victim.stored.keys() {
+            victim.restore(object).await;
         }
         let store = if reads { &reader } else { &victim.store };
         let read = async || store.read(victim.files.keys().next().unwrap()).await.map(drop);
@@ -346,24 +349,23 @@ async fn an_index_that_is_older_than_what_was_seen_is_refused() {
         let all = [read().await, store.list(&MemoryPath::root()).await.map(drop), change().await, read().await];
         for error in all.map(Result::unwrap_err) {
             let seen = FILES as u64 + 1;
-            assert!(
-                matches!(cause(&error), EncryptionError::OlderIndex { seen: s, found } if (*s, *found) == (seen, seen - 1))
-            );
+            let EncryptionError::OlderIndex { seen: highest, found } = cause(&error) else { panic!("{error:?}") };
+            assert_eq!((*highest, *found), (seen, seen - 1));
             assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
         }
         assert_eq!(contents(&*victim.inner).await, victim.stored);
-        // Nobody else knows that there was more.
+        // A newly opened store cannot detect the rollback.
         assert_eq!(contents(&reopened(&victim).await).await, victim.files);
-        // Once others have written it as often, nothing tells the two histories apart.
+        // After the same number of writes by others, the two histories have the same revision.
         let other = reopened(&victim).await;
         write(&other, "/memories/newer", "").await;
         assert_eq!(contents(store).await, contents(&other).await);
     }
 }
 
-/// Who has the store open and has not seen how new the index was looks at the first copy alone. Verifying looks at both.
+/// An open store that has not seen the newest revision reads the first copy only. Verification reads both.
 #[tokio::test]
-async fn an_older_copy_of_the_index_is_found_by_who_reads_it() {
+async fn verification_finds_an_older_copy_of_the_index() {
     let victim = Victim::new(Padding::None).await;
     let idle = reopened(&victim).await;
     let first = path("/memories/index-1");
@@ -379,29 +381,29 @@ async fn an_older_copy_of_the_index_is_found_by_who_reads_it() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_store_is_told() {
+async fn objects_of_another_store_are_reported() {
     let (victim, other) = (Victim::new(Padding::None).await, Victim::new(Padding::None).await);
     let (first, second) = (path("/memories/index-1"), path("/memories/index-2"));
-    let (file, place) = victim.places.iter().next().unwrap();
-    victim.put(place, other.stored[&other.places[file]].clone()).await;
-    assert_eq!(victim.expect_nothing_else(&[place]).await[file], Damage::OtherStore);
-    victim.restore(place).await;
+    let (file, object) = victim.objects.iter().next().unwrap();
+    victim.put(object, other.stored[&other.objects[file]].clone()).await;
+    assert_eq!(victim.expect_damage_only_in(&[object]).await[file], Damage::OtherStore);
+    victim.restore(object).await;
 
     victim.put(&first, other.stored[&first].clone()).await;
     assert_eq!(contents(&victim.store).await, victim.files);
     let unknown = crate::support::open_error(&victim.inner, ring(1)).await;
-    assert!(matches!(cause_of_opening(&unknown), EncryptionError::OtherStore), "{unknown:?}");
+    assert!(matches!(open_cause(&unknown), EncryptionError::OtherStore), "{unknown:?}");
     victim.put(&second, other.stored[&second].clone()).await;
     let error = victim.store.read(file).await.unwrap_err();
     assert!(matches!(cause(&error), EncryptionError::OtherStore));
-    // Who opens it now sees the other store, of whose files none is there.
+    // A newly opened store uses the index of the other store, whose objects are missing.
     let error = reopened(&victim).await.read(file).await.unwrap_err();
     assert_eq!(*damage(&error), Damage::Missing);
 }
 
-/// While a store is open, it is not emptied by taking everything away.
+/// An open store does not become empty when all objects are removed.
 #[tokio::test]
-async fn a_store_that_vanishes_is_no_empty_store() {
+async fn removal_of_all_objects_is_detected() {
     let victim = Victim::new(Padding::None).await;
     remove(&*victim.inner, &MemoryPath::root()).await;
     for error in [
@@ -409,28 +411,28 @@ async fn a_store_that_vanishes_is_no_empty_store() {
         victim.store.list(&MemoryPath::root()).await.unwrap_err(),
         victim.store.apply(Batch::new().write(path("/memories/x"), Vec::new())).await.unwrap_err(),
     ] {
-        assert!(matches!(cause(&error), EncryptionError::IndexGone), "{error:?}");
+        assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
     }
 }
 
 #[tokio::test]
-async fn files_of_others_beside_the_ciphertexts_are_not_memory() {
+async fn foreign_files_are_ignored() {
     let victim = Victim::new(Padding::None).await;
     for name in ["plain.txt", "deep/plain.txt", "index-3", "0123"] {
-        write(&*victim.inner, &format!("/memories/{name}"), "nobody encrypted this").await;
+        write(&*victim.inner, &format!("/memories/{name}"), "plain text").await;
         assert_eq!(victim.store.read(&path(&format!("/memories/{name}"))).await.unwrap(), Node::Absent);
     }
     assert_eq!(contents(&reopened(&victim).await).await, victim.files);
 }
 
-/// The store beneath follows no link; here it is one more thing that is not what was written.
+/// The inner store does not follow symbolic links, so a link is damage.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
+async fn an_object_replaced_by_a_symbolic_link_is_damaged() {
     let directory = tempfile::tempdir().unwrap();
     let memories = directory.path().join("memories");
-    let store_beneath = async || memory_tool_local::LocalStore::open(directory.path()).await.unwrap();
-    let store = EncryptedStore::open(store_beneath().await, ring(1)).await.unwrap();
+    let open_inner = async || memory_tool_local::LocalStore::open(directory.path()).await.unwrap();
+    let store = EncryptedStore::open(open_inner().await, ring(1)).await.unwrap();
     for file in ["/memories/a", "/memories/b"] {
         write(&store, file, "text").await;
     }
@@ -438,49 +440,49 @@ async fn a_link_in_the_place_of_a_ciphertext_is_damage() {
         std::fs::read_dir(&memories).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     for (name, damaged_files) in [(&names[0], 1), (&"index-1".to_owned(), 0), (&"index-2".to_owned(), 0)] {
-        let (place, aside) = (memories.join(name), directory.path().join("aside"));
-        std::fs::rename(&place, &aside).unwrap();
-        std::os::unix::fs::symlink(&aside, &place).unwrap();
-        let reopened = EncryptedStore::open(store_beneath().await, ring(1)).await.unwrap();
+        let (object, aside) = (memories.join(name), directory.path().join("aside"));
+        std::fs::rename(&object, &aside).unwrap();
+        std::os::unix::fs::symlink(&aside, &object).unwrap();
+        let reopened = EncryptedStore::open(open_inner().await, ring(1)).await.unwrap();
         for store in [&store, &reopened] {
             assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2);
             let mut damages = Vec::new();
             for file in ["/memories/a", "/memories/b"] {
                 damages.extend(store.read(&path(file)).await.err().map(|error| damage(&error).clone()));
             }
-            assert_eq!(damages, vec![Damage::Obstructed; damaged_files], "{name}");
+            assert_eq!(damages, vec![Damage::NotAFile; damaged_files], "{name}");
         }
-        std::fs::remove_file(&place).unwrap();
-        std::fs::rename(&aside, &place).unwrap();
+        std::fs::remove_file(&object).unwrap();
+        std::fs::rename(&aside, &object).unwrap();
     }
-    // The file can be removed; the link stays, and what it leads to.
-    let (place, aside) = (memories.join(&names[0]), directory.path().join("aside"));
-    std::fs::rename(&place, &aside).unwrap();
-    std::os::unix::fs::symlink(&aside, &place).unwrap();
+    // Removing the file leaves the link and its target in place.
+    let (object, aside) = (memories.join(&names[0]), directory.path().join("aside"));
+    std::fs::rename(&object, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &object).unwrap();
     let damaged = if store.read(&path("/memories/a")).await.is_err() { "/memories/a" } else { "/memories/b" };
     remove(&store, &path(damaged)).await;
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
-    assert!(place.is_symlink() && aside.is_file());
-    write(&store, damaged, "as new").await;
+    assert!(object.is_symlink() && aside.is_file());
+    write(&store, damaged, "new").await;
     assert_eq!(problems(&store).await, []);
 }
 
-/// With padding, the index has the size of a file: an older state of another size is noticed.
+/// With padding, the index stores the size of a file, which detects an older ciphertext of another size.
 #[tokio::test]
-async fn an_older_ciphertext_of_another_size_is_noticed_with_padding() {
+async fn an_older_ciphertext_of_another_size_is_detected_with_padding() {
     let victim = Victim::new(Padding::Padme).await;
-    let (file, place) = victim.places.iter().next().unwrap();
-    write(&victim.store, file.as_str(), "a text of a length that no file had").await;
-    victim.restore(place).await;
+    let (file, object) = victim.objects.iter().next().unwrap();
+    write(&victim.store, file.as_str(), "content with a length that no file had before").await;
+    victim.restore(object).await;
     let error = victim.store.read(file).await.unwrap_err();
     assert!(matches!(damage(&error), Damage::Content(_)), "{error:?}");
 }
 
-/// A record whose ciphertext is altered or swapped with that of a file, and that of a file in the place of a record.
+/// Truncated, unencrypted and missing records, and a record that was replaced with the object of a file.
 #[tokio::test]
-async fn a_record_is_protected_as_a_file_is() {
+async fn records_are_protected_like_files() {
     let victim = Victim::new(Padding::None).await;
-    let (file, place) = victim.places.iter().next().unwrap();
+    let (file, file_object) = victim.objects.iter().next().unwrap();
     victim.store.apply(Batch::new().write_record(record("test/record"), "text")).await.unwrap();
     assert_eq!(content_of_record(&victim.store, "test/record").await, b"text");
     assert_eq!(contents(&victim.store).await, victim.files);
@@ -494,9 +496,9 @@ async fn a_record_is_protected_as_a_file_is() {
         assert_eq!((&of_record.path, of_record.object.as_ref()), (&None, Some(object)));
     };
     for (changed, expected) in [
-        (objects[place].clone(), Damage::OtherPlace),
+        (objects[file_object].clone(), Damage::OtherObject),
         (objects[object][..100].to_vec(), Damage::Truncated),
-        (b"nobody encrypted this".to_vec(), Damage::NotEncrypted),
+        (b"plain text".to_vec(), Damage::NotEncrypted),
     ] {
         victim.put(object, changed).await;
         expect_damage(expected).await;
@@ -506,10 +508,10 @@ async fn a_record_is_protected_as_a_file_is() {
     victim.put(object, objects[object].clone()).await;
     assert_eq!(problems(&victim.store).await, []);
 
-    // What is damaged can be written and removed.
+    // A damaged record can be rewritten and removed.
     victim.put(object, Vec::new()).await;
-    victim.store.apply(Batch::new().write_record(record("test/record"), "as new")).await.unwrap();
-    assert_eq!(content_of_record(&reopened(&victim).await, "test/record").await, b"as new");
+    victim.store.apply(Batch::new().write_record(record("test/record"), "new")).await.unwrap();
+    assert_eq!(content_of_record(&reopened(&victim).await, "test/record").await, b"new");
     remove(&*victim.inner, object).await;
     victim.store.apply(Batch::new().remove_record(record("test/record"))).await.unwrap();
     assert_eq!(victim.store.read_record(&record("test/record")).await.unwrap(), None);
@@ -517,7 +519,7 @@ async fn a_record_is_protected_as_a_file_is() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_found() {
+async fn verification_reports_all_problems() {
     let victim = Victim::new(Padding::None).await;
     let found = async || problems(&victim.store).await;
     let mut steps = Vec::new();
@@ -527,23 +529,21 @@ async fn everything_that_is_wrong_is_found() {
     let nothing = open(&Arc::new(InMemoryStore::new()), ring(1)).await;
     assert_eq!(problems(&nothing).await, []);
 
-    let (file, place) = victim.places.iter().next().unwrap();
-    victim.put(place, b"plain".to_vec()).await;
+    let (file, object) = victim.objects.iter().next().unwrap();
+    victim.put(object, b"plain".to_vec()).await;
     let [problem] = &found().await[..] else { panic!() };
-    assert_eq!((problem.path.as_ref(), problem.object.as_ref()), (Some(file), Some(place)));
-    let message = format!(
-        "{file} cannot be read: reading failed: the stored object {place} is not as it was written: it is not encrypted"
-    );
+    assert_eq!((problem.path.as_ref(), problem.object.as_ref()), (Some(file), Some(object)));
+    let message = format!("{file} cannot be read: reading failed: stored object {object} is damaged: not encrypted");
     assert_eq!(problem.message, message);
-    victim.restore(place).await;
-    let ciphertext = victim.stored[place].clone();
+    victim.restore(object).await;
+    let ciphertext = victim.stored[object].clone();
     let foreign =
         [("/memories/00112233445566778899aabbccddeeff", ciphertext), ("/memories/notes.txt", b"plain".to_vec())];
     for (file, content) in foreign {
         write(&*victim.inner, file, content).await;
         let [problem] = &found().await[..] else { panic!() };
         assert_eq!(problem.message, format!("{file} is not a part of the encrypted memory"));
-        assert_eq!((&problem.path, &problem.object), (&None, &None), "nothing of the memory is damaged");
+        assert_eq!((&problem.path, &problem.object), (&None, &None), "the memory itself is intact");
         remove(&*victim.inner, &path(file)).await;
     }
 
@@ -553,9 +553,7 @@ async fn everything_that_is_wrong_is_found() {
         victim.restore(&copy).await;
         assert_eq!(messages(&victim.store).await, [OLDER]);
         remove(&*victim.inner, &copy).await;
-        let missing = format!(
-            "a copy of the index cannot be read: the stored object {copy} is not as it was written: it is gone"
-        );
+        let missing = format!("a copy of the index cannot be read: stored object {copy} is damaged: missing");
         assert_eq!(messages(&victim.store).await, [missing]);
         victim.put(&copy, newer).await;
         assert_eq!(found().await, []);

@@ -1,7 +1,7 @@
-//! Stores that were written by each version of the format are read and written.
+//! Compatibility with stores of each format version.
 //!
-//! They lie in `versions/`, a directory each. One is added with each new version, by the test that is ignored, and none is ever made
-//! again.
+//! `versions/` has a directory with a store for each version. An ignored test generates the store of a new version.
+//! Existing stores never change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ fn directory(version: u8) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/versions/{version}"))
 }
 
-/// Keys that are no secrets.
+/// A public test key.
 fn raw() -> RawKey {
     RawKey::from_text("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f").unwrap()
 }
@@ -54,8 +54,8 @@ async fn a_store_of_version_1_is_read_and_written() {
 }
 
 #[tokio::test]
-#[ignore = "the store was made once"]
-async fn make_the_store_of_version_1() {
+#[ignore = "generates the store"]
+async fn generate_the_store_of_version_1() {
     let inner = Arc::new(InMemoryStore::new());
     let rings = [KeyRing::new(passphrase()), KeyRing::new(raw()).with(passphrase())];
     for (number, (file, content)) in files().into_iter().enumerate() {
@@ -65,7 +65,7 @@ async fn make_the_store_of_version_1() {
         write(&store, file.as_str(), content).await;
     }
     fs::create_dir_all(directory(1)).unwrap();
-    for (place, bytes) in contents(&*inner).await {
-        fs::write(directory(1).join(place.file_name().unwrap()), bytes).unwrap();
+    for (object, bytes) in contents(&*inner).await {
+        fs::write(directory(1).join(object.file_name().unwrap()), bytes).unwrap();
     }
 }

@@ -1,6 +1,5 @@
-//! The conformance suite on encrypted stores: over the in-memory store, over a local directory and over SQLite, without padding and
-//! with it; and where keys lie in the memory of a process, whose tests start themselves again. They have a `main` of their own, so
-//! that each case is a named test.
+//! The conformance suite on encrypted stores over the in-memory store, a local directory and SQLite, with and without
+//! padding. Also tests the locations of keys in process memory. A custom `main` makes each case a named test.
 
 #![allow(
     clippy::expect_used,
@@ -25,7 +24,7 @@ fn main() -> Result<ExitCode, BoxError> {
     let mut fixtures = Fixtures::default();
     #[cfg(target_os = "linux")]
     {
-        if process_memory::open_and_close_if_asked() {
+        if process_memory::run_as_child() {
             return Ok(ExitCode::SUCCESS);
         }
         if is_full {

@@ -1,6 +1,7 @@
-//! Where keys and passphrases lie in the memory of a process, while it has a store open and after it closed it.
+//! The locations of keys and passphrases in process memory, while a store is open and after it is closed.
 //!
-//! The test runs itself as that process. Where the system does not let it read the memory of a child, it is reported as ignored.
+//! The test binary starts itself as a child process and searches the memory of the child. If the system does not allow
+//! that, the tests are reported as ignored.
 
 use std::env;
 use std::fs;
@@ -19,17 +20,17 @@ use memory_tool_local::LocalStore;
 
 use memory_tool_test_fixtures::process_memory::places;
 
-/// Says of what form the secret is, in the process that opens the store.
+/// The environment variable with the kind of the secret, set in the child process.
 const TASK: &str = "MEMORY_TOOL_TEST_TASK";
-/// Names the directory of the secret and of the store.
+/// The environment variable with the directory of the secret and the store.
 const DIRECTORY: &str = "MEMORY_TOOL_TEST_DIRECTORY";
 
 const KEY: &str = "key";
 const PASSPHRASE: &str = "passphrase";
 const NOTHING: &str = "nothing";
 
-/// In a process that a test has started: opens and closes its store, and reports whether it had one.
-pub(crate) fn open_and_close_if_asked() -> bool {
+/// Opens and closes a store if this process is a child of a test. Returns whether it is.
+pub(crate) fn run_as_child() -> bool {
     let (Ok(task), Some(directory)) = (env::var(TASK), env::var_os(DIRECTORY)) else { return false };
     open_and_close(&task, directory.as_ref());
     true
@@ -46,37 +47,37 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test(format!("process_memory::{name}{reason}"), run).with_ignored_flag(unreadable.is_some())
     };
     vec![
-        trial("a_key_of_32_bytes_lies_in_one_place", || a_key_lies_in_one_place(|key| key.to_vec())),
-        trial("a_key_in_hexadecimal_lies_in_one_place", || {
-            a_key_lies_in_one_place(|key| format!("{}\n", *RawKey::from_bytes(*key).to_hex()).into_bytes());
+        trial("a_key_of_32_bytes_is_in_one_place", || a_key_is_in_one_place(|key| key.to_vec())),
+        trial("a_key_in_hexadecimal_is_in_one_place", || {
+            a_key_is_in_one_place(|key| format!("{}\n", *RawKey::from_bytes(*key).to_hex()).into_bytes());
         }),
-        trial("a_key_in_base64_lies_in_one_place", || {
-            a_key_lies_in_one_place(|key| STANDARD.encode(key).into_bytes());
+        trial("a_key_in_base64_is_in_one_place", || {
+            a_key_is_in_one_place(|key| STANDARD.encode(key).into_bytes());
         }),
-        // The standard alphabet is tried first, and decodes all but the end.
-        trial("a_key_in_base64_for_urls_lies_in_one_place", || {
-            a_key_lies_in_one_place(|key| URL_SAFE.encode(key).into_bytes());
+        // The standard alphabet is tried first and fails only at the end of the key.
+        trial("a_key_in_url_safe_base64_is_in_one_place", || {
+            a_key_is_in_one_place(|key| URL_SAFE.encode(key).into_bytes());
         }),
-        trial("a_passphrase_lies_in_one_place_and_its_key_in_none", a_passphrase_lies_in_one_place),
+        trial("a_passphrase_is_in_one_place_and_its_key_is_erased", a_passphrase_is_in_one_place),
     ]
 }
 
-/// Why the memory of a child cannot be read.
+/// The error if the memory of a child cannot be read.
 fn unreadable() -> Option<io::Error> {
-    let opener = Opener::start(NOTHING, Path::new("/"));
+    let opener = StoreProcess::start(NOTHING, Path::new("/"));
     let read = places(opener.process.id(), &[b"0123456789abcdef"]);
     opener.end();
     read.err()
 }
 
-/// A process that opens a store, and closes it when it is asked to.
-struct Opener {
+/// A child process that opens a store and closes it on request.
+struct StoreProcess {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Opener {
+impl StoreProcess {
     fn start(task: &str, directory: &Path) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.env(TASK, task).env(DIRECTORY, directory).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -108,7 +109,7 @@ impl Opener {
     }
 }
 
-/// What the other process does: it writes and reads, waits, closes the store, and waits.
+/// The child process: writes and reads, waits, closes the store, and waits again.
 fn open_and_close(task: &str, directory: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let store = (task != NOTHING).then(|| runtime.block_on(open(task, directory)));
@@ -138,7 +139,7 @@ fn write_secret(directory: &Path, content: &[u8]) {
     file.unwrap().write_all(content).unwrap();
 }
 
-/// A random key whose base64 ends with what is not the same in both alphabets.
+/// A random key whose base64 ends with characters that differ between the alphabets.
 fn random_key() -> [u8; 32] {
     let text = RawKey::generate().unwrap().to_hex();
     let digits = text.as_bytes().chunks_exact(2).map(|digits| std::str::from_utf8(digits).unwrap());
@@ -157,22 +158,22 @@ fn wrapped_data_key(directory: &Path) -> Vec<u8> {
 }
 
 fn assert_places(places: &[String], most: usize, what: &str) {
-    assert!(places.len() <= most, "{what} is in {} places, and may be in {most}: {places:#?}", places.len());
+    assert!(places.len() <= most, "{what} is in {} places, more than {most}: {places:#?}", places.len());
 }
 
-/// The places of a data key: those of the first and of the second half. Its cipher holds all round keys: the first two are the
-/// key, and the last one for decryption is the first half again.
-fn assert_places_of_data_key(opener: &Opener, data_key: &DataKey, most: [usize; 2]) {
+/// Checks the locations of both halves of a data key. The cipher holds all round keys: the first two are the key, and
+/// the last one for decryption is its first half again.
+fn assert_places_of_data_key(opener: &StoreProcess, data_key: &DataKey, most: [usize; 2]) {
     let halves = data_key.as_bytes().split_at(16);
     let places = opener.places(&[halves.0, halves.1]);
     assert_places(&places[0], most[0], "the first half of the data key");
     assert_places(&places[1], most[1], "the second half of the data key");
 }
 
-/// Both where the store comes into being and where it is opened again.
-fn for_each_opening(task: &str, directory: &Path, mut check: impl FnMut(&Opener, bool)) {
+/// Checks a process that creates the store and a process that opens it again.
+fn for_each_opening(task: &str, directory: &Path, mut check: impl FnMut(&StoreProcess, bool)) {
     for _ in 0..2 {
-        let mut opener = Opener::start(task, directory);
+        let mut opener = StoreProcess::start(task, directory);
         check(&opener, true);
         opener.close();
         check(&opener, false);
@@ -180,7 +181,7 @@ fn for_each_opening(task: &str, directory: &Path, mut check: impl FnMut(&Opener,
     }
 }
 
-fn a_key_lies_in_one_place(form: impl Fn(&[u8; 32]) -> Vec<u8>) {
+fn a_key_is_in_one_place(form: impl Fn(&[u8; 32]) -> Vec<u8>) {
     let directory = tempfile::tempdir().unwrap();
     let key = random_key();
     let text = form(&key);
@@ -195,9 +196,9 @@ fn a_key_lies_in_one_place(form: impl Fn(&[u8; 32]) -> Vec<u8>) {
     });
 }
 
-fn a_passphrase_lies_in_one_place() {
+fn a_passphrase_is_in_one_place() {
     let directory = tempfile::tempdir().unwrap();
-    // It is normalized: two characters of it become one.
+    // Normalization replaces two characters with one.
     let halves = [(); 2].map(|()| RawKey::generate().unwrap().to_hex());
     let passphrase = format!("{}\u{e9}{}", *halves[0], *halves[1]);
     write_secret(directory.path(), format!("{}e\u{301}{}\r\n", *halves[0], *halves[1]).as_bytes());
@@ -207,13 +208,13 @@ fn a_passphrase_lies_in_one_place() {
         let places = opener.places(&[halves[0].as_bytes(), halves[1].as_bytes(), &derived]);
         assert_places(&places[0], is_open.into(), "the first half of the passphrase");
         assert_places(&places[1], is_open.into(), "the second half of the passphrase");
-        assert_places(&places[2], 0, "the key that is made of the passphrase");
+        assert_places(&places[2], 0, "the key derived from the passphrase");
         let data_key = block_on(Passphrase::new(passphrase.as_str()).unwrap().unwrap(&wrapped)).unwrap();
         assert_places_of_data_key(opener, &data_key, if is_open { [2, 1] } else { [0, 0] });
     });
 }
 
-/// The key that a passphrase wrapped this with.
+/// The key that Argon2id derives from the passphrase.
 fn derived_key(passphrase: &[u8], wrapped: &[u8]) -> [u8; 32] {
     let number = |at: usize| u32::from_be_bytes(*wrapped[at..].first_chunk().unwrap());
     let parameters = Params::new(number(1), number(5), number(9), Some(64)).unwrap();

@@ -1,5 +1,4 @@
-"""Checks format-1.json and keys.json, beside this file, without a line of the Rust code: what docs/encryption.md says is
-enough.
+"""Checks format-1.json and keys.json in this directory. It uses docs/encryption.md only and none of the Rust code.
 
     pip install cryptography
     python3 check.py
@@ -19,7 +18,7 @@ from hashlib import sha256
 
 
 def xaes(key, nonce):
-    """The cipher and the nonce of AES-256-GCM that XAES-256-GCM comes down to."""
+    """The AES-256-GCM cipher and nonce that XAES-256-GCM derives."""
     block = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update
     subkey = int.from_bytes(block(bytes(16)), "big") << 1
     if subkey >> 128:
@@ -42,7 +41,7 @@ def encrypt(key, nonce, message, associated):
 
 
 def unwrap(vector):
-    """The data key that a key or a passphrase wrapped."""
+    """Unwraps a data key with a key or a passphrase."""
     wrapped = bytes.fromhex(vector["wrapped"])
     assert wrapped[0] == 1
     if "passphrase" not in vector:
@@ -78,7 +77,7 @@ def read_key_file(content):
     for characters, altchars in ((b"[A-Za-z0-9+/]", b"+/"), (b"[A-Za-z0-9_-]", b"-_")):
         if re.fullmatch(characters + b"{43}=?", text):
             key = base64.b64decode(text[:43] + b"=", altchars)
-            # The two bits that are left over are zero.
+            # The two unused bits must be zero.
             return key if base64.b64encode(key, altchars)[:43] == text[:43] else None
     return None
 
@@ -202,8 +201,8 @@ for vector in vectors["data_keys"]:
     assert data_keys[vector["id"]].hex() == vector["data_key"]
 for vector in vectors["objects"]:
     check(vectors, data_keys, vector)
-print(f"{len(data_keys)} data keys and {len(vectors['objects'])} stored objects are as the format says")
+print(f"{len(data_keys)} data keys and {len(vectors['objects'])} stored objects match the format")
 
 keys = read("keys.json")
 check_keys(keys)
-print(f"{len(keys['key_files'])} key files and {len(keys['passphrase_files'])} passphrase files are as the format says")
+print(f"{len(keys['key_files'])} key files and {len(keys['passphrase_files'])} passphrase files match the format")

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers for the tests of this crate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// A key that a byte stands for, by the name `key-of-{byte}`.
+/// A key of 32 equal bytes with the name `key-of-{byte}`.
 pub(crate) fn key(byte: u8) -> RawKey {
     RawKey::from_bytes([byte; 32]).with_id(format!("key-of-{byte}").parse().unwrap())
 }
@@ -36,7 +36,7 @@ pub(crate) async fn remove(store: &dyn Store, file: &MemoryPath) {
     store.remove(file).await.unwrap();
 }
 
-/// The content of a file, which must be there.
+/// The content of an existing file.
 pub(crate) async fn content(store: &dyn Store, file: &MemoryPath) -> Vec<u8> {
     match store.read(file).await.unwrap() {
         Node::File(found) => found.content,
@@ -44,7 +44,7 @@ pub(crate) async fn content(store: &dyn Store, file: &MemoryPath) -> Vec<u8> {
     }
 }
 
-/// Every file with its content.
+/// All files with their contents.
 pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<MemoryPath, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in store.list(&MemoryPath::root()).await.unwrap() {
@@ -55,24 +55,24 @@ pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<MemoryPath, Vec<u8>>
     found
 }
 
-/// What the encryption found wrong.
+/// The encryption error behind a store error.
 pub(crate) fn cause(error: &StoreError) -> &EncryptionError {
     match error {
         StoreError::Failure { source, .. } => source.downcast_ref().unwrap(),
-        other => panic!("no failure, but {other:?}"),
+        other => panic!("not a failure: {other:?}"),
     }
 }
 
-/// What is wrong with a stored object.
+/// The damage that an error reports.
 pub(crate) fn damage(error: &StoreError) -> &Damage {
     match cause(error) {
         EncryptionError::Damaged { damage, .. } => damage,
-        other => panic!("no damage, but {other:?}"),
+        other => panic!("not damage: {other:?}"),
     }
 }
 
-/// What the encryption found wrong at the opening.
-pub(crate) fn cause_of_opening(error: &OpenError) -> &EncryptionError {
+/// The encryption error behind a failure to open.
+pub(crate) fn open_cause(error: &OpenError) -> &EncryptionError {
     std::error::Error::source(error).unwrap().downcast_ref().unwrap()
 }
 
@@ -84,12 +84,12 @@ pub(crate) fn record(name: &str) -> RecordName {
     name.parse().unwrap()
 }
 
-/// The content of a record, which must be there.
+/// The content of an existing record.
 pub(crate) async fn content_of_record(store: &dyn Store, name: &str) -> Vec<u8> {
     store.read_record(&record(name)).await.unwrap().unwrap().content
 }
 
-/// What verifying finds.
+/// The problems that verification reports.
 pub(crate) async fn problems(store: &EncryptedStore) -> Vec<Problem> {
     store.verify(|_| {}).await.unwrap().problems
 }
@@ -99,45 +99,45 @@ pub(crate) async fn stored(inner: &dyn Store, name: &str) -> Vec<u8> {
     content(inner, &path(&format!("/memories/{name}"))).await
 }
 
-/// What happens to a call of the store beneath.
+/// A fault of a call to the inner store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mishap {
-    /// It fails, and nothing is done.
+pub(crate) enum Fault {
+    /// The call fails without an effect.
     FailsBefore,
-    /// It is done, and fails: who called cannot know.
+    /// The call takes effect and then fails with an unknown outcome.
     FailsAfter,
-    /// It is not done, and never answers.
+    /// The call never returns and has no effect.
     HangsBefore,
-    /// It is done, and never answers.
+    /// The call takes effect and never returns.
     HangsAfter,
 }
 
-/// A store that counts its calls, and has a mishap at one of them.
+/// A store that counts its calls and injects a fault into one of them.
 #[derive(Debug)]
-pub(crate) struct Faulty {
+pub(crate) struct FaultyStore {
     pub(crate) inner: Arc<InMemoryStore>,
     pub(crate) calls: AtomicUsize,
     pub(crate) writes: AtomicUsize,
-    /// The number of the call, counted from 0.
+    /// The index of the faulty call, from 0.
     pub(crate) at: usize,
-    pub(crate) mishap: Mishap,
+    pub(crate) fault: Fault,
 }
 
-impl Faulty {
-    pub(crate) fn new(inner: &Arc<InMemoryStore>, at: usize, mishap: Mishap) -> Self {
-        Self { inner: Arc::clone(inner), calls: AtomicUsize::new(0), writes: AtomicUsize::new(0), at, mishap }
+impl FaultyStore {
+    pub(crate) fn new(inner: &Arc<InMemoryStore>, at: usize, fault: Fault) -> Self {
+        Self { inner: Arc::clone(inner), calls: AtomicUsize::new(0), writes: AtomicUsize::new(0), at, fault }
     }
 
     async fn around<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         if self.calls.fetch_add(1, Ordering::SeqCst) != self.at {
             return call.await;
         }
-        let failure = |kind| StoreError::failure(kind, "calling a faulty store", "a mishap");
-        match self.mishap {
-            Mishap::FailsBefore => Err(failure(FailureKind::Other)),
-            Mishap::FailsAfter => call.await.and(Err(failure(FailureKind::OutcomeUnknown))),
-            Mishap::HangsBefore => std::future::pending().await,
-            Mishap::HangsAfter => {
+        let failure = |kind| StoreError::failure(kind, "calling a faulty store", "injected fault");
+        match self.fault {
+            Fault::FailsBefore => Err(failure(FailureKind::Other)),
+            Fault::FailsAfter => call.await.and(Err(failure(FailureKind::OutcomeUnknown))),
+            Fault::HangsBefore => std::future::pending().await,
+            Fault::HangsAfter => {
                 drop(call.await);
                 std::future::pending().await
             }
@@ -146,7 +146,7 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Store for Faulty {
+impl Store for FaultyStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         self.around(self.inner.read_opts(path, options)).await
     }

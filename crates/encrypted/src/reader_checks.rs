@@ -1,4 +1,4 @@
-//! What a reader accepts, and in which order it checks: what `docs/encryption.md` says of it.
+//! Tests of the checks of a reader and their order, as `docs/encryption.md` specifies them.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,35 +15,32 @@ use crate::store::EncryptedStore;
 
 const FILE: &str = "/memories/file";
 
-/// A change to a stored object, and what a reader then finds.
+/// A change to a stored object, and the damage that a reader then reports.
 type Fault = (fn(&mut Vec<u8>), Damage);
 
-/// The faults of every object, in the order in which they are found.
-const OF_ALL: [Fault; 7] = [
+/// The faults of any object, in the order of the checks.
+const COMMON_FAULTS: [Fault; 7] = [
     (|stored| stored[0] ^= 1, Damage::NotEncrypted),
     (|stored| stored[8] = 2, Damage::UnknownFormat { found: 2, known: 1 }),
-    (|stored| stored[10] |= 2, Damage::Header("it has flags that nobody knows")),
-    (|stored| stored[11] = 1, Damage::Header("it has flags that nobody knows")),
-    (|stored| stored[9] = 3, Damage::Header("it is neither an index nor a content")),
-    (
-        |stored| stored[84..92].copy_from_slice(&15_u64.to_be_bytes()),
-        Damage::Header("its ciphertext is too short to be one"),
-    ),
+    (|stored| stored[10] |= 2, Damage::Header("unknown flags")),
+    (|stored| stored[11] = 1, Damage::Header("unknown flags")),
+    (|stored| stored[9] = 3, Damage::Header("neither an index nor a content")),
+    (|stored| stored[84..92].copy_from_slice(&15_u64.to_be_bytes()), Damage::Header("ciphertext shorter than its tag")),
     (|stored| stored.truncate(stored.len() - 1), Damage::Truncated),
 ];
 
-/// The faults of a content, after those of every object.
-const OF_CONTENT: [Fault; 4] = [
+/// The faults of a content, checked after the common faults.
+const CONTENT_FAULTS: [Fault; 4] = [
     (|stored| stored[12] ^= 1, Damage::OtherStore),
-    (|stored| stored[28] ^= 1, Damage::OtherPlace),
+    (|stored| stored[28] ^= 1, Damage::OtherObject),
     (|stored| stored[44] ^= 1, Damage::OtherDataKey),
     (|stored| stored[60] ^= 1, Damage::Altered),
 ];
 
-/// The faults of an index, after those of every object. Its store comes after its tag, as it is not known before.
-const OF_INDEX: [Fault; 3] = [
-    (|stored| stored[43] ^= 1, Damage::OtherPlace),
-    (|stored| stored[44] ^= 1, Damage::Header("it has no slot for its own data key")),
+/// The faults of an index, checked after the common faults. Its store id can only be checked after its tag.
+const INDEX_FAULTS: [Fault; 3] = [
+    (|stored| stored[43] ^= 1, Damage::OtherObject),
+    (|stored| stored[44] ^= 1, Damage::Header("no slot for its own data key")),
     (|stored| stored[12] ^= 1, Damage::Altered),
 ];
 
@@ -69,20 +66,20 @@ async fn store_of_one_file() -> Arc<InMemoryStore> {
     inner
 }
 
-async fn stored(inner: &InMemoryStore, place: &MemoryPath) -> Vec<u8> {
-    inner.read(place).await.unwrap().into_file().unwrap().content
+async fn stored(inner: &InMemoryStore, object: &MemoryPath) -> Vec<u8> {
+    inner.read(object).await.unwrap().into_file().unwrap().content
 }
 
-async fn put(inner: &InMemoryStore, place: MemoryPath, bytes: Vec<u8>) {
-    inner.write(place, bytes).await.unwrap();
+async fn put(inner: &InMemoryStore, object: MemoryPath, bytes: Vec<u8>) {
+    inner.write(object, bytes).await.unwrap();
 }
 
-/// Of all faults from each one on, that one is found.
+/// For each fault, an object with that fault and all later faults. A reader must report the first.
 fn cases(faults: &[Fault], whole: &[u8]) -> Vec<(Vec<u8>, Damage)> {
-    let all = [&OF_ALL, faults].concat();
+    let all = [&COMMON_FAULTS, faults].concat();
     let with_faults_from = |first: usize| {
         let mut bytes = whole.to_vec();
-        // From the last one on, since one of them cuts the object.
+        // In reverse order, because one of the faults truncates the object.
         all[first..].iter().rev().for_each(|(fault, _)| fault(&mut bytes));
         (bytes, all[first].1.clone())
     };
@@ -90,14 +87,14 @@ fn cases(faults: &[Fault], whole: &[u8]) -> Vec<(Vec<u8>, Damage)> {
 }
 
 #[tokio::test]
-async fn faults_of_a_content_are_found_in_order() {
+async fn faults_of_a_content_are_reported_in_order() {
     let inner = store_of_one_file().await;
     let files = inner.list(&MemoryPath::root()).await.unwrap();
-    let place = files.into_iter().map(|file| file.path).find(|path| !path.as_str().contains("index")).unwrap();
-    let whole = stored(&inner, &place).await;
+    let object = files.into_iter().map(|file| file.path).find(|path| !path.as_str().contains("index")).unwrap();
+    let whole = stored(&inner, &object).await;
     let store = open_store(&inner).await.unwrap();
-    for (bytes, expected) in cases(&OF_CONTENT, &whole) {
-        put(&inner, place.clone(), bytes).await;
+    for (bytes, expected) in cases(&CONTENT_FAULTS, &whole) {
+        put(&inner, object.clone(), bytes).await;
         let Err(StoreError::Failure { source, .. }) = store.read(FILE).await else { panic!() };
         match source.downcast_ref() {
             Some(EncryptionError::Damaged { damage, .. }) => assert_eq!(*damage, expected),
@@ -107,28 +104,28 @@ async fn faults_of_a_content_are_found_in_order() {
 }
 
 #[tokio::test]
-async fn faults_of_an_index_are_found_in_order() {
+async fn faults_of_an_index_are_reported_in_order() {
     let inner = store_of_one_file().await;
     let [first, second] = [IndexCopy::First, IndexCopy::Second].map(|copy| ObjectName::Index(copy).path());
     let whole = stored(&inner, &first).await;
     inner.remove(second).await.unwrap();
-    for (bytes, expected) in cases(&OF_INDEX, &whole) {
+    for (bytes, expected) in cases(&INDEX_FAULTS, &whole) {
         put(&inner, first.clone(), bytes).await;
         assert_eq!(damage(&open_store(&inner).await.unwrap_err()), expected);
     }
 }
 
-/// The header has to be whole before its kind is looked at, and the ends of both are looked for before what follows.
+/// A reader checks that the header is complete after it checks the flags, and before it checks the kind.
 #[test]
-fn an_end_is_found_missing_between_the_flags_and_the_kind() {
+fn truncation_is_reported_after_the_flags_and_before_the_kind() {
     let header = [b"\x8dMTE\r\n\x1a\n\x01\x03\0\0".as_slice(), &[0; 80]].concat();
-    assert_eq!(parse(&header).unwrap_err(), Damage::Header("it is neither an index nor a content"));
+    assert_eq!(parse(&header).unwrap_err(), Damage::Header("neither an index nor a content"));
     for length in 0..header.len() {
         assert_eq!(parse(&header[..length]).unwrap_err(), Damage::Truncated, "{length}");
     }
     let mut with_flags = header[..12].to_vec();
     with_flags[10] = 2;
-    assert_eq!(parse(&with_flags).unwrap_err(), Damage::Header("it has flags that nobody knows"));
+    assert_eq!(parse(&with_flags).unwrap_err(), Damage::Header("unknown flags"));
     let longer = [header.as_slice(), &[0; 17]].concat();
     let longer: Vec<_> = longer
         .iter()
@@ -142,20 +139,20 @@ fn an_end_is_found_missing_between_the_flags_and_the_kind() {
     assert_eq!(parse(&longer).unwrap_err(), Damage::TrailingBytes);
 }
 
-/// A writer fills an index up to a multiple of 1,024 bytes. A reader goes by the flag alone.
+/// A writer pads an index to a multiple of 1,024 bytes. A reader relies on the flag only.
 #[tokio::test]
-async fn an_index_is_read_however_it_is_padded() {
+async fn an_index_with_any_padding_is_read() {
     let inner = store_of_one_file().await;
     for padding in [None, Some(1), Some(7), Some(4096)] {
         let padding = padding.map_or(Padding::None, |size| Padding::Multiple(NonZeroUsize::new(size).unwrap()));
         for copy in [IndexCopy::First, IndexCopy::Second] {
-            let place = ObjectName::Index(copy);
-            let whole = stored(&inner, &place.path()).await;
+            let object = ObjectName::Index(copy);
+            let whole = stored(&inner, &object.path()).await;
             let (header, head) = parse(&whole).unwrap();
             let cipher = Cipher::new(&key().unwrap(&header.slots[0].wrapped).await.unwrap());
             let encoded = open(&header, &cipher, head, whole).unwrap();
             let header = Header { is_padded: padding != Padding::None, nonce: Nonce::random().unwrap(), ..header };
-            put(&inner, place.path(), seal(&header, &cipher, padding, &encoded).unwrap()).await;
+            put(&inner, object.path(), seal(&header, &cipher, padding, &encoded).unwrap()).await;
         }
         let store = open_store(&inner).await.unwrap();
         assert_eq!(store.read_to_string(FILE).await.unwrap(), "text", "{padding:?}");
@@ -163,13 +160,13 @@ async fn an_index_is_read_however_it_is_padded() {
     }
 }
 
-/// The flag without the mark of the end, such as where nothing but zeros follow.
+/// The flag is set, but the plaintext consists of zeros without an end marker.
 #[tokio::test]
-async fn an_index_without_the_padding_that_its_flag_says_is_refused() {
+async fn a_padded_index_without_an_end_marker_is_refused() {
     let inner = store_of_one_file().await;
     for copy in [IndexCopy::First, IndexCopy::Second] {
-        let place = ObjectName::Index(copy);
-        let whole = stored(&inner, &place.path()).await;
+        let object = ObjectName::Index(copy);
+        let whole = stored(&inner, &object.path()).await;
         let (header, head) = parse(&whole).unwrap();
         let cipher = Cipher::new(&key().unwrap(&header.slots[0].wrapped).await.unwrap());
         let mut zeros = Vec::new();
@@ -178,12 +175,12 @@ async fn an_index_without_the_padding_that_its_flag_says_is_refused() {
         assert_eq!(length, head);
         zeros.resize(length + 1024, 0);
         cipher.seal(&header.nonce, length, &mut zeros).unwrap();
-        put(&inner, place.path(), zeros).await;
+        put(&inner, object.path(), zeros).await;
     }
-    assert_eq!(damage(&open_store(&inner).await.unwrap_err()), Damage::Content("its padding is none"));
+    assert_eq!(damage(&open_store(&inner).await.unwrap_err()), Damage::Content("invalid padding"));
 }
 
 #[test]
-fn a_passphrase_has_the_slot_of_its_name() {
+fn the_default_name_of_a_passphrase_is_passphrase() {
     assert_eq!(crate::keys::Passphrase::new("text").unwrap().key_id().as_str(), "passphrase");
 }

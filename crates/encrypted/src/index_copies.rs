@@ -1,4 +1,4 @@
-//! How the two copies of the index are read, and which of them counts.
+//! Reading the two copies of the index and choosing the current one.
 
 use std::sync::Arc;
 
@@ -13,18 +13,21 @@ use crate::inner::Inner;
 use crate::keys::KeyError;
 use crate::object::{offload, open};
 use crate::plaintext::Plaintext;
-use crate::snapshot::{CopyState, Known, Snapshot};
-use crate::stored::{Stored, id_of};
+use crate::snapshot::{CopyState, IndexHistory, Snapshot};
+use crate::stored_object::{StoredObject, id_of};
 
 impl Inner {
-    /// What the store holds at a moment between the call and the answer: the latest snapshot itself where nothing changed since.
+    /// Takes a snapshot that was current at some time during this call. Returns the latest snapshot itself if nothing
+    /// has changed.
     pub(crate) async fn snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
-        let mut backoff = Backoff::within(self.options.timeout);
-        let known = self.known();
+        let mut backoff = Backoff::new(self.options.timeout);
+        let history = self.history();
         loop {
             let first = self.fetch(ObjectName::Index(IndexCopy::First)).await?;
-            let of_existing =
-                known.latest.as_ref().filter(|latest| latest.index.exists() && latest.index.revision >= known.revision);
+            let of_existing = history
+                .latest
+                .as_ref()
+                .filter(|latest| latest.index.exists() && latest.index.revision >= history.revision);
             if let Some(latest) = of_existing.filter(|latest| latest.first == CopyState::of(&first)) {
                 match &latest.second {
                     None => return Ok(Arc::clone(latest)),
@@ -34,9 +37,10 @@ impl Inner {
                     Some(_) => {}
                 }
             }
-            if let Some(snapshot) = self.decide(&known, first).await? {
-                // Where there was no store before and is none now, nothing changed.
-                if let Some(latest) = known.latest.filter(|latest| !latest.index.exists() && !snapshot.index.exists()) {
+            if let Some(snapshot) = self.choose_snapshot(&history, first).await? {
+                // If the store does not exist, as before, nothing has changed.
+                if let Some(latest) = history.latest.filter(|latest| !latest.index.exists() && !snapshot.index.exists())
+                {
                     return Ok(latest);
                 }
                 let snapshot = Arc::new(snapshot);
@@ -47,43 +51,43 @@ impl Inner {
         }
     }
 
-    /// The snapshot that the two copies make; `None` where they were replaced while they were read.
-    async fn decide(&self, known: &Known, first: Stored) -> Result<Option<Snapshot>, Failure> {
+    /// The snapshot of the better copy; `None` if the copies were replaced during the read.
+    async fn choose_snapshot(&self, history: &IndexHistory, first: StoredObject) -> Result<Option<Snapshot>, Failure> {
         let first_found = CopyState::of(&first);
         let opened_first = self.open_copy(IndexCopy::First, first).await;
         if let Ok(index) = &opened_first
-            && known.store == Some(index.store)
-            && index.revision >= known.revision
+            && history.store == Some(index.store)
+            && index.revision >= history.revision
         {
             return Ok(opened_first.ok().map(|index| Snapshot { index, first: first_found, second: None }));
         }
         let second = self.fetch(ObjectName::Index(IndexCopy::Second)).await?;
         let second_found = CopyState::of(&second);
         let opened_second = self.open_copy(IndexCopy::Second, second).await;
-        let is_new = (&first_found, &second_found) == (&CopyState::Nothing, &CopyState::Nothing);
+        let is_new = (&first_found, &second_found) == (&CopyState::Missing, &CopyState::Missing);
         let chosen = if is_new {
-            self.expect_nothing(known.store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
+            self.expect_nothing(history.store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
         } else {
-            choose(known.store, opened_first, opened_second)
-                .and_then(|(index, copy)| Ok((known.refuse_older(index)?, copy)))
+            choose(history.store, opened_first, opened_second)
+                .and_then(|(index, copy)| Ok((history.refuse_older(index)?, copy)))
         };
         if let Ok((index, IndexCopy::First)) = chosen {
             return Ok(Some(Snapshot { index, first: first_found, second: None }));
         }
-        // What the first copy lacks may be because it was replaced before the second was read.
+        // The first copy may have been replaced before the second was read.
         if !self.is_still_there(IndexCopy::First, &first_found).await? {
             return Ok(None);
         }
         chosen.map(|(index, _)| Some(Snapshot { index, first: first_found, second: Some(second_found) }))
     }
 
-    pub(crate) async fn fetch(&self, name: ObjectName) -> Result<Stored, Failure> {
-        Stored::of(self.inner.read_opts(&name.path(), ReadOptions::new()).await)
+    pub(crate) async fn fetch(&self, name: ObjectName) -> Result<StoredObject, Failure> {
+        StoredObject::of(self.inner_store.read_opts(&name.path(), ReadOptions::new()).await)
     }
 
-    /// All files of the inner store.
+    /// Lists all files of the inner store.
     pub(crate) async fn list_inner(&self) -> Result<Vec<FileEntry>, Failure> {
-        let root = self.inner.read_opts(&MemoryPath::root(), ReadOptions::new()).await;
+        let root = self.inner_store.read_opts(&MemoryPath::root(), ReadOptions::new()).await;
         Ok(root.map_err(Failure::of_inner)?.into_entries())
     }
 
@@ -92,14 +96,14 @@ impl Inner {
     }
 
     /// Decrypts a copy of the index.
-    pub(crate) async fn open_copy(&self, copy: IndexCopy, stored: Stored) -> Result<Index, Failure> {
+    pub(crate) async fn open_copy(&self, copy: IndexCopy, stored: StoredObject) -> Result<Index, Failure> {
         let name = ObjectName::Index(copy);
         let damaged = |damage| Failure::damaged(name.path(), damage);
         let stored = stored.into_object(name)?.content;
         let (header, head) = parse(&stored).map_err(damaged)?;
         header.expect_name(name).map_err(damaged)?;
         let slot = header.slots.iter().find(|slot| slot.data_key == header.data_key);
-        let slot = slot.ok_or_else(|| damaged(Damage::Header("it has no slot for its own data key")))?;
+        let slot = slot.ok_or_else(|| damaged(Damage::Header("no slot for its own data key")))?;
         let cipher = self.keychain.open(slot).await?.cipher;
         let opening = offload(stored.len(), move || {
             let encoded = Plaintext::new(open(&header, &cipher, head, stored)?);
@@ -110,20 +114,20 @@ impl Inner {
         Ok(index)
     }
 
-    /// Checks that there is nothing where there is no index.
+    /// Checks that the inner store is empty, because it has no index.
     async fn expect_nothing(&self, known_store: Option<Id>) -> Result<(), Failure> {
         if known_store.is_some() {
-            return Err(EncryptionError::IndexGone.into());
+            return Err(EncryptionError::IndexMissing.into());
         }
         let files = self.list_inner().await?;
         if files.iter().any(|file| id_of(&file.path).is_some()) {
-            return Err(EncryptionError::IndexGone.into());
+            return Err(EncryptionError::IndexMissing.into());
         }
         if files.is_empty() { Ok(()) } else { Err(EncryptionError::NotEncrypted { files: files.len() }.into()) }
     }
 }
 
-/// The better one of the two copies: that of the store that is known, and the newer one.
+/// Chooses the copy that belongs to the known store and has the higher revision.
 fn choose(
     known_store: Option<Id>,
     first: Result<Index, Failure>,
@@ -145,7 +149,7 @@ fn choose(
     if belongs(&index) { Ok((index, copy)) } else { Err(EncryptionError::OtherStore.into()) }
 }
 
-/// Whether another copy may do better.
+/// Whether the other copy may be readable in spite of this failure.
 fn may_be_damage(failure: &Failure) -> bool {
     match failure {
         Failure::Encryption(EncryptionError::Key { source: KeyError::Unavailable { .. }, .. }) => false,

@@ -1,62 +1,62 @@
-//! The name of a memory: another memory of the same key is not taken for it.
+//! The name of a memory, which prevents an exchange with another memory of the same key.
 
 use std::sync::Arc;
 
-use crate::support::{cause, cause_of_opening, content, contents, path, problems, remove, ring, stored, write};
+use crate::support::{cause, content, contents, open_cause, path, problems, remove, ring, stored, write};
 use memory_tool_core::{InMemoryStore, MemoryPath, OpenError, Store, StoreExt};
 use memory_tool_encrypted::{EncryptedStore, EncryptionError, KeyRing};
 
-type Opened = Result<EncryptedStore, OpenError>;
+type OpenResult = Result<EncryptedStore, OpenError>;
 
-async fn open_named(inner: &Arc<InMemoryStore>, keys: KeyRing, name: &str) -> Opened {
+async fn open_named(inner: &Arc<InMemoryStore>, keys: KeyRing, name: &str) -> OpenResult {
     EncryptedStore::builder(Arc::clone(inner), keys).name(name).open().await
 }
 
-async fn open_unnamed(inner: &Arc<InMemoryStore>) -> Opened {
+async fn open_unnamed(inner: &Arc<InMemoryStore>) -> OpenResult {
     EncryptedStore::open(Arc::clone(inner), ring(1)).await
 }
 
-async fn open_to_rename(inner: &Arc<InMemoryStore>, name: &str, former: Option<&str>) -> Opened {
+async fn open_to_rename(inner: &Arc<InMemoryStore>, name: &str, former: Option<&str>) -> OpenResult {
     EncryptedStore::builder(Arc::clone(inner), ring(1)).name(name).former_name(former).open().await
 }
 
-/// A memory of a name, with one file.
+/// A named memory with one file.
 async fn memory_of(name: &str) -> Arc<InMemoryStore> {
     let inner = Arc::new(InMemoryStore::new());
     write(&open_named(&inner, ring(1), name).await.unwrap(), "/memories/whose", name).await;
     inner
 }
 
-/// Puts all that lies in one store in the place of all that lies in another, as whoever can write there may do.
-async fn replace(there: &dyn Store, with: &dyn Store) {
-    remove(there, &MemoryPath::root()).await;
+/// Replaces the contents of one store with the contents of another, like an attacker with write access.
+async fn replace(target: &dyn Store, with: &dyn Store) {
+    remove(target, &MemoryPath::root()).await;
     for (path, content) in contents(with).await {
-        write(there, path.as_str(), content).await;
+        write(target, path.as_str(), content).await;
     }
 }
 
-fn expected(opened: Opened) -> Option<String> {
-    match cause_of_opening(&opened.unwrap_err()) {
+fn expected(opened: OpenResult) -> Option<String> {
+    match open_cause(&opened.unwrap_err()) {
         EncryptionError::OtherName { expected } => expected.clone(),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn another_memory_of_the_same_key_is_refused() {
+async fn another_memory_with_the_same_key_is_refused() {
     let (alice, bob) = (memory_of("alice").await, memory_of("bob").await);
     let open = open_named(&alice, ring(1), "alice").await.unwrap();
     replace(&*alice, &*bob).await;
     assert_eq!(expected(open_named(&alice, ring(1), "alice").await), Some("alice".to_owned()));
     let error = open.read(&path("/memories/whose")).await.unwrap_err();
     assert!(matches!(cause(&error), EncryptionError::OtherName { .. }), "{error:?}");
-    // It is whole, for whoever it belongs to.
+    // The other memory opens with its own name.
     let bob = open_named(&alice, ring(1), "bob").await.unwrap();
     assert_eq!(content(&bob, &path("/memories/whose")).await, b"bob");
 }
 
 #[tokio::test]
-async fn one_copy_of_the_index_of_another_memory_harms_nothing() {
+async fn one_copy_of_the_index_of_another_memory_is_ignored() {
     let (alice, bob) = (memory_of("alice").await, memory_of("bob").await);
     for copy in ["index-1", "index-2"] {
         let mine = stored(&*alice, copy).await;
@@ -65,7 +65,7 @@ async fn one_copy_of_the_index_of_another_memory_harms_nothing() {
         assert_eq!(content(&store, &path("/memories/whose")).await, b"alice");
         let problems = problems(&store).await;
         let [problem] = &problems[..] else { panic!("{problems:?}") };
-        let message = "a copy of the index cannot be read: the memory is not the one that is called `alice`";
+        let message = "a copy of the index cannot be read: this memory is not named `alice`";
         assert_eq!(problem.message, message);
         assert_eq!(problem.object, Some(path(&format!("/memories/{copy}"))));
         write(&*alice, &format!("/memories/{copy}"), mine).await;
@@ -73,7 +73,7 @@ async fn one_copy_of_the_index_of_another_memory_harms_nothing() {
 }
 
 #[tokio::test]
-async fn a_named_memory_is_opened_by_its_name_alone() {
+async fn a_named_memory_opens_with_its_name_only() {
     let named = memory_of("alice").await;
     for other in ["alice2", "Alice", "alic", ""] {
         assert_eq!(expected(open_named(&named, ring(1), other).await).as_deref(), Some(other));
@@ -88,17 +88,17 @@ async fn a_named_memory_is_opened_by_its_name_alone() {
 }
 
 #[tokio::test]
-async fn the_errors_say_what_was_expected() {
+async fn the_errors_report_the_expected_name() {
     let named = memory_of("alice").await;
     for (opened, text) in [
-        (open_named(&named, ring(1), "bob").await, "the memory is not the one that is called `bob`"),
-        (open_unnamed(&named).await, "the memory has a name, and was opened without one"),
+        (open_named(&named, ring(1), "bob").await, "this memory is not named `bob`"),
+        (open_unnamed(&named).await, "this memory has a name, but was opened without one"),
     ] {
-        assert_eq!(cause_of_opening(&opened.unwrap_err()).to_string(), text);
+        assert_eq!(open_cause(&opened.unwrap_err()).to_string(), text);
     }
 }
 
-/// Each write keeps the name, those of the whole index and those of a file alone.
+/// Writes keep the name, whether they write the index or a single file.
 #[tokio::test]
 async fn a_memory_keeps_its_name() {
     let inner = memory_of("alice").await;
@@ -112,21 +112,21 @@ async fn a_memory_keeps_its_name() {
 }
 
 #[tokio::test]
-async fn rekeying_gives_a_memory_its_name() {
+async fn rekeying_sets_the_name() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open_unnamed(&inner).await.unwrap(), "/memories/a", "x").await;
 
     let store = open_to_rename(&inner, "alice", None).await.unwrap();
     assert_eq!(content(&store, &path("/memories/a")).await, b"x");
-    open_unnamed(&inner).await.unwrap(); // it has no name yet
+    open_unnamed(&inner).await.unwrap(); // the memory still has no name
     store.rekey(|_| {}).await.unwrap();
     assert_eq!(expected(open_unnamed(&inner).await), None);
     let before = contents(&*inner).await;
     store.rekey(|_| {}).await.unwrap();
-    assert_eq!(contents(&*inner).await, before, "nothing was left to be done");
+    assert_eq!(contents(&*inner).await, before, "the second call writes nothing");
 
     let store = open_to_rename(&inner, "alice of Lisbon", Some("alice")).await.unwrap();
-    write(&store, "/memories/b", "x").await; // as any write of the index does
+    write(&store, "/memories/b", "x").await; // every write of the index sets the name
     assert_eq!(expected(open_named(&inner, ring(1), "alice").await).as_deref(), Some("alice"));
     assert_eq!(contents(&open_named(&inner, ring(1), "alice of Lisbon").await.unwrap()).await.len(), 2);
     assert_eq!(expected(open_to_rename(&inner, "bob", Some("alice")).await).as_deref(), Some("bob"));

@@ -1,4 +1,4 @@
-//! What the store beneath reports as damaged is damage of that file or that copy of the index alone.
+//! Damage that the inner store reports affects only that file or that copy of the index.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -12,22 +12,22 @@ use memory_tool_core::{
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RekeyProgress};
 use memory_tool_local::LocalStore;
 
-/// A store some of whose files cannot be read any more, as a database or a bucket that has lost their contents. They can be
-/// removed and written anew.
+/// A store with unreadable files, like a database or a bucket that has lost their contents. The files can be removed
+/// and rewritten.
 #[derive(Debug, Default)]
-struct Torn {
+struct LossyStore {
     inner: InMemoryStore,
-    torn: Mutex<BTreeSet<MemoryPath>>,
+    lost: Mutex<BTreeSet<MemoryPath>>,
 }
 
-impl Torn {
-    fn tear(&self, file: &MemoryPath) {
-        self.torn.lock().unwrap().insert(file.clone());
+impl LossyStore {
+    fn lose(&self, file: &MemoryPath) {
+        self.lost.lock().unwrap().insert(file.clone());
     }
 
     fn check(&self, file: &MemoryPath) -> Result<(), StoreError> {
-        let is_torn = self.torn.lock().unwrap().contains(file);
-        if is_torn { Err(StoreError::failure(FailureKind::Damaged, "reading", "the content is gone")) } else { Ok(()) }
+        let is_lost = self.lost.lock().unwrap().contains(file);
+        if is_lost { Err(StoreError::failure(FailureKind::Damaged, "reading", "content lost")) } else { Ok(()) }
     }
 
     /// The ciphertexts.
@@ -38,7 +38,7 @@ impl Torn {
 }
 
 #[async_trait]
-impl Store for Torn {
+impl Store for LossyStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         for (required, _) in options.preconditions() {
             self.check(required)?;
@@ -61,17 +61,18 @@ impl Store for Torn {
         });
         let written: Vec<_> = written.collect();
         self.inner.apply(batch).await?;
-        self.torn.lock().unwrap().retain(|torn| !written.iter().any(|path| path == torn || torn.is_under(path)));
+        self.lost.lock().unwrap().retain(|lost| !written.iter().any(|path| path == lost || lost.is_under(path)));
         Ok(())
     }
 }
 
-async fn open(inner: &Arc<Torn>, keys: KeyRing) -> EncryptedStore {
+async fn open(inner: &Arc<LossyStore>, keys: KeyRing) -> EncryptedStore {
     EncryptedStore::open(Arc::clone(inner), keys).await.unwrap()
 }
 
-async fn filled() -> (Arc<Torn>, EncryptedStore) {
-    let inner = Arc::new(Torn::default());
+/// A store with three files.
+async fn three_files() -> (Arc<LossyStore>, EncryptedStore) {
+    let inner = Arc::new(LossyStore::default());
     let store = open(&inner, ring(1)).await;
     for file in ["/memories/a", "/memories/b", "/memories/c"] {
         write(&store, file, file).await;
@@ -80,11 +81,11 @@ async fn filled() -> (Arc<Torn>, EncryptedStore) {
 }
 
 #[tokio::test]
-async fn either_copy_of_the_index_may_be_torn() {
+async fn either_copy_of_the_index_may_be_unreadable() {
     for copy in ["/memories/index-1", "/memories/index-2"] {
-        let (inner, store) = filled().await;
+        let (inner, store) = three_files().await;
         let files = contents(&store).await;
-        inner.tear(&path(copy));
+        inner.lose(&path(copy));
         let fresh = open(&inner, ring(1)).await;
         for store in [&store, &fresh] {
             assert_eq!(contents(store).await, files);
@@ -93,7 +94,7 @@ async fn either_copy_of_the_index_may_be_torn() {
             assert!(problem.message.starts_with("a copy of the index cannot be read: "), "{problem}");
             assert_eq!(problem.object, Some(path(copy)));
         }
-        // An edit of a content alone does not mend it, a change of the tree does.
+        // An edit of a file does not repair the copy, because it does not write the index.
         write(&store, "/memories/a", "another").await;
         assert_eq!(content(&fresh, &path("/memories/a")).await, b"another");
         write(&store, "/memories/d", "new").await;
@@ -104,13 +105,13 @@ async fn either_copy_of_the_index_may_be_torn() {
     }
 }
 
-/// Both write while the first copy cannot be read: the second tells them that they are two.
+/// Two writers use the second copy to detect conflicts while the first copy is unreadable.
 #[tokio::test]
-async fn no_write_is_lost_while_a_copy_of_the_index_is_torn() {
-    let (inner, store) = filled().await;
+async fn no_write_is_lost_while_a_copy_of_the_index_is_unreadable() {
+    let (inner, store) = three_files().await;
     let other = open(&inner, ring(1)).await;
     for round in 0..20 {
-        inner.tear(&path("/memories/index-1"));
+        inner.lose(&path("/memories/index-1"));
         let (one, another) = (format!("/memories/one/{round}"), format!("/memories/another/{round}"));
         tokio::join!(write(&store, &one, "x"), write(&other, &another, "y"));
     }
@@ -119,33 +120,33 @@ async fn no_write_is_lost_while_a_copy_of_the_index_is_torn() {
 }
 
 #[tokio::test]
-async fn both_copies_of_the_index_that_are_torn_are_an_error() {
-    let (inner, store) = filled().await;
+async fn two_unreadable_copies_of_the_index_are_an_error() {
+    let (inner, store) = three_files().await;
     for copy in ["/memories/index-1", "/memories/index-2"] {
-        inner.tear(&path(copy));
+        inner.lose(&path(copy));
     }
     EncryptedStore::open(Arc::clone(&inner), ring(1)).await.unwrap_err();
     store.list(&MemoryPath::root()).await.unwrap_err();
 }
 
 #[tokio::test]
-async fn a_torn_file_is_found_and_no_other_is_kept_from_the_new_key() {
-    let (inner, store) = filled().await;
-    let torn = inner.files().await[1].clone();
-    inner.tear(&torn);
+async fn an_unreadable_file_is_reported_and_the_others_are_rekeyed() {
+    let (inner, store) = three_files().await;
+    let lost = inner.files().await[1].clone();
+    inner.lose(&lost);
     let found = problems(&store).await;
-    assert!(matches!(&found[..], [problem] if problem.path.is_some() && problem.object == Some(torn)), "{found:?}");
+    assert!(matches!(&found[..], [problem] if problem.path.is_some() && problem.object == Some(lost)), "{found:?}");
     let report = open(&inner, KeyRing::new(key(2)).with(key(1))).await.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!((report.rewritten, report.damaged.len(), report.still_needed.len()), (2, 1, 1));
     let store = open(&inner, KeyRing::new(key(2)).with(key(1))).await;
-    let lost = report.damaged[0].clone();
-    write(&store, lost.as_str(), "anew").await;
+    let damaged = report.damaged[0].clone();
+    write(&store, damaged.as_str(), "new").await;
     assert_eq!(problems(&store).await, []);
     assert_eq!(store.rekey(drop::<RekeyProgress>).await.unwrap().no_longer_needed.len(), 1);
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_for_the_store_beneath_is_refused_by_its_own_path() {
+async fn a_refusal_of_the_inner_store_names_the_path_of_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |limit| {
         let inner = LocalStore::builder(directory.path())
