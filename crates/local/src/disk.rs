@@ -265,7 +265,7 @@ fn empty_directory(ours: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>>
 /// Checks that names can be moved from one directory to the other and back.
 pub(crate) fn check_movable(directory: &Dir, other: &Dir) -> io::Result<()> {
     if !is_one_mount(directory, other)? {
-        return Err(io::Error::new(io::ErrorKind::CrossesDevices, "a directory is a mount of its own"));
+        return Err(io::Error::new(io::ErrorKind::CrossesDevices, "the directory is a separate mount"));
     }
     check_writable(directory)
 }

@@ -45,7 +45,7 @@ pub(crate) fn is_pending(private: &Dir) -> io::Result<bool> {
 pub(crate) fn decide(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
     let journal = encode(steps)?;
     if journal.len() as u64 > MAX_BYTES {
-        let message = format!("the journal of {} changes would be longer than {MAX_BYTES} bytes", steps.len());
+        let message = format!("the journal of {} changes would exceed {MAX_BYTES} bytes", steps.len());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     disk::create_file(staging, UNFINISHED_JOURNAL, &journal)?;
@@ -61,7 +61,7 @@ pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
     match disk::read_file(private, JOURNAL, MAX_BYTES)? {
         Content::Whole(journal) => parse(&journal).map(Some).map_err(damaged),
         Content::TooLarge { size, .. } => {
-            Err(damaged(format!("it has {size} bytes, and no journal is longer than {MAX_BYTES}").into()))
+            Err(damaged(format!("it has {size} bytes; the limit is {MAX_BYTES}").into()))
         }
     }
 }
@@ -80,20 +80,20 @@ pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {
 pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
     let journal = serde_json::from_slice::<Journal<'_>>(journal)?;
     if journal.format != FORMAT {
-        return Err(format!("it has format {}, of a newer version of this program", journal.format).into());
+        return Err(format!("unknown format {}: a newer version of this program may have written it", journal.format).into());
     }
     let steps = journal.steps.into_owned();
     steps.iter().fold(Batch::new(), |batch, step| step.add_to(batch)).check(&PathMap::<Vec<u8>>::new())?;
     let names: BTreeSet<_> = steps.iter().filter_map(Step::temporary_name).collect();
     if names.len() < steps.iter().filter_map(Step::temporary_name).count() {
-        return Err("two of its steps have one temporary name".into());
+        return Err("two steps have the same temporary name".into());
     }
     Ok(steps)
 }
 
 fn damaged(cause: BoxError) -> io::Error {
     let message = format!(
-        "invalid journal `.memory-tool/journal`: {cause}; check where this store came from, then move the file away"
+        "invalid journal `.memory-tool/journal`: {cause}; find out where this store came from, then move the file away"
     );
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

@@ -75,7 +75,7 @@ impl Layout {
     fn check(&self) -> io::Result<()> {
         match (self.private_if_there()?, directory(&self.base, MEMORIES)?) {
             (None, None) => {
-                let message = "there is no memory store: it holds no directory `memories`";
+                let message = "not a memory store: the directory `memories` is missing";
                 Err(io::Error::new(io::ErrorKind::NotFound, message))
             }
             (Some(private), Some(memories)) if self.is_writable => {
@@ -164,7 +164,7 @@ fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
     if disk::is_one_mount(staging, memories)? {
         return Ok(());
     }
-    let message = "the directory `memories` in it is a mount of its own, so files cannot be moved into it";
+    let message = "`memories` is a separate mount, so files cannot be moved into it";
     Err(io::Error::new(io::ErrorKind::CrossesDevices, message))
 }
 
@@ -186,7 +186,7 @@ fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
         EntryKind::Link => "a symbolic link",
         EntryKind::File | EntryKind::Special => "not a directory",
     };
-    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` in it is {found}")))
+    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` is {found}")))
 }
 
 /// Makes the base directory and those above it that are missing, for the owner alone.

@@ -100,7 +100,7 @@ fn wait_for(file: &File, mode: Mode, deadline: Option<Instant>) -> io::Result<()
 
 fn refuse_after(deadline: Option<Instant>) -> io::Result<()> {
     if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock of the store"));
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the store lock"));
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ impl Step {
                 check_usable(files, &make_room(files, to)?)
             }
             Self::WriteRecord { record, .. } => {
-                let records = files.layout.records().map_err(|error| failed("making a directory", error))?;
+                let records = files.layout.records().map_err(|error| failed("creating a directory", error))?;
                 check_usable(files, &records)?;
                 refuse_directory(&records, record)
             }
@@ -160,14 +160,14 @@ fn write(
 /// Whether the file is at the version. Reading it takes its time, so its stamp is compared around it.
 fn is_still(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
     let name = Name::of(path)?;
-    let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("looking at a file", error));
+    let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("reading file metadata", error));
     let before = stamp()?;
     let is_at_version = matches!(files.tree.stat(path)?, Stat::File(found) if found.as_bytes() == version);
     Ok(is_at_version && before == stamp()?)
 }
 
 fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -> Result<(), StoreError> {
-    const OPERATION: &str = "removing";
+    const OPERATION: &str = "removing a file or directory";
     let gone = disk::metadata(&files.staging, removed.as_name()).map_err(|error| failed(OPERATION, error))?;
     if gone.is_some() || matches!(files.tree.find(path)?, Location::Absent) {
         return Ok(());
@@ -231,10 +231,10 @@ fn open_records(files: &Transaction<'_>) -> Result<Option<Dir>, StoreError> {
 /// Refuses a directory in the place of a record, where neither a file nor nothing can take its place.
 fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError> {
     let file = RecordFileName::of(record);
-    let found = disk::metadata(records, file.as_name()).map_err(|error| failed("looking at a record", error))?;
+    let found = disk::metadata(records, file.as_name()).map_err(|error| failed("checking a record", error))?;
     if found.is_some_and(|found| found.is_dir()) {
         let message = format!("`.memory-tool/records/{}` is a directory", file.as_name());
-        return Err(failed("looking at a record", io::Error::new(io::ErrorKind::InvalidData, message)));
+        return Err(failed("checking a record", io::Error::new(io::ErrorKind::InvalidData, message)));
     }
     Ok(())
 }
@@ -242,7 +242,7 @@ fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError
 /// Opens the directory that `path` is to be made in. Makes the missing ones above it, and clears empty directories of other
 /// programs out of its way; until the path itself is made, nobody sees any of that.
 fn make_room(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
-    const OPERATION: &str = "making a directory";
+    const OPERATION: &str = "creating a directory";
     let parent = path.parent().unwrap_or_else(MemoryPath::root);
     let parent = match files.tree.resolve(&parent)? {
         Some(Resolution::Complete(parent)) => parent,

@@ -145,7 +145,7 @@ impl LocalStore {
     /// Applies a batch to a store that is open for reading only: it may have preconditions, and no changes.
     async fn check_unchanged(&self, batch: Batch) -> Result<(), StoreError> {
         if !batch.changes_nothing() {
-            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened for reading only");
+            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
             return Err(failed("changing the store", cause));
         }
         self.read_with(move |layout| batch.check(&State { layout, tree: &tree(layout)? })).await
@@ -227,7 +227,7 @@ impl Files {
     }
 
     fn lock(&self, mode: Mode, deadline: Option<Instant>) -> Result<Lock, StoreError> {
-        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store's lock", error))
+        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store lock", error))
     }
 
     /// Reads without changing anything, not even to complete a batch that is half done: then it fails (`[X1]`).
@@ -236,7 +236,7 @@ impl Files {
         read: impl Fn(&Layout) -> Result<T, StoreError>,
         deadline: Option<Instant>,
     ) -> Result<T, StoreError> {
-        const OPERATION: &str = "waiting for the store's lock";
+        const OPERATION: &str = "waiting for the store lock";
         loop {
             let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
             self.refuse_journal()?;
@@ -274,7 +274,7 @@ impl Files {
     fn is_journal_pending(&self) -> Result<bool, StoreError> {
         let private = self.layout.private_if_there();
         let pending = private.and_then(|private| private.map_or(Ok(false), |private| journal::is_pending(&private)));
-        pending.map_err(|error| failed("looking for the journal", error))
+        pending.map_err(|error| failed("checking for a journal", error))
     }
 }
 

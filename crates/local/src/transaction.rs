@@ -35,7 +35,7 @@ impl<'a> Transaction<'a> {
         };
         let transaction = open().map_err(|error| failed("opening the store", error))?;
         transaction.complete_journal()?;
-        transaction.sweep_leftovers().map_err(|error| failed("sweeping up", error))?;
+        transaction.sweep_leftovers().map_err(|error| failed("removing leftovers", error))?;
         Ok(transaction)
     }
 
@@ -195,7 +195,7 @@ impl<'a> Transaction<'a> {
                 Err(error) if will_pass(&error) || step.is_of_record() => return Err(error),
                 Err(error) => {
                     let set_aside = self.set_aside(step);
-                    set_aside.map_err(|error| failed("setting contents aside", error))?;
+                    set_aside.map_err(|error| failed("moving contents to `.memory-tool/conflicts`", error))?;
                     impossible.push(error);
                 }
             }

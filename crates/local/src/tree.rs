@@ -76,7 +76,7 @@ impl Tree {
                 Some(Content::Whole(content)) => Stat::File(version_of(&content)),
                 Some(Content::TooLarge { .. }) => {
                     let found = disk::file_stamp(&parent, Name::of(path)?);
-                    let found = found.map_err(|error| failed("looking at a file", error))?;
+                    let found = found.map_err(|error| failed("reading file metadata", error))?;
                     found.map_or(Stat::Absent, |stamp| Stat::File(Version::new(stamp.to_bytes())))
                 }
                 None => Stat::Absent,
@@ -114,7 +114,7 @@ impl Tree {
     /// Whether a file or directory can be made at `path`, at which [`find`](Self::find) finds nothing: empty directories are
     /// no obstacle, but what the contract does not see may be.
     pub(crate) fn is_free(&self, path: &MemoryPath) -> Result<bool, StoreError> {
-        const OPERATION: &str = "looking for room";
+        const OPERATION: &str = "checking whether a path is free";
         let Some(parent) = path.parent() else { return Ok(false) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(true) };
         match disk::entry_kind(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
@@ -166,7 +166,7 @@ impl Tree {
             Location::Directory => self.files_beneath(path).collect(),
             Location::File { parent } => {
                 let found = disk::metadata(&parent, Name::of(path)?);
-                let found = found.map_err(|error| failed("looking up a size", error))?;
+                let found = found.map_err(|error| failed("reading file metadata", error))?;
                 Ok(found.into_iter().map(|metadata| FileEntry::new(path.clone(), metadata.len())).collect())
             }
         }

@@ -81,7 +81,7 @@ impl UsageCache {
         // Without an epoch nobody trusts a cache.
         self.leave_epoch(private).or_else(|error| {
             self.forget();
-            remove_epoch(private).map_err(|_| failed("noting a change", error))
+            remove_epoch(private).map_err(|_| failed("updating the epoch", error))
         })
     }
 

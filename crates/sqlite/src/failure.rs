@@ -98,7 +98,7 @@ pub enum OpenFailure {
         object: String,
     },
     /// The database was made, or brought up to date, by a newer version of this crate.
-    #[error("the database has version {found} of the schema, and this program knows those up to {known}")]
+    #[error("the database has schema version {found}; this program supports versions up to {known}")]
     NewerSchema {
         /// The version of the file.
         found: u32,
@@ -114,13 +114,13 @@ pub enum OpenFailure {
         known: u32,
     },
     /// SQLite cannot keep a write-ahead log there, as on a file system without shared memory.
-    #[error("SQLite cannot keep a write-ahead log beside the file, but only a journal of mode `{mode}`")]
+    #[error("SQLite cannot keep a write-ahead log beside the file; the journal mode is `{mode}`")]
     NoWriteAheadLog {
         /// The mode that SQLite has instead.
         mode: String,
     },
     /// SQLite or the operating system failed.
-    #[error("opening it failed")]
+    #[error("SQLite or the operating system failed")]
     Failed {
         /// What kind of failure it was.
         kind: FailureKind,

@@ -34,7 +34,7 @@ macro_rules! bytes {
 }
 
 /// What a check was doing when it failed.
-const CHECKING: &str = "checking what a batch requires";
+const CHECKING: &str = "checking the preconditions";
 
 /// The files and records of one store, on a connection that this thread has to itself.
 pub(crate) struct Files<'a> {

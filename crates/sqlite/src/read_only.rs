@@ -58,7 +58,7 @@ impl Sight {
     pub(crate) fn of(database: &Path) -> Result<Self, NotOpened> {
         let path = without_links(database)?; // SQLite's other files lie beside the file, not beside a link to it
         if stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
-            let source = "a change was interrupted, and SQLite must write to undo it".into();
+            let source = "a change was interrupted; open the database for writing once to undo it".into();
             return Err(OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into());
         }
         Ok(Self {

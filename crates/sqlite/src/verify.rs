@@ -45,12 +45,12 @@ fn check_files(transaction: &Transaction<'_>, memory: &MemoryName, problems: &mu
     while let Some(row) = rows.next()? {
         let (store, path) = (text(row, 0)?, text(row, 1)?);
         if let Some(reason) = illegality(row, illegality_of_file)? {
-            problems.push(Problem::new(format!("{path:?} of the memory {store:?} is not legal: {reason}")));
+            problems.push(Problem::new(format!("invalid path {path:?} in memory {store:?}: {reason}")));
         }
         let message = match (row.get::<_, i64>(2)?, row.get::<_, Option<i64>>(3)?) {
-            (_, None) => format!("{path} of the memory {store} has no content"),
+            (_, None) => format!("{path} in memory {store} has no content"),
             (noted, Some(found)) if noted != found => {
-                format!("{path} of the memory {store} has {found} bytes instead of {noted}")
+                format!("{path} in memory {store} has {found} bytes instead of {noted}")
             }
             _ => continue,
         };
@@ -76,7 +76,7 @@ fn illegality(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> ru
             Ok(_) => of_name(name),
             Err(error) => Some(error.to_string()),
         },
-        _ => Some("it is not UTF-8".to_owned()),
+        _ => Some("not UTF-8".to_owned()),
     })
 }
 
@@ -95,7 +95,7 @@ fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>)
     let mut statement = transaction.prepare(BENEATH_FILES)?;
     let found = statement.query_map((), |row| {
         let (store, path, beneath) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
-        Ok(Problem::new(format!("{path} of the memory {store} is a file, and {beneath} lies beneath it")))
+        Ok(Problem::new(format!("{path} in memory {store} is a file, but {beneath} is under it")))
     })?;
     for problem in found {
         problems.push(problem?);
@@ -107,7 +107,7 @@ fn check_contents(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) ->
     const WITHOUT_FILE: &str = "SELECT id FROM content WHERE id NOT IN (SELECT content_id FROM file)";
     let mut statement = transaction.prepare(WITHOUT_FILE)?;
     for id in statement.query_map((), |row| row.get::<_, i64>(0))? {
-        problems.push(Problem::new(format!("the content {} belongs to no file", id?)));
+        problems.push(Problem::new(format!("content {} does not belong to any file", id?)));
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn check_records(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> 
         let illegality_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());
         if let Some(reason) = illegality(row, illegality_of_record)? {
             let (store, name) = (text(row, 0)?, text(row, 1)?);
-            problems.push(Problem::new(format!("the record {name:?} of the memory {store:?} is not legal: {reason}")));
+            problems.push(Problem::new(format!("invalid record {name:?} in memory {store:?}: {reason}")));
         }
     }
     Ok(())

@@ -294,8 +294,8 @@ fn what_a_database_lost_is_told_once_and_can_be_written_anew() {
         ))
         .unwrap();
     let expected = [
-        "/memories/foreign of the memory a has no content".to_owned(),
-        "/memories/lost of the memory plain has no content".to_owned(),
+        "/memories/foreign in memory a has no content".to_owned(),
+        "/memories/lost in memory plain has no content".to_owned(),
         "a copy of the index cannot be read: the store beneath cannot read the stored object /memories/index-1: reading failed: \
          the content of a file is missing"
             .to_owned(),

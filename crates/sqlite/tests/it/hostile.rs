@@ -169,7 +169,7 @@ async fn rows_that_lie_break_nothing() {
     let refused = store.apply(limited.write(path("/memories/e"), "e")).await.unwrap_err();
     assert!(matches!(refused, StoreError::OverQuota { .. }), "{refused:?}");
     let problems = store.verify(|_| {}).await.unwrap().problems;
-    let illegal = problems.iter().filter(|problem| problem.to_string().contains("is not legal")).count();
+    let illegal = problems.iter().filter(|problem| problem.to_string().contains("invalid path")).count();
     assert_eq!((problems.len(), illegal), (5, 2), "{problems:?}");
 }
 

@@ -220,14 +220,14 @@ async fn verify_finds_what_others_did() {
     let mut found: Vec<_> = store.verify(|_| {}).await.unwrap().problems.iter().map(ToString::to_string).collect();
     found.sort();
     let expected = [
-        "\"/memories/../x\" of the memory \"default\" is not legal: Path /memories/../x would escape /memories directory",
-        "\"/memories/x\" of the memory \"\" is not legal: the name of a memory must not be empty",
-        "\"/memories/x/\" of the memory \"default\" is not legal: it ends with a slash",
-        "\"elsewhere\" of the memory \"default\" is not legal: Path must start with /memories, got: elsewhere",
-        "/memories/a of the memory default is a file, and /memories/a/beneath lies beneath it",
-        "/memories/b of the memory default has no content",
-        "/memories/c of the memory default has 4 bytes instead of 7",
-        "the content 99 belongs to no file",
+        "/memories/a in memory default is a file, but /memories/a/beneath is under it",
+        "/memories/b in memory default has no content",
+        "/memories/c in memory default has 4 bytes instead of 7",
+        "content 99 does not belong to any file",
+        "invalid path \"/memories/../x\" in memory \"default\": Path /memories/../x would escape /memories directory",
+        "invalid path \"/memories/x\" in memory \"\": the name of a memory must not be empty",
+        "invalid path \"/memories/x/\" in memory \"default\": it ends with a slash",
+        "invalid path \"elsewhere\" in memory \"default\": Path must start with /memories, got: elsewhere",
     ];
     assert_eq!(found, expected);
     let damaged = store.read(&path("/memories/b")).await.unwrap_err();

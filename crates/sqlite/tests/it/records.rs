@@ -93,7 +93,7 @@ async fn verify_finds_a_record_that_no_name_reaches() {
     place.connection().execute(insert, ()).unwrap();
     let problems = store.verify(|_| {}).await.unwrap().problems;
     assert_eq!(problems.len(), 2, "{problems:?}");
-    let illegal = "the record \"../a\" of the memory \"default\" is not legal: ";
+    let illegal = "invalid record \"../a\" in memory \"default\": ";
     assert!(problems.iter().any(|problem| problem.message.starts_with(illegal)), "{problems:?}");
 }
 
