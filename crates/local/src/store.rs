@@ -1,4 +1,4 @@
-//! [`LocalStore`]: the store, which runs the work on files off the async threads.
+//! [`LocalStore`]: runs file operations outside the async threads.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ use crate::transaction::Transaction;
 use crate::tree::Tree;
 use crate::usage_cache::UsageCache;
 
-/// Claude's memory as plain files in `{base}/memories`, which a person may read and edit with any editor.
+/// A memory stored as plain files in `{base}/memories`, which any editor can open.
 ///
-/// Any number of processes on one machine may open one directory: they lose nothing and see each other's changes at once.
-/// Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime.
+/// Any number of processes on one machine may open one directory. No edit is lost, and changes are visible at once.
+/// Clones are cheap and share one store. The methods must be called within a tokio runtime.
 ///
 /// ```
 /// use memory_tool_core::{Engine, MemoryTool};
@@ -51,34 +51,34 @@ pub struct LocalStore {
     turns: Turns,
 }
 
-/// Lets the tasks of this process take turns, so that they do not crowd the blocking threads waiting for the lock.
+/// Lets the tasks of this process take turns, so that tasks waiting for the lock do not occupy the blocking threads.
 #[derive(Clone, Debug)]
 struct Turns {
     order: Arc<RwLock<()>>,
     readers: Arc<Semaphore>,
 }
 
-/// How many tasks of this process read at a time.
+/// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
 
 #[derive(Debug)]
 struct Files {
     layout: Layout,
-    /// Locked by who holds the lock of the store, and for as long.
+    /// Locked only while the store lock is held.
     usage_cache: Mutex<UsageCache>,
     timeout: Duration,
 }
 
 impl LocalStore {
-    /// Opens the store in the directory `base` with the default options, and makes the directory where it is missing.
+    /// Opens the store in the directory `base` with the default options. Creates the directory if it does not exist.
     ///
     /// # Errors
-    /// Those of [`LocalStoreBuilder::open`].
+    /// The same as [`LocalStoreBuilder::open`].
     pub async fn open(base: impl Into<PathBuf>) -> Result<Self, OpenError> {
         Self::builder(base).open().await
     }
 
-    /// A store in the directory `base` with options of your own.
+    /// Returns a builder for a store in the directory `base`.
     pub fn builder(base: impl Into<PathBuf>) -> LocalStoreBuilder {
         LocalStoreBuilder::new(base.into())
     }
@@ -98,15 +98,28 @@ impl LocalStore {
         })
     }
 
-    /// Checks that every record and every file can be read. Others may use the store at the same time.
+    /// Checks that every record and every file can be read. The store may be in use.
     ///
-    /// An interrupted change that waits in the journal is a problem if the store was opened for reading only; else it is completed. An
-    /// invalid journal is always a problem. Nothing can be read in either case.
+    /// `progress` is called after each file. If an interrupted batch is pending, a writable store completes it first; a
+    /// read-only store reports it as a problem. An invalid journal is always a problem. Files are not checked in either
+    /// case.
     ///
-    /// `progress` is called after each file.
+    /// ```
+    /// use memory_tool_local::LocalStore;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = LocalStore::open(directory.path()).await?;
+    /// let report = store.verify(|_| {}).await?;
+    /// println!("{} files, {} problems", report.files, report.problems.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// A [`StoreError::Failure`] that leaves open whether the store is whole; damage is a problem of the report instead.
+    /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default();
         match self.read_with(records::problems).await {
@@ -120,13 +133,13 @@ impl LocalStore {
         report.read_files(self, progress).await
     }
 
-    /// Runs `read` on the store while no process changes it.
+    /// Runs `read` while no process changes the store.
     async fn read_with<T: Send + 'static>(
         &self,
         read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let deadline = self.files.deadline();
-        // The semaphore is never closed, so there is always a permit to wait for.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.turns.readers).acquire_owned().await;
         let turn = Arc::clone(&self.turns.order).read_owned().await;
         let files = Arc::clone(&self.files);
@@ -142,7 +155,7 @@ impl LocalStore {
         reading.await.unwrap_or_else(|error| Err(failed("reading", error.into())))
     }
 
-    /// Applies a batch to a store that is open for reading only: it may have preconditions, and no changes.
+    /// Applies a batch to a read-only store. It may have preconditions, but no changes.
     async fn check_unchanged(&self, batch: Batch) -> Result<(), StoreError> {
         if !batch.changes_nothing() {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
@@ -158,7 +171,7 @@ impl Store for LocalStore {
         let path = path.clone();
         self.read_with(move |layout| {
             let tree = tree(layout)?;
-            // Read first: another program takes no lock.
+            // Read first: other programs take no lock.
             let node = tree.read(&path)?;
             options.check(&State { layout, tree: &tree })?;
             Ok(node)
@@ -178,7 +191,7 @@ impl Store for LocalStore {
         let deadline = self.files.deadline();
         let turn = Arc::clone(&self.turns.order).write_owned().await;
         let files = Arc::clone(&self.files);
-        // Once started it runs to its end, also when this future is dropped: the batch is applied whole or not at all.
+        // Runs to completion even if this future is dropped, so the batch is atomic.
         let applying = spawn_blocking(move || {
             let _turn = turn;
             let _lock = files.lock(Mode::Exclusive, deadline)?;
@@ -195,14 +208,14 @@ fn tree(layout: &Layout) -> Result<Tree, StoreError> {
 
 fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
     match error.kind() {
-        // A store that may be created is never missing: something above it is.
+        // In this mode the missing directory is an ancestor of the store.
         io::ErrorKind::NotFound if mode != OpenMode::Create => ErrorKind::NotFound,
         io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => ErrorKind::Invalid,
         _ => ErrorKind::Storage(failure::kind(error)),
     }
 }
 
-/// Whether nothing can be read until somebody repairs the store.
+/// Whether the store is unreadable until it is repaired or completed.
 fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, .. } => true,
@@ -216,12 +229,12 @@ impl Files {
         self.usage_cache.lock().unwrap_or_else(|poisoned| {
             self.usage_cache.clear_poison();
             let mut cache = poisoned.into_inner();
-            cache.forget(); // the holder panicked, perhaps before it made what it had counted
+            cache.forget(); // the panic may have prevented a change that is already counted
             cache
         })
     }
 
-    /// When an operation that begins now gives up waiting; `None` where that is beyond all time.
+    /// The deadline of an operation that starts now; `None` if it is too far in the future.
     fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.timeout)
     }
@@ -230,7 +243,7 @@ impl Files {
         Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store lock", error))
     }
 
-    /// Reads without changing anything, not even to complete a batch that is half done: then it fails (`[X1]`).
+    /// Reads without changing anything. Fails if an interrupted batch is pending (`[X1]`).
     fn read_unchanged<T>(
         &self,
         read: impl Fn(&Layout) -> Result<T, StoreError>,
@@ -241,14 +254,15 @@ impl Files {
             let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
             self.refuse_journal()?;
             let result = read(&self.layout);
-            // No program changes a store without its lock file: one that began during the reading made it first.
+            // A program creates the lock file before it changes a store, so its absence shows that none did during the
+            // read.
             if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
                 return result;
             }
         }
     }
 
-    /// Takes the shared lock at a moment at which no batch is half done.
+    /// Takes the shared lock when no interrupted batch is pending. Completes a pending one first.
     fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock, StoreError> {
         loop {
             let lock = self.lock(Mode::Shared, deadline)?;
@@ -261,7 +275,7 @@ impl Files {
         }
     }
 
-    /// Fails if a batch is half done. A journal that cannot be completed is reported as what it is.
+    /// Fails if an interrupted batch is pending. An invalid journal is reported as damaged.
     fn refuse_journal(&self) -> Result<(), StoreError> {
         let private = self.layout.private_if_there();
         let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
@@ -278,7 +292,7 @@ impl Files {
     }
 }
 
-/// A journal waits, and nothing may be changed.
+/// The store is read-only, and an interrupted batch is pending.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "an interrupted change is pending: open the store for writing once to complete it, for example with \

@@ -1,4 +1,4 @@
-//! [`Transaction`]: how a batch is checked, decided and made, in one step or through the journal.
+//! [`Transaction`]: checks and applies a batch, either as one step or through the journal.
 
 use std::cell::RefCell;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// Opens the files. Completes what a process that ended left decided, and sweeps up what it left undecided.
+    /// Opens the files. Completes committed changes of a process that ended, and removes its uncommitted ones.
     pub(crate) fn begin(layout: &'a Layout) -> Result<Self, StoreError> {
         let open = || {
             let (private, staging) = (layout.private()?, layout.staging()?);
@@ -65,8 +65,8 @@ impl<'a> Transaction<'a> {
                 step.perform(self)
             }
             steps => {
-                // Flushing the contents took its time, in which a program that takes no lock may have changed the files. A
-                // single step sees that itself.
+                // Programs that take no lock may have changed the files while the contents were flushed. A single step
+                // detects that itself.
                 self.check(batch, cache)?;
                 cache.note(&self.private, &self.tree, batch.changes())?;
                 self.perform_through_journal(steps)
@@ -74,11 +74,11 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
+    /// Checks that the batch can be applied. Its changes do not overlap, so they are independent.
     fn check(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
         batch.check_file_sizes(self.layout.max_file_bytes)?;
         match self.check_requirements(batch, cache) {
-            // Another program may have made room.
+            // Another program may have freed space.
             Err(StoreError::OverQuota { .. }) if cache.forget() => self.check_requirements(batch, cache)?,
             checked => checked?,
         }
@@ -125,7 +125,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Checks that nothing in the name of a path that is to be made prevents it.
+    /// Checks that a path can be created: its name is supported, and no file is above it.
     fn check_name(&self, path: &MemoryPath) -> Result<(), StoreError> {
         if !path.segments().all(disk::can_hold) {
             let message = "the operating system reserves a name in the path";
@@ -139,12 +139,12 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Checks that a path at which there is nothing, for the contract, is not taken by what the contract does not see.
+    /// Checks that an absent path is free. It may be taken by an entry that is not part of the memory.
     fn check_free(&self, path: &MemoryPath) -> Result<(), StoreError> {
         if self.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
     }
 
-    /// Notes what the change is made to, so that it is not made to anything else.
+    /// Records the version that a change replaces, so that it does not apply to any other.
     fn plan(&self, change: &Change) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
@@ -159,7 +159,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// Brings the new contents of a step, if it has any, to the disk.
+    /// Writes the new contents of a step, if any, to the disk.
     fn stage(&self, step: &Step, content: Option<&[u8]>) -> Result<(), StoreError> {
         if let (Some(staged), Some(content)) = (step.staged(), content) {
             let created = disk::create_file(&self.staging, staged.as_name(), content);
@@ -181,7 +181,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes the steps that were decided. Gives those that another program made impossible: their contents are set aside.
+    /// Applies the committed steps. Returns the errors of steps that another program made impossible; their contents
+    /// are set aside.
     fn complete_journal(&self) -> Result<Vec<StoreError>, StoreError> {
         let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
         let Some(steps) = decided else { return Ok(Vec::new()) };
@@ -191,7 +192,7 @@ impl<'a> Transaction<'a> {
         for step in &steps {
             match step.perform(self) {
                 Ok(()) => {}
-                // No other program has business among the records: the operator repairs what is wrong, and the step is made then.
+                // Other programs do not write records. The step is retried once the operator has fixed the cause.
                 Err(error) if will_pass(&error) || step.is_of_record() => return Err(error),
                 Err(error) => {
                     let set_aside = self.set_aside(step);
@@ -205,7 +206,7 @@ impl<'a> Transaction<'a> {
         Ok(impossible)
     }
 
-    /// Keeps the new contents of a step that cannot be made where the operator finds them.
+    /// Moves the new contents of a failed step to a directory for the operator.
     fn set_aside(&self, step: &Step) -> io::Result<()> {
         let Step::Write { staged, .. } = step else { return Ok(()) };
         let conflicts = self.layout.conflicts()?;
@@ -213,8 +214,8 @@ impl<'a> Transaction<'a> {
         disk::sync_directory(&conflicts)
     }
 
-    /// Sweeps up what a process that ended left. A journal that it removed must be gone for good by then: otherwise a loss
-    /// of power could bring it back, without what shows that its steps were made.
+    /// Removes the leftovers of a process that ended. The removal of its journal must be on the disk first: after a
+    /// loss of power it could reappear without the evidence that its steps were done.
     fn sweep_leftovers(&self) -> io::Result<()> {
         if self.staging.entries()?.next().is_some() {
             disk::sync_directory(&self.private)?;
@@ -223,7 +224,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Removes all from the staging directory. What cannot be removed now is tried again by the next transaction.
+    /// Empties the staging directory. The next transaction retries what cannot be removed.
     fn sweep_staging(&self) {
         for entry in self.staging.entries().into_iter().flatten().flatten() {
             let _ = Name::parse(&entry.file_name()).and_then(|name| disk::remove_all(&self.staging, name));
@@ -314,12 +315,12 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// What the records `written` and `removed` hold.
+    /// The contents of the records `written` and `removed`.
     fn records(layout: &Layout) -> [Option<Vec<u8>>; 2] {
         ["written", "removed"].map(|name| records::read(layout, &record(name)).unwrap().map(|record| record.content))
     }
 
-    /// The steps of the batch, with their contents staged.
+    /// The steps of the batch, with staged contents.
     fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
         let batch = batch();
         let mut steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change).unwrap()).collect();
