@@ -1,4 +1,4 @@
-//! Whether a database holds what it should.
+//! The check of a whole database.
 
 use memory_tool_core::{MemoryPath, Problem, RecordName};
 use rusqlite::{Connection, ErrorCode, Row, Transaction};
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::files::canonical;
 use crate::name::MemoryName;
 
-/// What is wrong with the database, with all memories in it, at one moment. A problem of one file of `memory` names its path.
+/// The problems of the database in one snapshot. A problem of a file in `memory` has its path.
 pub(crate) fn problems(connection: &mut Connection, memory: &MemoryName) -> Result<Vec<Problem>, Failure> {
     let transaction = connection.transaction()?;
     let damage = damage(&transaction)?;
@@ -22,7 +22,7 @@ pub(crate) fn problems(connection: &mut Connection, memory: &MemoryName) -> Resu
     Ok(problems)
 }
 
-/// What SQLite finds. It gives up where the damage is too great for its own check.
+/// The problems that SQLite finds. Its check fails if the database is too damaged.
 fn damage(transaction: &Transaction<'_>) -> Result<Vec<Problem>, Failure> {
     let mut statement = transaction.prepare("PRAGMA integrity_check")?;
     let messages = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>();
@@ -64,12 +64,12 @@ fn check_files(transaction: &Transaction<'_>, memory: &MemoryName, problems: &mu
     Ok(())
 }
 
-/// The text of a column, whatever stands in it.
+/// The text of a column of any type.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
 }
 
-/// The rule that the first two columns break: the name of a store, and a name in it.
+/// The rule that the first two columns break: the name of a memory, and a name in it.
 fn illegality(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> rusqlite::Result<Option<String>> {
     Ok(match (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_str()) {
         (Ok(store), Ok(name)) => match MemoryName::parse(store) {
@@ -90,12 +90,12 @@ fn illegality_of_file(path: &str) -> Option<String> {
 }
 
 fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Result<(), Failure> {
-    const BENEATH_FILES: &str = "SELECT upper.store, upper.path, lower.path FROM file AS upper CROSS JOIN file AS lower \
-         ON lower.store = upper.store AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
-    let mut statement = transaction.prepare(BENEATH_FILES)?;
+    const UNDER_FILES: &str = "SELECT upper.store, upper.path, lower.path \
+         FROM file AS upper CROSS JOIN file AS lower ON lower.store = upper.store AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
+    let mut statement = transaction.prepare(UNDER_FILES)?;
     let found = statement.query_map((), |row| {
-        let (store, path, beneath) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
-        Ok(Problem::new(format!("{path} in memory {store} is a file, but {beneath} is under it")))
+        let (store, path, lower) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
+        Ok(Problem::new(format!("{path} in memory {store} is a file, but {lower} is under it")))
     })?;
     for problem in found {
         problems.push(problem?);
