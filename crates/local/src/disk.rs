@@ -468,7 +468,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_listed_in_its_own_spelling_alone() {
+    fn lists_matches_the_exact_spelling() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("Notes.txt"), "").unwrap();
         let directory = Dir::open_ambient_dir(directory.path(), cap_std::ambient_authority()).unwrap();

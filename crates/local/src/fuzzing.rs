@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_is_understood() {
+    fn the_seed_is_a_valid_journal() {
         assert!(parse_journal(JOURNAL));
     }
 
     #[test]
-    fn no_journal_makes_the_parser_panic_or_name_what_is_not_ours() {
+    fn mutated_journals_cause_no_panic_or_invalid_name() {
         let mut numbers = Numbers(1);
-        let understood = (0..INPUTS).filter(|_| parse_journal(&numbers.mutate(JOURNAL))).count();
-        assert!(understood > 1_000 && understood < INPUTS / 2, "{understood}");
+        let valid = (0..INPUTS).filter(|_| parse_journal(&numbers.mutate(JOURNAL))).count();
+        assert!(valid > 1_000 && valid < INPUTS / 2, "{valid}");
     }
 }

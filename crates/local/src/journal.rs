@@ -106,7 +106,7 @@ mod tests {
 
     /// A journal that cannot be read back would block the store.
     #[test]
-    fn a_journal_that_is_too_long_is_not_decided() {
+    fn an_oversized_journal_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let private = Dir::open_ambient_dir(directory.path(), ambient_authority()).unwrap();
         let segment = "x".repeat(250);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_record_has_the_digest_of_its_name() {
+    fn the_file_of_a_record_is_named_by_its_digest() {
         let file = RecordFileName::of(&"expiry/access-times".parse().unwrap());
         let digest = "f55ab6d6"; // printf %s expiry/access-times | sha256sum
         assert!(file.as_name().to_string().starts_with(digest), "{}", file.as_name());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_temporary_name_is_read_back_and_no_other_is() {
+    fn only_temporary_names_can_be_deserialized() {
         let name = TemporaryName::random();
         let written = serde_json::to_string(&name).unwrap();
         assert_eq!(serde_json::from_str::<TemporaryName>(&written).unwrap(), name);

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn x1_a_decided_batch_is_completed_from_wherever_it_stopped() {
+    fn x1_a_committed_batch_is_completed_after_any_step() {
         let changed = [
             ("/memories/edited".to_owned(), b"new".to_vec()),
             ("/memories/made/d".to_owned(), b"new".to_vec()),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn x1_a_batch_that_was_not_decided_never_happened() {
+    fn x1_an_uncommitted_batch_is_discarded() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let before = contents(&layout);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decided_rename_to_a_path_that_another_program_took_loses_nothing() {
+    fn a_committed_rename_to_a_taken_path_loses_no_file() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_did_before_a_journal_is_completed_is_kept() {
+    fn files_changed_before_the_journal_is_completed_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
@@ -422,15 +422,15 @@ mod tests {
             assert_eq!(std::fs::read(on_disk(path)).unwrap(), b"theirs", "{path}");
         }
         let set_aside: Vec<_> = std::fs::read_dir(base.path().join(".memory-tool/conflicts")).unwrap().collect();
-        assert_eq!(set_aside.len(), 2, "what could not be put in place is kept for the operator");
+        assert_eq!(set_aside.len(), 2, "contents that could not be written are kept for the operator");
         assert_eq!(std::fs::read(set_aside[0].as_ref().unwrap().path()).unwrap(), b"new");
-        assert!(on_disk("to/moved/c").exists(), "the other steps are made");
+        assert!(on_disk("to/moved/c").exists(), "the other steps are applied");
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
     }
 
     #[test]
     #[cfg(unix)]
-    fn a_link_in_the_way_of_a_journal_stops_nothing_else() {
+    fn a_link_blocks_only_its_own_step() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_which_one_change_cannot_be_made_changes_nothing() {
+    fn a_batch_with_an_impossible_change_has_no_effect() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let before = contents(&layout);

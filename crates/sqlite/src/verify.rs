@@ -91,7 +91,8 @@ fn illegality_of_file(path: &str) -> Option<String> {
 
 fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Result<(), Failure> {
     const UNDER_FILES: &str = "SELECT upper.store, upper.path, lower.path \
-         FROM file AS upper CROSS JOIN file AS lower ON lower.store = upper.store AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
+         FROM file AS upper CROSS JOIN file AS lower ON lower.store = upper.store \
+         AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
     let mut statement = transaction.prepare(UNDER_FILES)?;
     let found = statement.query_map((), |row| {
         let (store, path, lower) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);

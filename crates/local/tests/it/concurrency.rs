@@ -1,4 +1,4 @@
-//! `[X3]`: several tasks and several stores on one directory behave as if one command came after another.
+//! `[X3]`: several tasks and stores on one directory behave as if their commands ran one after another.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// Runs the inputs at once, each on a store of its own as another process would have, and gives their outcomes in order.
+/// Runs the inputs concurrently, alternating between the stores as several processes would. Returns the results in
+/// order.
 async fn at_once(stores: &[LocalStore], inputs: Vec<Value>) -> Vec<Result<String, String>> {
     let barrier = Arc::new(tokio::sync::Barrier::new(inputs.len()));
     let tasks = inputs.into_iter().zip(stores.iter().cycle()).map(|(input, store)| {
@@ -38,7 +39,7 @@ async fn two_stores(memory: &Memory) -> [LocalStore; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
+async fn x3_concurrent_inserts_lose_no_line() {
     let memory = Memory::new().await;
     for stores in [vec![memory.tool.store().clone()], two_stores(&memory).await.to_vec()] {
         memory.create("/memories/log.txt", "").await;
@@ -48,7 +49,8 @@ async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
             tasks.spawn(async move {
                 for line in 0..50 {
                     let text = format!("{task}-{line}\n");
-                    let input = json!({"command": "insert", "path": "/memories/log.txt", "insert_line": 0, "insert_text": text});
+                    let path = "/memories/log.txt";
+                    let input = json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text});
                     tool.call(input).await.unwrap();
                 }
             });
@@ -64,7 +66,7 @@ async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_of_two_that_create_one_path_one_wins() {
+async fn x3_one_of_two_concurrent_creates_wins() {
     let memory = Memory::new().await;
     let stores = two_stores(&memory).await;
     for round in 0..by_tier(40, 200, 1_000) {
@@ -80,7 +82,7 @@ async fn x3_of_two_that_create_one_path_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_of_two_that_rename_to_one_path_one_wins() {
+async fn x3_one_of_two_concurrent_renames_wins() {
     let memory = Memory::new().await;
     let stores = two_stores(&memory).await;
     for round in 0..by_tier(40, 200, 1_000) {
@@ -99,20 +101,20 @@ async fn x3_of_two_that_rename_to_one_path_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x1_a_reader_sees_a_batch_and_a_rename_whole_or_not_at_all() {
+async fn x1_readers_see_batches_and_renames_atomically() {
     let memory = Memory::new().await;
     let [writer, reader] = two_stores(&memory).await;
     for name in ["left/a", "left/b", "left/c"] {
         memory.create(&format!("/memories/{name}"), "0").await;
     }
-    let has_seen_enough = Arc::new(AtomicBool::new(false));
-    let is_over = Arc::clone(&has_seen_enough);
+    let is_enough = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&is_enough);
     let writing = tokio::spawn(async move {
         for round in 1.. {
             if round >= 300 && is_over.load(Ordering::Relaxed) {
                 break;
             }
-            assert!(round < 100_000, "the reader came too late to see anything");
+            assert!(round < 100_000, "the reader observed too few states");
             let (from, to) = if round % 2 == 1 { ("left", "right") } else { ("right", "left") };
             let rename = Batch::new().rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}")));
             writer.apply(rename).await.unwrap();
@@ -123,20 +125,20 @@ async fn x1_a_reader_sees_a_batch_and_a_rename_whole_or_not_at_all() {
             writer.apply(batch).await.unwrap();
         }
     });
-    let mut sights = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     while !writing.is_finished() {
         let files = reader.list(&MemoryPath::root()).await.unwrap();
         let directories: BTreeSet<_> = files.iter().map(|file| file.path.parent().unwrap()).collect();
         let sizes: BTreeSet<_> = files.iter().map(|file| file.size).collect();
         assert_eq!((files.len(), directories.len(), sizes.len()), (3, 1, 1), "{files:?}");
-        sights.insert(sizes);
-        has_seen_enough.store(sights.len() > 3, Ordering::Relaxed);
+        observed.insert(sizes);
+        is_enough.store(observed.len() > 3, Ordering::Relaxed);
     }
     writing.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_nothing() {
+async fn a_lock_that_is_never_released_is_an_error() {
     let memory = Memory::new().await;
     memory.create("/memories/a.txt", "a").await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
@@ -160,7 +162,7 @@ async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_noth
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_writer_is_not_starved_by_readers() {
+async fn readers_do_not_starve_a_writer() {
     let memory = Memory::new().await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock"));
     let held = held.or_else(|_| {
@@ -179,8 +181,8 @@ async fn a_writer_is_not_starved_by_readers() {
     while !is_writer_in_line() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // The writer waits for the reader that holds the lock. A reader that comes now has to queue behind it, although it
-    // could share the lock: so it reads what the writer wrote.
+    // The writer waits for the reader that holds the lock. A new reader queues behind the writer, although it could
+    // share the lock, so it reads the new contents.
     let reading = tokio::spawn(async move { reader.read(&path("/memories/a")).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!writing.is_finished() && !reading.is_finished());
@@ -196,13 +198,13 @@ fn write_two(content: &str) -> Batch {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new() {
+async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
     let memory = Memory::new().await;
     let store = memory.tool.store().clone();
     let mut dropped = 0;
     let mut rounds = 0;
     while rounds < 300 || dropped <= 20 {
-        assert!(rounds < 100_000, "only {dropped} futures were dropped half way");
+        assert!(rounds < 100_000, "only {dropped} futures were dropped in time");
         store.apply(write_two("old")).await.unwrap();
         let applying = tokio::spawn({
             let store = store.clone();
@@ -219,7 +221,7 @@ async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_that_is_dropped_while_it_waits_its_turn_does_nothing() {
+async fn a_future_dropped_while_waiting_has_no_effect() {
     let memory = Memory::new().await;
     let store = memory.tool.store().clone();
     store.apply(write_two("old")).await.unwrap();

@@ -1,4 +1,4 @@
-//! What other programs leave in the directory: it breaks no listing, and nothing of it is lost by surprise.
+//! Entries that other programs create: they break no listing, and are not lost unexpectedly.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,7 +26,7 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
     let listing = memory.view("/memories/d").await;
     assert!(listing.ends_with("\n1B\t/memories/d\n1B\t/memories/d/a.txt"), "{listing}");
     for path in ["/memories/d/pipe", "/memories/d/socket"] {
-        // Opening the pipe would wait for ever.
+        // Opening the pipe would block forever.
         for reply in memory.every_command_on(path).await {
             let expected = format!("Error: The path {path} is neither a file nor a directory and cannot be used");
             assert_eq!(reply, expected);
@@ -37,7 +37,7 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_legal_break_no_listing() {
+async fn illegal_names_break_no_listing() {
     let memory = Memory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     let directory = memory.on_disk("/memories/d");
@@ -51,11 +51,11 @@ async fn names_that_are_not_legal_break_no_listing() {
     assert_eq!(memory.rename("/memories/d", "/memories/e").await, "Successfully renamed /memories/d to /memories/e");
     assert_eq!(tree(&memory.on_disk("/memories/e")).len(), 1 + illegal.len());
     memory.delete("/memories/e/a.txt").await;
-    assert_eq!(tree(&memory.on_disk("/memories/e")).len(), illegal.len(), "files that nobody named are kept");
+    assert_eq!(tree(&memory.on_disk("/memories/e")).len(), illegal.len(), "files with illegal names are kept");
 }
 
 #[tokio::test]
-async fn a_person_may_edit_the_files_and_nothing_else_lies_among_them() {
+async fn people_can_edit_the_files() {
     let memory = Memory::new().await;
     memory.create("/memories/notes.txt", "one\n").await;
     fs::write(memory.on_disk("/memories/notes.txt"), "two\n").unwrap();
@@ -72,7 +72,7 @@ async fn a_person_may_edit_the_files_and_nothing_else_lies_among_them() {
 }
 
 #[tokio::test]
-async fn names_like_our_own_are_ordinary_names() {
+async fn names_of_internal_files_are_ordinary_names() {
     let memory = Memory::new().await;
     for name in [".memory-tool/lock", "memories", "lock", "journal", "staging", ".tmp-1"] {
         let path = format!("/memories/{name}");
@@ -82,7 +82,7 @@ async fn names_like_our_own_are_ordinary_names() {
 }
 
 #[tokio::test]
-async fn directories_that_vanish_while_the_store_is_open_come_back() {
+async fn removed_directories_are_recreated() {
     let memory = Memory::new().await;
     memory.create("/memories/a.txt", "a").await;
     fs::remove_dir_all(memory.base().join("memories")).unwrap();
@@ -93,12 +93,12 @@ async fn directories_that_vanish_while_the_store_is_open_come_back() {
     let failed = "Error: The memory storage failed. Nothing was changed";
     assert_eq!(memory.create("/memories/c.txt", "c").await, failed);
     assert_eq!(memory.view("/memories").await, failed);
-    fs::create_dir_all(memory.base()).unwrap(); // a new directory of that name is another store
+    fs::create_dir_all(memory.base()).unwrap(); // a new directory with this name is another store
     assert_eq!(memory.view("/memories").await, failed);
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_our_own_directories_is_refused() {
+async fn a_link_instead_of_a_store_directory_is_refused() {
     for name in ["memories", ".memory-tool", ".memory-tool/staging"] {
         let memory = Memory::new().await;
         memory.create("/memories/a.txt", "a").await;
@@ -120,7 +120,7 @@ async fn a_link_in_the_place_of_our_own_directories_is_refused() {
 }
 
 #[tokio::test]
-async fn a_damaged_journal_stops_the_store_and_loses_nothing() {
+async fn a_damaged_journal_blocks_the_store_and_loses_no_file() {
     let memory = Memory::new().await;
     memory.create("/memories/a.txt", "a").await;
     let journal = memory.base().join(".memory-tool/journal");
@@ -175,7 +175,7 @@ async fn clear_all_memory_leaves_an_empty_directory() {
 }
 
 #[tokio::test]
-async fn a_base_is_made_with_all_that_is_missing_above_it() {
+async fn missing_directories_above_the_base_are_created() {
     let memory = Memory::new().await;
     let base = memory.outside().join("new/../other/./base");
     LocalStore::open(&base).await.unwrap();

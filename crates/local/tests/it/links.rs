@@ -1,4 +1,4 @@
-//! `[P4]`: no symbolic link is ever followed, also in the instant between check and use.
+//! `[P4]`: symbolic links are never followed, even if they appear between check and use.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,9 +11,9 @@ fn refusal(path: &str) -> String {
     format!("Error: Path {path} would escape /memories directory via a symbolic link")
 }
 
-/// Another program swaps a directory for a link to the outside and back, as fast as it can, while commands use it.
+/// Another program repeatedly swaps a directory with a link to the outside while commands use it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p4_a_directory_that_is_swapped_for_a_link_between_check_and_use_leads_nowhere() {
+async fn p4_a_directory_swapped_with_a_link_leads_nowhere() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
     let memory = Memory::new().await;

@@ -43,8 +43,8 @@ fn record(name: &str) -> RecordName {
     name.parse().unwrap()
 }
 
-/// Batch `n` writes `n` to two files and a record, moves a directory to `odd` or to `even`, as `n` is, and writes or removes a second
-/// record.
+/// Batch `n` writes `n` to two files and a record, moves a directory to `odd` or `even` by the parity of `n`, and
+/// writes or removes a second record.
 async fn write_until_killed(base: &Path) {
     let store = LocalStore::open(base).await.unwrap();
     let report = |number: u64| {
@@ -70,7 +70,7 @@ async fn write_until_killed(base: &Path) {
     }
 }
 
-/// The number of the last batch, which all its changes must agree on.
+/// The number of the last batch. All of its changes must be present.
 async fn state(store: &LocalStore) -> u64 {
     let read = async |text: &str| match store.read(&path(text)).await.unwrap() {
         Node::File(file) => Some(String::from_utf8(file.content).unwrap()),
@@ -113,8 +113,8 @@ async fn kill_writers() {
     println!("{round} kills, {interrupted} of them in the middle of a batch, {replayed} with a journal to complete");
 }
 
-/// Starts a writer, and kills it a while after it began. Returns the number of the batch that it found, and of the last one that it
-/// reported as done.
+/// Starts a writer, and kills it a while after it began. Returns the number of the batch that it found, and of the last
+/// one that it reported as done.
 fn run_writer_for(base: &Path, duration: Duration) -> (u64, u64) {
     let mut writer = Command::new(std::env::current_exe().unwrap());
     let mut writer = writer.env(WRITER, base).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,8 +1,7 @@
-//! Every system call by which a change touches the disk fails once, and is the last one of its process once: what is
-//! reported must be what happened, and the files must be as before or as after (`[X1]`, `[X2]`).
+//! Fault injection: each system call of a change fails once, and is once the last call of its process. The reported
+//! outcome must be correct, and the files must have their old or their new state (`[X1]`, `[X2]`).
 //!
-//! `strace` puts the failures in. Where it cannot, the tests are reported as ignored. They run this program again as the
-//! process to be struck.
+//! The tests run this program again under `strace`, which injects the faults. Without `strace` they are ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -11,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, Precondition, RecordName, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 
-/// Tells the process to be struck which change to make, and where.
+/// The change that the child process makes, and the base of its store.
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
@@ -20,7 +19,7 @@ const CHANGES: [&str; 9] =
 
 const RECORDS: [&str; 3] = ["written", "removed", "made"];
 
-/// The calls that the store makes, and how each may fail.
+/// The calls that the store makes, and an error for each.
 const FAILURES: [(&str, &str); 9] = [
     ("openat2", "EMFILE"),
     ("fchmod", "EIO"),
@@ -33,12 +32,12 @@ const FAILURES: [(&str, &str); 9] = [
     ("write", "ENOSPC"),
 ];
 
-/// What the process reports by its exit status.
+/// The exit statuses of the child process.
 const DONE: i32 = 0;
 const UNCHANGED: i32 = 10;
 const UNKNOWN: i32 = 11;
 
-/// In a process that a test has started: makes the change, and reports it as the exit status.
+/// In a child process: makes the change and returns the exit status.
 pub(crate) fn make_change_if_asked() -> Option<ExitCode> {
     let (change, base) = (std::env::var_os(CHANGE)?, std::env::var_os(BASE)?);
     Some(make_change(&change.into_string().unwrap(), Path::new(&base)))
@@ -115,7 +114,7 @@ async fn batch(change: &str, store: &LocalStore) -> Result<Batch, StoreError> {
     })
 }
 
-/// A store to be struck, and what it holds before and after the change.
+/// A store for a change with faults.
 struct Target {
     directory: tempfile::TempDir,
     change: &'static str,
@@ -139,7 +138,8 @@ impl Target {
         self.directory.path().join("base")
     }
 
-    /// Runs the change, struck by `fault` at the `number`th call of that name; its status, or that it was not struck.
+    /// Runs the change, with `fault` at the `number`th call. Returns the exit status, or `None` if there was no such
+    /// call.
     fn strike(&self, call: &str, fault: &str, number: usize) -> Option<std::process::ExitStatus> {
         let log = self.directory.path().join("log");
         let mut strace = Command::new("strace");
@@ -157,7 +157,7 @@ impl Target {
         (log.contains("(INJECTED)") || log.contains("killed by SIGKILL")).then_some(status)
     }
 
-    /// What a process that comes afterwards finds.
+    /// The contents as another process reads them.
     fn contents(&self) -> Contents {
         block_on(async {
             let store = LocalStore::open(self.base()).await.unwrap();
@@ -178,7 +178,7 @@ impl Target {
     }
 }
 
-/// What the store holds before and after the change.
+/// The contents of the store before and after the change.
 fn before_and_after(change: &str) -> (Contents, Contents) {
     let target = Target::new(change);
     let before = target.contents();
@@ -187,7 +187,7 @@ fn before_and_after(change: &str) -> (Contents, Contents) {
     (before, target.contents())
 }
 
-/// Strikes each call of each kind in turn, on a fresh store each time, until there are no more; how many there were.
+/// Injects the fault at each call in turn, each time in a new store. Returns the number of calls.
 fn strike_each(
     change: &str,
     fault: impl Fn(&str) -> String,
@@ -217,7 +217,7 @@ fn fail_each_call(change: &str) {
         }
     };
     let strikes = strike_each(change, |error| format!("error={error}"), check);
-    assert!(strikes > 30, "only {strikes} calls could be made to fail");
+    assert!(strikes > 30, "only {strikes} calls failed");
     eprintln!("{change}: {strikes} failures");
 }
 
@@ -229,6 +229,6 @@ fn kill_at_each_call(change: &str) {
         assert!(found == before || found == after, "{place} left {found:?}");
     };
     let strikes = strike_each(change, |_| "signal=KILL".to_owned(), check);
-    assert!(strikes > 30, "only {strikes} calls could be the last");
+    assert!(strikes > 30, "only {strikes} calls were the last");
     eprintln!("{change}: {strikes} kills");
 }

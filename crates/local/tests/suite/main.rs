@@ -1,5 +1,5 @@
-//! The conformance suite on the local store, and tests that start themselves again as another process or report what they cannot do
-//! here as ignored. They have a `main` of their own, so that each case is a named test.
+//! The conformance suite on the local store, and tests that start themselves again as another process or report what
+//! they cannot do here as ignored. They have a `main` of their own, so that each case is a named test.
 
 #![allow(
     clippy::expect_used,

@@ -1,6 +1,6 @@
-//! A disk that is full, read-only, or another than expected: each a clear error, with nothing lost.
+//! Full and read-only disks, and unexpected mounts: each is a clear error and loses no data.
 //!
-//! The tests mount small file systems, which takes the rights of root on Linux. Without them they are reported as ignored.
+//! The tests mount small file systems, which needs root on Linux. Without root they are ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ impl Drop for Mount {
     }
 }
 
-/// What the model reads.
+/// The reply or error that the model reads.
 fn call(tool: &impl MemoryTool, input: serde_json::Value) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     match runtime.block_on(tool.call(input)) {
@@ -93,14 +93,19 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     let created = (0..10).take_while(|&number| create(number).starts_with("File created")).count();
     assert!((2..6).contains(&created), "{created}");
     assert_eq!(create(99), "Error: The memory storage is full. Nothing was changed");
-    assert_eq!(crate::support::tree(&mount.base().join(".memory-tool/staging")), [], "what failed takes up no space");
-    let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": "x".repeat(50_000), "new_str": "y"});
-    let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+    assert_eq!(
+        crate::support::tree(&mount.base().join(".memory-tool/staging")),
+        [],
+        "failed commands take up no space"
+    );
+    let (old, text) = ("x".repeat(50_000), "z".repeat(60_000));
+    let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": old, "new_str": "y"});
+    let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": text});
     assert_eq!(call(&tool, grow.clone()), "Error: The memory storage is full. Nothing was changed");
     let files = crate::support::tree(&mount.base().join("memories"));
     let whole = files.iter().filter(|(_, content)| content.as_ref().is_some_and(|content| *content == [b'x'; 50_000]));
-    assert_eq!(whole.count(), created, "a file was lost or is there in part");
-    // Claude can make room, and what failed then works.
+    assert_eq!(whole.count(), created, "a file was lost or truncated");
+    // After Claude deletes a file, the failed command works.
     assert!(call(&tool, json!({"command": "delete", "path": "/memories/d2"})).starts_with("Successfully deleted"));
     assert!(call(&tool, edit).starts_with("The memory file has been edited."));
     assert!(call(&tool, grow).ends_with("has been edited."));
@@ -128,7 +133,7 @@ fn a_read_only_disk_can_be_read() {
     assert!(error.contains("Read-only"), "{error}");
 }
 
-/// A directory that was copied by hand, without `.memory-tool`, which nobody can make there.
+/// A directory copied by hand, without `.memory-tool`, which cannot be created there.
 fn plain_files_on_a_read_only_disk_can_be_read() {
     let mount = Mount::new("size=256k").unwrap();
     std::fs::create_dir_all(mount.base().join("memories")).unwrap();
@@ -185,7 +190,7 @@ fn memories_that_are_a_mount_of_their_own_are_refused() {
     assert!(open(&mount.base()).is_ok());
 }
 
-/// A batch that cannot be made is refused before it is decided: else its journal would stop the whole store.
+/// The batch is refused before the commit. Its journal would block the whole store.
 fn a_mount_among_the_files_stops_nothing_else() {
     let mount = Mount::new("size=256k").unwrap();
     let tool = open(&mount.base()).unwrap();
@@ -205,9 +210,9 @@ fn a_mount_among_the_files_stops_nothing_else() {
     Command::new("umount").arg(&foreign).status().unwrap();
 }
 
-/// Emptying the store takes effect at once, so nothing that fails after that may say that nothing was changed.
+/// Clearing takes effect at once. A later error must not report that nothing was changed.
 fn clearing_a_full_disk_clears_it() {
-    let mount = Mount::new("nr_inodes=9").unwrap(); // the root, ours, and one file
+    let mount = Mount::new("nr_inodes=9").unwrap(); // the root, the directories of the store, and one file
     let tool = open(&mount.base()).unwrap();
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
     assert!(call(&tool, create.clone()).starts_with("File created"));
