@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_that_failed_is_not_used_again() {
+    async fn a_failed_connection_is_not_reused() {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(
             &directory.path().join("memory.sqlite"),
@@ -257,7 +257,7 @@ mod tests {
             Ok(())
         });
         failing.await.unwrap_err();
-        let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("as asked") });
+        let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("expected") });
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
         assert!(database.pool.take().is_none());

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_gets_back_its_own_until_others_have_crowded_them_out() {
+    fn the_least_recently_used_connection_is_closed() {
         let (first, second) = (ConnectionPool::new(), ConnectionPool::new());
         first.put(connection());
         assert!(second.take().is_none());

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_any_version_is_brought_forward_step_by_step() {
+    fn a_database_of_any_version_is_upgraded() {
         for start in 0..=STEPS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
             migrate(&mut connection, &STEPS[..start]).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_leaves_the_state_before_it() {
+    fn a_failed_step_is_rolled_back() {
         let mut connection = Connection::open_in_memory().unwrap();
         let broken = [STEPS[0], STEPS[1], "ALTER TABLE note ADD COLUMN author TEXT; INSERT INTO nowhere VALUES (1)"];
         assert!(matches!(migrate(&mut connection, &broken), Err(NotOpened(OpenFailure::Failed { .. }))));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_database_is_refused_as_it_is() {
+    fn a_newer_database_is_refused_and_unchanged() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, STEPS).unwrap();
         let refused = migrate(&mut connection, &STEPS[..1]);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Place, path, read};
+use crate::support::{TestDirectory, path, read};
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, MemoryPath, Store, StoreExt};
 use memory_tool_sqlite::SqliteStore;
@@ -36,7 +36,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// Batch `n` writes `n` to two files, one of them large, and moves a directory: to `odd` or to `even`, as `n` is.
+/// Batch `n` writes `n` to two files, one of them large, and moves a directory to `odd` or `even` by the parity of `n`.
 async fn write_until_killed(database: &Path) {
     let store = SqliteStore::open(database).await.unwrap();
     let report = |number: u64| {
@@ -60,7 +60,7 @@ fn write_two(number: u64) -> Batch {
     batch.write(path("/memories/new/b"), format!("{number} ").repeat(10_000).into_bytes())
 }
 
-/// The number of the last batch, which all its changes must agree on.
+/// The number of the last batch. All of its changes must be present.
 async fn state(store: &SqliteStore) -> u64 {
     let number: u64 = read(store, "/memories/a").await.unwrap().parse().unwrap();
     assert_eq!(
@@ -76,8 +76,8 @@ async fn state(store: &SqliteStore) -> u64 {
 }
 
 async fn kill_writers() {
-    let place = Place::new();
-    let store = place.open().await;
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     store.apply(write_two(0).write(path("/memories/even/file"), "moved")).await.unwrap();
     drop(store);
     let (mut written, mut recovered) = (0, 0);
@@ -85,11 +85,11 @@ async fn kill_writers() {
     let mut round = 0;
     while round < rounds || written < rounds / 4 {
         assert!(round < MAX_ROUNDS, "too few kills came after a batch: the test shows nothing");
-        let (found, acknowledged) = run_writer_for(&place, Duration::from_micros(round * 7_919 % 20_000));
+        let (found, acknowledged) = run_writer_for(&directory, Duration::from_micros(round * 7_919 % 20_000));
         round += 1;
         written += u64::from(acknowledged > found);
-        recovered += u64::from(place.database().with_extension("sqlite-wal").exists());
-        let store = place.open().await;
+        recovered += u64::from(directory.database().with_extension("sqlite-wal").exists());
+        let store = directory.open().await;
         let found = state(&store).await;
         assert!(found >= acknowledged, "batch {acknowledged} was acknowledged, but the last that is there is {found}");
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
@@ -98,11 +98,11 @@ async fn kill_writers() {
     println!("{round} kills, {written} of them after a batch was acknowledged, {recovered} with a log to recover");
 }
 
-/// Starts a writer, and kills it a while after it began. Returns the number of the batch that it found, and of the last one that it
-/// reported as done.
-fn run_writer_for(place: &Place, duration: Duration) -> (u64, u64) {
+/// Starts a writer, and kills it a while after it began. Returns the number of the batch that it found, and of the last
+/// one that it reported as done.
+fn run_writer_for(directory: &TestDirectory, duration: Duration) -> (u64, u64) {
     let mut writer = Command::new(std::env::current_exe().unwrap());
-    let mut writer = writer.env(WRITER, place.database()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut writer = writer.env(WRITER, directory.database()).stdout(Stdio::piped()).spawn().unwrap();
     let mut reported = BufReader::new(writer.stdout.take().unwrap()).lines().map(|line| line.unwrap().parse().unwrap());
     let found = reported.next().unwrap();
     std::thread::sleep(duration);

@@ -1,28 +1,28 @@
-//! A disk that is full, or a file or disk that may not be written: each a clear error, with nothing lost.
+//! Full disks, and files and disks without write access: each is a clear error and loses no data.
 //!
-//! The tests mount small file systems and act as another user, which takes the rights of root on Linux. Without them they are
-//! reported as ignored.
+//! The tests mount small file systems and run processes as another user, which needs root on Linux. Without root they
+//! are ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Place, call, cause, read, write};
+use crate::support::{TestDirectory, call, cause, read, write};
 use libtest_mimic::{Failed, Trial};
 use memory_tool_core::{FailureKind, OpenOptions};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use serde_json::json;
 
-/// Names the database that a process without the rights of root is to try.
+/// The database that an unprivileged process uses.
 const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
 
-/// Names the database that such a process is to open in read-only mode.
+/// The database that an unprivileged process opens in read-only mode.
 const UNPRIVILEGED_VIEW: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED_VIEW";
 
 const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed";
 const FULL: &str = "Error: The memory storage is full. Nothing was changed";
 
-/// In a process that a test has started as another user: uses the database, and reports whether it did.
-pub(crate) fn use_if_asked() -> bool {
+/// In a child process that runs as another user: uses the database. Returns whether this is a child process.
+pub(crate) fn run_child() -> bool {
     if let Some(database) = std::env::var_os(UNPRIVILEGED) {
         use_read_only_file(Path::new(&database));
         return true;
@@ -104,11 +104,12 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         }
         assert!((5..40).contains(&created), "{created}");
         assert_eq!(create(99).await, FULL);
-        let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+        let text = "z".repeat(60_000);
+        let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": text});
         assert_eq!(call(&store, grow.clone()).await, FULL);
         for number in 0..created {
             let content = read(&store, &format!("/memories/d{number}/file.txt")).await.unwrap();
-            assert_eq!(content, "x".repeat(50_000), "a file was lost or is there in part");
+            assert_eq!(content, "x".repeat(50_000), "a file was lost or truncated");
         }
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         std::fs::remove_file(other).unwrap();
@@ -116,8 +117,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     });
 }
 
-/// SQLite reads a database with a log only where it can keep the files beside it. So opening one to change it is an error that
-/// says why; the read-only mode opens it.
+/// SQLite needs to write files beside the database, so only the read-only mode opens it.
 fn a_read_only_disk_refuses_changes() {
     let mount = Mount::new("size=2m").unwrap();
     let kind = |failure: &OpenFailure| matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. });
@@ -143,43 +143,43 @@ async fn assert_can_be_viewed(database: &Path) {
     assert_eq!(call(&store, create).await, REFUSED);
 }
 
-/// With and without the files that SQLite keeps beside the database, in a directory that cannot be written either.
+/// With and without the `-wal` and `-shm` files, in a directory without write access.
 fn a_database_that_cannot_be_written_can_be_viewed() {
-    let place = Place::new();
-    let read_only = Place::new();
+    let directory = TestDirectory::new();
+    let read_only = TestDirectory::new();
     let store = block_on(async {
-        let store = place.open().await;
+        let store = directory.open().await;
         write(&store, "/memories/a.txt", "a").await.unwrap();
         store
     });
     for suffixes in [&["-wal", "-shm"][..], &["-wal"], &[]] {
         if suffixes.is_empty() {
-            place.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
+            directory.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
         }
         for suffix in ["", "-wal", "-shm"] {
-            let _ = std::fs::remove_file(read_only.directory().join(format!("memory.sqlite{suffix}")));
+            let _ = std::fs::remove_file(read_only.path().join(format!("memory.sqlite{suffix}")));
         }
         for suffix in suffixes.iter().chain(&[""]) {
             let file = format!("memory.sqlite{suffix}");
-            std::fs::copy(place.directory().join(&file), read_only.directory().join(&file)).unwrap();
-            set_mode(&read_only.directory().join(&file), 0o444);
+            std::fs::copy(directory.path().join(&file), read_only.path().join(&file)).unwrap();
+            set_mode(&read_only.path().join(&file), 0o444);
         }
-        set_mode(read_only.directory(), 0o555);
+        set_mode(read_only.path(), 0o555);
         let mut test = unprivileged(&std::env::current_exe().unwrap());
         let test = test.env(UNPRIVILEGED_VIEW, read_only.database()).output().unwrap();
         assert!(test.status.success(), "{suffixes:?}: {}", String::from_utf8_lossy(&test.stderr));
-        set_mode(read_only.directory(), 0o755);
+        set_mode(read_only.path(), 0o755);
     }
     drop(store);
 }
 
 fn a_read_only_file_can_be_read() {
-    let place = Place::new();
-    block_on(async { write(&place.open().await, "/memories/a.txt", "a").await }).unwrap();
-    set_mode(place.directory(), 0o777);
-    set_mode(&place.database(), 0o444);
+    let directory = TestDirectory::new();
+    block_on(async { write(&directory.open().await, "/memories/a.txt", "a").await }).unwrap();
+    set_mode(directory.path(), 0o777);
+    set_mode(&directory.database(), 0o444);
     let mut test = unprivileged(&std::env::current_exe().unwrap());
-    let test = test.env(UNPRIVILEGED, place.database()).output().unwrap();
+    let test = test.env(UNPRIVILEGED, directory.database()).output().unwrap();
     assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stderr));
 }
 
@@ -192,7 +192,7 @@ fn set_mode(path: &Path, mode: u32) {
 #[cfg(not(unix))]
 fn set_mode(_: &Path, _: u32) {}
 
-/// A program run as a user whom permissions bind, where there is one.
+/// A command that runs as an unprivileged user.
 #[cfg(unix)]
 fn unprivileged(program: &Path) -> Command {
     use std::os::unix::process::CommandExt as _;

@@ -1,5 +1,5 @@
-//! The conformance suite on the SQLite store, and tests that start themselves again as another process or report what they cannot do
-//! here as ignored. They have a `main` of their own, so that each case is a named test.
+//! The conformance suite on the SQLite store, and tests that start themselves again as another process or report what
+//! they cannot do here as ignored. They have a `main` of their own, so that each case is a named test.
 
 #![allow(
     clippy::expect_used,
@@ -23,7 +23,7 @@ use memory_tool_test_fixtures::{Fixtures, SqliteFixture, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
     crash::write_if_asked();
-    if disks::use_if_asked() {
+    if disks::run_child() {
         return Ok(ExitCode::SUCCESS);
     }
     let mut fixtures = Fixtures::default();
