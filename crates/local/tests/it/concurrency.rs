@@ -9,6 +9,7 @@ use crate::support::Memory;
 use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Store, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::faults::{drop_futures, write_two};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -192,31 +193,10 @@ async fn readers_do_not_starve_a_writer() {
     assert_eq!(file.content, b"new");
 }
 
-fn write_two(content: &str) -> Batch {
-    let batch = Batch::new().write(path("/memories/d/a"), content);
-    batch.write(path("/memories/b"), content)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
     let memory = Memory::new().await;
-    let store = memory.tool.store().clone();
-    let mut dropped = 0;
-    let mut rounds = 0;
-    while rounds < 300 || dropped <= 20 {
-        assert!(rounds < 100_000, "only {dropped} futures were dropped in time");
-        store.apply(write_two("old")).await.unwrap();
-        let applying = tokio::spawn({
-            let store = store.clone();
-            async move { store.apply(write_two("new")).await }
-        });
-        std::thread::sleep(Duration::from_micros(rounds % 300 * 3));
-        rounds += 1;
-        applying.abort();
-        dropped += usize::from(applying.await.is_err());
-        let contents = [read(&store, "/memories/d/a").await, read(&store, "/memories/b").await];
-        assert!(contents == ["old", "old"] || contents == ["new", "new"], "{contents:?}");
-    }
+    drop_futures(memory.tool.store(), Duration::from_micros(900)).await;
     assert_eq!(crate::support::tree(&memory.base().join(".memory-tool/staging")), []);
 }
 
@@ -224,24 +204,17 @@ async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
 async fn a_future_dropped_while_waiting_has_no_effect() {
     let memory = Memory::new().await;
     let store = memory.tool.store().clone();
-    store.apply(write_two("old")).await.unwrap();
+    write_two(&store, "old").await.unwrap();
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
     held.lock().unwrap();
     let first = tokio::spawn({
         let store = store.clone();
-        async move { store.apply(write_two("first")).await }
+        async move { write_two(&store, "first").await }
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let second = tokio::time::timeout(Duration::from_millis(50), store.apply(write_two("second"))).await;
+    let second = tokio::time::timeout(Duration::from_millis(50), write_two(&store, "second")).await;
     assert!(second.is_err());
     held.unlock().unwrap();
     first.await.unwrap().unwrap();
-    assert_eq!(read(&store, "/memories/b").await, "first");
-}
-
-async fn read(store: &LocalStore, text: &str) -> String {
-    match store.read(&path(text)).await.unwrap() {
-        Node::File(file) => String::from_utf8(file.content).unwrap(),
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(store.read_to_string("/memories/b").await.unwrap(), "first");
 }

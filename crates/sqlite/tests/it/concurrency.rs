@@ -2,11 +2,12 @@
 //! never wait.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{TestDirectory, call, name, path, read, write};
-use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
+use crate::support::{TestDirectory, call, name, read, write};
+use memory_tool_core::{FailureKind, MemoryPath, OpenOptions, StoreError, StoreExt};
 use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::faults::drop_futures;
 use serde_json::json;
 
 const INSERTER: &str = "MEMORY_TOOL_TEST_INSERTER";
@@ -150,33 +151,8 @@ fn waiting_writers_do_not_occupy_the_threads() {
     });
 }
 
-fn write_two(content: &str) -> Batch {
-    let batch = Batch::new().write(path("/memories/d/a"), content);
-    batch.write(path("/memories/b"), content)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
     let directory = TestDirectory::new();
-    let store = directory.open().await;
-    let mut dropped = 0;
-    let mut rounds = 0;
-    while rounds < 300 || dropped <= 20 {
-        assert!(rounds < 100_000, "only {dropped} futures were dropped in time");
-        store.apply(write_two("old")).await.unwrap();
-        let applying = tokio::spawn({
-            let store = store.clone();
-            async move { store.apply(write_two("new")).await }
-        });
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_micros(rounds % 300 / 2) {
-            tokio::task::yield_now().await;
-        }
-        rounds += 1;
-        applying.abort();
-        dropped += usize::from(applying.await.is_err());
-        store.apply(Batch::new()).await.unwrap(); // waits for the running batch
-        let contents = [read(&store, "/memories/d/a").await.unwrap(), read(&store, "/memories/b").await.unwrap()];
-        assert!(contents == ["old", "old"] || contents == ["new", "new"], "{contents:?}");
-    }
+    drop_futures(&directory.open().await, Duration::from_micros(150)).await;
 }

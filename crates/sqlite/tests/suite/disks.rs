@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{TestDirectory, call, cause, read, write};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use memory_tool_core::{FailureKind, OpenOptions};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
+use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
 
 /// The database that an unprivileged process uses.
@@ -37,63 +38,29 @@ pub(crate) fn run_child() -> bool {
 pub(crate) fn trials() -> Vec<Trial> {
     let can_mount = Mount::new("size=64k").is_some();
     let can_be_nobody = unprivileged(Path::new("true")).status().is_ok_and(|status| status.success());
-    let trial = |name: &str, can_run: bool, need: &str, test: fn()| {
-        let reason = if can_run { String::new() } else { format!(" (needs {need})") };
-        let run = move || {
-            test();
-            Ok::<(), Failed>(())
-        };
-        Trial::test(format!("disks::{name}{reason}"), run).with_ignored_flag(!can_run)
+    let mount =
+        |name: &str, test: fn()| trial(&format!("disks::{name}"), can_mount, "the right to mount a file system", test);
+    let other_user = |name: &str, test: fn()| {
+        trial(&format!("disks::{name}"), can_be_nobody, "the right to act as another user", test)
     };
-    let mount = |name: &str, test: fn()| trial(name, can_mount, "the right to mount a file system", test);
-    let other_user = |name: &str, test: fn()| trial(name, can_be_nobody, "the right to act as another user", test);
     vec![
-        mount("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
+        mount("a_full_disk_is_an_error_and_loses_no_file", a_full_disk_is_an_error_and_loses_no_file),
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
-        other_user("a_database_that_cannot_be_written_can_be_viewed", a_database_that_cannot_be_written_can_be_viewed),
+        other_user("a_database_without_write_access_can_be_viewed", a_database_without_write_access_can_be_viewed),
     ]
 }
 
-/// A small file system in RAM, unmounted on drop.
-struct Mount {
-    directory: tempfile::TempDir,
+fn database(mount: &Mount) -> PathBuf {
+    mount.path().join("memory.sqlite")
 }
 
-impl Mount {
-    fn new(options: &str) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(directory.path()).output();
-        mount.is_ok_and(|mount| mount.status.success()).then_some(Self { directory })
-    }
-
-    fn database(&self) -> PathBuf {
-        self.directory.path().join("memory.sqlite")
-    }
-
-    fn remount(&self, options: &str) {
-        let options = format!("remount,{options}");
-        let mount = Command::new("mount").args(["-o", &options]).arg(self.directory.path()).output().unwrap();
-        assert!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.directory.path()).status();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
-}
-
-fn a_full_disk_is_an_error_and_loses_nothing() {
+fn a_full_disk_is_an_error_and_loses_no_file() {
     let mount = Mount::new("size=2m").unwrap();
-    let other = mount.directory.path().join("other");
+    let other = mount.path().join("other");
     std::fs::write(&other, vec![0; 500_000]).unwrap();
     block_on(async {
-        let store = SqliteStore::open(mount.database()).await.unwrap();
+        let store = SqliteStore::open(database(&mount)).await.unwrap();
         let create = async |number: usize| {
             let path = format!("/memories/d{number}/file.txt");
             call(&store, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)})).await
@@ -122,16 +89,16 @@ fn a_read_only_disk_refuses_changes() {
     let mount = Mount::new("size=2m").unwrap();
     let kind = |failure: &OpenFailure| matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. });
     block_on(async {
-        let store = SqliteStore::open(mount.database()).await.unwrap();
+        let store = SqliteStore::open(database(&mount)).await.unwrap();
         write(&store, "/memories/a.txt", "a").await.unwrap();
         drop(store);
     });
     mount.remount("ro");
     for name in ["memory.sqlite", "new.sqlite", "new/memory.sqlite"] {
-        let refused = block_on(SqliteStore::open(mount.directory.path().join(name))).unwrap_err();
+        let refused = block_on(SqliteStore::open(mount.path().join(name))).unwrap_err();
         assert!(kind(cause(&refused)), "{refused:?}");
     }
-    let database = mount.database();
+    let database = database(&mount);
     block_on(async { assert_can_be_viewed(&database).await });
 }
 
@@ -144,7 +111,7 @@ async fn assert_can_be_viewed(database: &Path) {
 }
 
 /// With and without the `-wal` and `-shm` files, in a directory without write access.
-fn a_database_that_cannot_be_written_can_be_viewed() {
+fn a_database_without_write_access_can_be_viewed() {
     let directory = TestDirectory::new();
     let read_only = TestDirectory::new();
     let store = block_on(async {

@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, Precondition, RecordName, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::faults::{block_on, trial};
 
 /// The change that the child process makes, and the base of its store.
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
@@ -38,23 +39,19 @@ const UNCHANGED: i32 = 10;
 const UNKNOWN: i32 = 11;
 
 /// In a child process: makes the change and returns the exit status.
-pub(crate) fn make_change_if_asked() -> Option<ExitCode> {
+pub(crate) fn run_child() -> Option<ExitCode> {
     let (change, base) = (std::env::var_os(CHANGE)?, std::env::var_os(BASE)?);
     Some(make_change(&change.into_string().unwrap(), Path::new(&base)))
 }
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success());
-    let reason = if can_trace { "" } else { " (needs strace and the right to trace)" };
-    let trial = |kind: &str, change: &'static str, strike: fn(&str)| {
-        let run = move || {
-            strike(change);
-            Ok::<(), Failed>(())
-        };
-        Trial::test(format!("faults::{kind}::{change}{reason}"), run).with_ignored_flag(!can_trace)
+    let trial = |kind: &str, change: &'static str, check: fn(&str)| {
+        let name = format!("system_calls::{kind}::{change}");
+        trial(&name, can_trace, "strace and the right to trace", move || check(change))
     };
-    let failures = CHANGES.map(|change| trial("a_failure_is_reported_as_what_it_did", change, fail_each_call));
-    let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_the_new", change, kill_at_each_call));
+    let failures = CHANGES.map(|change| trial("a_failure_reports_the_correct_outcome", change, fail_each_call));
+    let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_new_state", change, kill_at_each_call));
     failures.into_iter().chain(kills)
 }
 
@@ -64,10 +61,6 @@ fn path(text: &str) -> MemoryPath {
 
 fn record(name: &str) -> RecordName {
     name.parse().unwrap()
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
 fn make_change(change: &str, base: &Path) -> ExitCode {
