@@ -96,7 +96,7 @@ pub(crate) fn file_stamp(directory: &Dir, name: Name<'_>) -> io::Result<Option<F
 
 /// Whether a file exists in one of the private directories. A copied store may contain anything there, so a file must
 /// be regular and have a single hard link. `directory_name` is for the error.
-pub(crate) fn has_own_file(directory: &Dir, name: Name<'_>, directory_name: &str) -> io::Result<bool> {
+pub(crate) fn has_private_file(directory: &Dir, name: Name<'_>, directory_name: &str) -> io::Result<bool> {
     match metadata(directory, name)? {
         Some(found) if !found.is_file() || found.nlink() > 1 => {
             let message = format!("`.memory-tool/{directory_name}/{name}` is not a regular file with a single link");
@@ -131,7 +131,7 @@ pub(crate) fn read_file(directory: &Dir, name: Name<'_>, limit: u64) -> io::Resu
 
 /// Opens a regular file. Anything else is an error, including an entry that replaced the file after it was found.
 fn open_regular(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
-    do_not_wait_for_a_pipe(options.follow(FollowSymlinks::No));
+    set_nonblocking(options.follow(FollowSymlinks::No));
     let file = directory.open_with(name, options)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -169,7 +169,7 @@ pub(crate) fn open_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<File
 }
 
 /// Opens a lock file for reading; `None` if it does not exist.
-pub(crate) fn open_lock_file_if_there(directory: &Dir, name: Name<'_>) -> io::Result<Option<File>> {
+pub(crate) fn open_existing_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<Option<File>> {
     match open_regular(directory, name, OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some),
@@ -180,14 +180,14 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Creates a directory that only its owner can enter. It gets its mode in `workshop`, which others cannot access and
+/// Creates a directory that only its owner can enter. It gets its mode in `staging`, which others cannot access and
 /// which is on the same file system as `directory`, and is then moved into place.
-pub(crate) fn create_directory(workshop: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
+pub(crate) fn create_directory(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
     let temporary = TemporaryName::random();
-    create_private_directory(workshop, temporary.as_name())?;
-    let moved = rename_new(workshop, temporary.as_name(), directory, name);
+    create_private_directory(staging, temporary.as_name())?;
+    let moved = rename_new(staging, temporary.as_name(), directory, name);
     if moved.is_err() {
-        workshop.remove_dir(temporary.as_name())?;
+        staging.remove_dir(temporary.as_name())?;
     }
     moved
 }
@@ -209,11 +209,11 @@ pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::R
 }
 
 /// Whether a directory contains only directories, at any depth.
-pub(crate) fn holds_only_directories(directory: &Dir) -> io::Result<bool> {
+pub(crate) fn contains_only_directories(directory: &Dir) -> io::Result<bool> {
     for entry in directory.entries()? {
         let entry = entry?;
         if !entry.file_type()?.is_dir()
-            || !holds_only_directories(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
+            || !contains_only_directories(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
         {
             return Ok(false);
         }
@@ -224,27 +224,27 @@ pub(crate) fn holds_only_directories(directory: &Dir) -> io::Result<bool> {
 /// Removes a file, or a directory with its contents, from a private directory. A link is removed, never its target.
 ///
 /// Subdirectories are moved up one after another, so the depth of the tree does not matter.
-pub(crate) fn remove_all(ours: &Dir, name: Name<'_>) -> io::Result<()> {
-    let mut pending = remove_one(ours, name)?;
+pub(crate) fn remove_all(private: &Dir, name: Name<'_>) -> io::Result<()> {
+    let mut pending = remove_one(private, name)?;
     while let Some(name) = pending.pop() {
-        pending.extend(remove_one(ours, name.as_name())?);
+        pending.extend(remove_one(private, name.as_name())?);
     }
     Ok(())
 }
 
-/// Removes one entry. Subdirectories are moved to `ours`; their new names are returned.
-fn remove_one(ours: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
-    if !ours.symlink_metadata(name)?.is_dir() {
-        return ours.remove_file_or_symlink(name).map(|()| Vec::new());
+/// Removes one entry. Subdirectories are moved to `private`; their new names are returned.
+fn remove_one(private: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
+    if !private.symlink_metadata(name)?.is_dir() {
+        return private.remove_file_or_symlink(name).map(|()| Vec::new());
     }
-    let moved = empty_directory(ours, name)?;
-    ours.remove_dir(name).map(|()| moved)
+    let moved = empty_directory(private, name)?;
+    private.remove_dir(name).map(|()| moved)
 }
 
-/// Removes the files in the directory `name` and moves its subdirectories to `ours`.
-fn empty_directory(ours: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
-    let _ = make_accessible(ours, name); // another program may have revoked access
-    let directory = ours.open_dir_nofollow(name)?;
+/// Removes the files in the directory `name` and moves its subdirectories to `private`.
+fn empty_directory(private: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
+    let _ = make_accessible(private, name); // another program may have revoked access
+    let directory = private.open_dir_nofollow(name)?;
     let entries = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
     let mut moved = Vec::new();
     for entry in entries.collect::<io::Result<Vec<_>>>()? {
@@ -252,7 +252,7 @@ fn empty_directory(ours: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>>
         if directory.symlink_metadata(name)?.is_dir() {
             let _ = make_accessible(&directory, name);
             let temporary = TemporaryName::random();
-            rename_over(&directory, name, ours, temporary.as_name())?;
+            rename_over(&directory, name, private, temporary.as_name())?;
             moved.push(temporary);
         } else {
             directory.remove_file_or_symlink(name)?;
@@ -293,7 +293,7 @@ mod unix {
     const DIRECTORY_MODE: u32 = 0o700;
 
     /// Without this, opening a pipe would wait for its other end.
-    pub(super) fn do_not_wait_for_a_pipe(options: &mut OpenOptions) {
+    pub(super) fn set_nonblocking(options: &mut OpenOptions) {
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
 
@@ -400,7 +400,7 @@ mod windows {
 
     use crate::name::Name;
 
-    pub(super) fn do_not_wait_for_a_pipe(_: &mut OpenOptions) {}
+    pub(super) fn set_nonblocking(_: &mut OpenOptions) {}
 
     /// Creates a file. Access rights are inherited from the directory above the store.
     pub(super) fn create_private(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {

@@ -5,7 +5,7 @@
 //! repeated until all of them are done, and then the journal is removed.
 //!
 //! A store may be copied, cloned or unpacked from an archive, so the contents of a journal are not trusted. A journal
-//! that [`decide`] cannot have written is damaged, and none of its steps is executed.
+//! that [`commit`] cannot have written is damaged, and none of its steps is executed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,8 +19,8 @@ use crate::disk::{self, Content};
 use crate::name::Name;
 use crate::step::Step;
 
-const JOURNAL: Name<'_> = Name::of_ours("journal");
-const UNFINISHED_JOURNAL: Name<'_> = Name::of_ours("journal");
+const JOURNAL: Name<'_> = Name::constant("journal");
+const UNFINISHED_JOURNAL: Name<'_> = Name::constant("journal");
 
 /// The only format so far. Others are rejected.
 const FORMAT: u32 = 1;
@@ -42,7 +42,7 @@ pub(crate) fn is_pending(private: &Dir) -> io::Result<bool> {
 }
 
 /// Commits the batch. The staged contents must already be on the disk.
-pub(crate) fn decide(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
+pub(crate) fn commit(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
     let journal = encode(steps)?;
     if journal.len() as u64 > MAX_BYTES {
         let message = format!("the journal of {} changes would exceed {MAX_BYTES} bytes", steps.len());
@@ -74,7 +74,7 @@ pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Journal { format: FORMAT, steps: Cow::Borrowed(steps) })
 }
 
-/// Parses a journal. Only journals that [`decide`] can have written are valid.
+/// Parses a journal. Only journals that [`commit`] can have written are valid.
 pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
     let journal = serde_json::from_slice::<Journal<'_>>(journal)?;
     if journal.format != FORMAT {
@@ -112,7 +112,7 @@ mod tests {
         let segment = "x".repeat(250);
         let long = format!("/memories/{segment}/{segment}/{segment}/{segment}").parse().unwrap();
         let step = Step::Rename { from: long, to: "/memories/a".parse().unwrap() };
-        let refused = decide(&private, &private, &vec![step; 70_000]).unwrap_err();
+        let refused = commit(&private, &private, &vec![step; 70_000]).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
         assert!(refused.to_string().contains("70000 changes"), "{refused}");
         assert_eq!(private.entries().unwrap().count(), 0);

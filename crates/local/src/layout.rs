@@ -27,12 +27,12 @@ use crate::failure::{failed, unconfirmed};
 use crate::name::Name;
 use crate::tree::Tree;
 
-const MEMORIES: Name<'_> = Name::of_ours("memories");
-const MEMORIES_IN_CAPITALS: Name<'_> = Name::of_ours("MEMORIES");
-const PRIVATE: Name<'_> = Name::of_ours(".memory-tool");
-const STAGING: Name<'_> = Name::of_ours("staging");
-const RECORDS: Name<'_> = Name::of_ours("records");
-const CONFLICTS: Name<'_> = Name::of_ours("conflicts");
+const MEMORIES: Name<'_> = Name::constant("memories");
+const MEMORIES_IN_CAPITALS: Name<'_> = Name::constant("MEMORIES");
+const PRIVATE: Name<'_> = Name::constant(".memory-tool");
+const STAGING: Name<'_> = Name::constant("staging");
+const RECORDS: Name<'_> = Name::constant("records");
+const CONFLICTS: Name<'_> = Name::constant("conflicts");
 
 /// The open base directory. Each operation looks everything else up by name, so another program may remove and recreate
 /// directories.
@@ -74,7 +74,7 @@ impl Layout {
 
     /// Checks that there is a store and, for writing, that its directories are on the same mount.
     fn check(&self) -> io::Result<()> {
-        match (self.private_if_there()?, directory(&self.base, MEMORIES)?) {
+        match (self.existing_private()?, directory(&self.base, MEMORIES)?) {
             (None, None) => {
                 let message = "not a memory store: the directory `memories` is missing";
                 Err(io::Error::new(io::ErrorKind::NotFound, message))
@@ -113,42 +113,42 @@ impl Layout {
 
     /// The directory of the lock and the journal.
     pub(crate) fn private(&self) -> io::Result<Dir> {
-        self.own_directory(&self.base, PRIVATE)
+        self.private_directory(&self.base, PRIVATE)
     }
 
     /// The same directory; `None` if it does not exist. Owner and mode are checked only if the store is writable,
     /// because a reader trusts it no more than the files.
-    pub(crate) fn private_if_there(&self) -> io::Result<Option<Dir>> {
-        self.own_directory_if_there(&self.base, PRIVATE)
+    pub(crate) fn existing_private(&self) -> io::Result<Option<Dir>> {
+        self.existing_private_directory(&self.base, PRIVATE)
     }
 
     /// The directory of records, created if it is missing.
     pub(crate) fn records(&self) -> io::Result<Dir> {
-        self.own_directory(&self.private()?, RECORDS)
+        self.private_directory(&self.private()?, RECORDS)
     }
 
     /// The directory of records; `None` if it does not exist.
-    pub(crate) fn records_if_there(&self) -> io::Result<Option<Dir>> {
-        self.private_if_there()?.map_or(Ok(None), |private| self.own_directory_if_there(&private, RECORDS))
+    pub(crate) fn existing_records(&self) -> io::Result<Option<Dir>> {
+        self.existing_private()?.map_or(Ok(None), |private| self.existing_private_directory(&private, RECORDS))
     }
 
     /// The directory of contents that were set aside for the operator.
     pub(crate) fn conflicts(&self) -> io::Result<Dir> {
-        self.own_directory(&self.private()?, CONFLICTS)
+        self.private_directory(&self.private()?, CONFLICTS)
     }
 
     /// The directory of new contents and removed directories.
     pub(crate) fn staging(&self) -> io::Result<Dir> {
-        self.own_directory(&self.private()?, STAGING)
+        self.private_directory(&self.private()?, STAGING)
     }
 
-    fn own_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
+    fn private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
         let opened = directory_or_create(parent, name)?;
         self.refuse_other_users(&opened, name)?;
         Ok(opened)
     }
 
-    fn own_directory_if_there(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
+    fn existing_private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
         let found = directory(parent, name)?;
         if let Some(found) = found.as_ref().filter(|_| self.is_writable) {
             self.refuse_other_users(found, name)?;

@@ -11,8 +11,8 @@ use crate::disk;
 use crate::layout::Layout;
 use crate::name::Name;
 
-const LOCK: Name<'_> = Name::of_ours("lock");
-const TURNSTILE: Name<'_> = Name::of_ours("turnstile");
+const LOCK: Name<'_> = Name::constant("lock");
+const TURNSTILE: Name<'_> = Name::constant("turnstile");
 
 /// The delay between two attempts: initial and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
@@ -47,14 +47,14 @@ impl Lock {
 
     /// Waits for the shared lock without creating a lock file. Returns `None` if the file does not exist, as in a copy
     /// of a store.
-    pub(crate) fn acquire_if_there(layout: &Layout, deadline: Option<Instant>) -> io::Result<Option<Self>> {
+    pub(crate) fn acquire_existing(layout: &Layout, deadline: Option<Instant>) -> io::Result<Option<Self>> {
         loop {
-            let Some(private) = layout.private_if_there()? else { return Ok(None) };
-            let turnstile = disk::open_lock_file_if_there(&private, TURNSTILE)?.map(CapFile::into_std);
+            let Some(private) = layout.existing_private()? else { return Ok(None) };
+            let turnstile = disk::open_existing_lock_file(&private, TURNSTILE)?.map(CapFile::into_std);
             // Shared, because network file systems grant exclusive locks to writers only. No reader holds it while it
             // reads.
             turnstile.iter().try_for_each(|turnstile| wait_for(turnstile, Mode::Shared, deadline))?;
-            let Some(file) = disk::open_lock_file_if_there(&private, LOCK)? else { return Ok(None) };
+            let Some(file) = disk::open_existing_lock_file(&private, LOCK)? else { return Ok(None) };
             if let Some(lock) = Self::wait(layout, file, Mode::Shared, deadline)? {
                 return Ok(Some(lock));
             }
@@ -63,8 +63,8 @@ impl Lock {
     }
 
     /// Whether the lock file exists.
-    pub(crate) fn is_there(layout: &Layout) -> io::Result<bool> {
-        let private = layout.private_if_there()?;
+    pub(crate) fn exists(layout: &Layout) -> io::Result<bool> {
+        let private = layout.existing_private()?;
         Ok(private.map_or(Ok(None), |private| disk::metadata(&private, LOCK))?.is_some())
     }
 
@@ -75,7 +75,7 @@ impl Lock {
         let opened = identity(&file.metadata()?);
         let file = file.into_std();
         wait_for(&file, mode, deadline)?;
-        let private = layout.private_if_there()?;
+        let private = layout.existing_private()?;
         let found = private.map_or(Ok(None), |private| disk::metadata(&private, LOCK))?;
         Ok(found.is_some_and(|found| identity(&found) == opened).then_some(Self { _file: file }))
     }

@@ -23,7 +23,7 @@ enum Text<'a> {
 
 impl Name<'static> {
     /// A constant name, checked at compile time.
-    pub(crate) const fn of_ours(name: &'static str) -> Self {
+    pub(crate) const fn constant(name: &'static str) -> Self {
         let bytes = name.as_bytes();
         assert!(!bytes.is_empty());
         let mut index = 0;

@@ -80,7 +80,7 @@ impl Step {
     /// Checks that the staged contents are a regular file. They are missing if the step was already done.
     pub(crate) fn check_staged(&self, files: &Transaction<'_>) -> io::Result<()> {
         self.staged()
-            .map_or(Ok(true), |staged| disk::has_own_file(&files.staging, staged.as_name(), "staging"))
+            .map_or(Ok(true), |staged| disk::has_private_file(&files.staging, staged.as_name(), "staging"))
             .map(drop)
     }
 
@@ -88,11 +88,11 @@ impl Step {
     /// invisible, because a directory without files does not exist.
     pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, .. } => check_usable(files, &make_room(files, path)?),
+            Self::Write { path, .. } => check_usable(files, &prepare_parent(files, path)?),
             Self::Remove { path, .. } => check_directory_of(files, path),
             Self::Rename { from, to } => {
                 check_directory_of(files, from)?;
-                check_usable(files, &make_room(files, to)?)
+                check_usable(files, &prepare_parent(files, to)?)
             }
             Self::WriteRecord { record, .. } => {
                 let records = files.layout.records().map_err(|error| failed("creating a directory", error))?;
@@ -122,7 +122,7 @@ impl Step {
                 Ok(Some(directory)) => {
                     disk::sync_directory(&directory).map_err(|error| failed("flushing a directory", error))
                 }
-                Err(error) if will_pass(&error) => Err(error),
+                Err(error) if is_transient(&error) => Err(error),
                 Ok(None) | Err(_) => Ok(()),
             }
         })
@@ -130,7 +130,7 @@ impl Step {
 }
 
 /// Whether the failure is temporary, such as a full disk, so that the step can be retried later.
-pub(crate) fn will_pass(error: &StoreError) -> bool {
+pub(crate) fn is_transient(error: &StoreError) -> bool {
     matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
 }
 
@@ -145,10 +145,10 @@ fn write(
     if waiting.is_none() {
         return Ok(()); // already moved
     }
-    let parent = make_room(files, path)?;
+    let parent = prepare_parent(files, path)?;
     let moved = match replaces {
         None => disk::rename_new(&files.staging, staged.as_name(), &parent, Name::of(path)?),
-        Some(version) if is_still(files, path, &parent, version)? => {
+        Some(version) if has_version(files, path, &parent, version)? => {
             disk::rename_over(&files.staging, staged.as_name(), &parent, Name::of(path)?)
         }
         Some(_) => return Err(StoreError::VersionMismatch { path: path.clone() }),
@@ -158,7 +158,7 @@ fn write(
 }
 
 /// Whether the file has the version. Reading takes time, so the stamp is compared before and after it.
-fn is_still(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
+fn has_version(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
     let name = Name::of(path)?;
     let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("reading file metadata", error));
     let before = stamp()?;
@@ -191,7 +191,7 @@ fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result
         return Ok(()); // already moved
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
-        let to_directory = make_room(files, to)?;
+        let to_directory = prepare_parent(files, to)?;
         let moved = disk::rename_new(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
         moved.map_err(|error| refused(to, OPERATION, error))?;
         sync_above(files, to)?;
@@ -225,7 +225,7 @@ fn remove_record(files: &Transaction<'_>, record: &RecordName) -> Result<(), Sto
 }
 
 fn open_records(files: &Transaction<'_>) -> Result<Option<Dir>, StoreError> {
-    files.layout.records_if_there().map_err(|error| failed("opening a directory", error))
+    files.layout.existing_records().map_err(|error| failed("opening a directory", error))
 }
 
 /// Refuses a directory at the path of a record, because renaming and removing a file would fail there.
@@ -241,7 +241,7 @@ fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError
 
 /// Opens the parent directory of `path`. Creates missing directories and removes empty ones at `path` itself. This is
 /// invisible until `path` exists.
-fn make_room(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
+fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
     const OPERATION: &str = "creating a directory";
     let parent = path.parent().unwrap_or_else(MemoryPath::root);
     let parent = match files.tree.resolve(&parent)? {

@@ -47,13 +47,13 @@ use crate::usage_cache::UsageCache;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LocalStore {
-    files: Arc<Files>,
-    turns: Turns,
+    inner: Arc<Inner>,
+    queue: TaskQueue,
 }
 
 /// Lets the tasks of this process take turns, so that tasks waiting for the lock do not occupy the blocking threads.
 #[derive(Clone, Debug)]
-struct Turns {
+struct TaskQueue {
     order: Arc<RwLock<()>>,
     readers: Arc<Semaphore>,
 }
@@ -62,7 +62,7 @@ struct Turns {
 const READERS: usize = 4;
 
 #[derive(Debug)]
-struct Files {
+struct Inner {
     layout: Layout,
     /// Locked only while the store lock is held.
     usage_cache: Mutex<UsageCache>,
@@ -93,8 +93,8 @@ impl LocalStore {
         let place = || format!("in the directory {}", base.display());
         let layout = layout.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
         Ok(Self {
-            files: Arc::new(Files { layout, usage_cache: Mutex::default(), timeout }),
-            turns: Turns { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
+            inner: Arc::new(Inner { layout, usage_cache: Mutex::default(), timeout }),
+            queue: TaskQueue { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
         })
     }
 
@@ -138,25 +138,25 @@ impl LocalStore {
         &self,
         read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let deadline = self.files.deadline();
+        let deadline = self.inner.deadline();
         // The semaphore is never closed.
-        let permit = Arc::clone(&self.turns.readers).acquire_owned().await;
-        let turn = Arc::clone(&self.turns.order).read_owned().await;
-        let files = Arc::clone(&self.files);
+        let permit = Arc::clone(&self.queue.readers).acquire_owned().await;
+        let guard = Arc::clone(&self.queue.order).read_owned().await;
+        let inner = Arc::clone(&self.inner);
         let reading = spawn_blocking(move || {
-            let _turn = (permit, turn);
-            if files.layout.is_writable {
-                let _lock = files.lock_shared(deadline)?;
-                read(&files.layout)
+            let _guard = (permit, guard);
+            if inner.layout.is_writable {
+                let _lock = inner.lock_shared(deadline)?;
+                read(&inner.layout)
             } else {
-                files.read_unchanged(&read, deadline)
+                inner.read_without_writing(&read, deadline)
             }
         });
         reading.await.unwrap_or_else(|error| Err(failed("reading", error.into())))
     }
 
     /// Applies a batch to a read-only store. It may have preconditions, but no changes.
-    async fn check_unchanged(&self, batch: Batch) -> Result<(), StoreError> {
+    async fn check_read_only(&self, batch: Batch) -> Result<(), StoreError> {
         if !batch.changes_nothing() {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
             return Err(failed("changing the store", cause));
@@ -185,18 +185,18 @@ impl Store for LocalStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        if !self.files.layout.is_writable {
-            return self.check_unchanged(batch).await;
+        if !self.inner.layout.is_writable {
+            return self.check_read_only(batch).await;
         }
-        let deadline = self.files.deadline();
-        let turn = Arc::clone(&self.turns.order).write_owned().await;
-        let files = Arc::clone(&self.files);
+        let deadline = self.inner.deadline();
+        let guard = Arc::clone(&self.queue.order).write_owned().await;
+        let inner = Arc::clone(&self.inner);
         // Runs to completion even if this future is dropped, so the batch is atomic.
         let applying = spawn_blocking(move || {
-            let _turn = turn;
-            let _lock = files.lock(Mode::Exclusive, deadline)?;
-            let mut usage_cache = files.usage_cache();
-            Transaction::begin(&files.layout)?.apply(&batch, &mut usage_cache)
+            let _guard = guard;
+            let _lock = inner.lock(Mode::Exclusive, deadline)?;
+            let mut usage_cache = inner.usage_cache();
+            Transaction::begin(&inner.layout)?.apply(&batch, &mut usage_cache)
         });
         applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }
@@ -219,12 +219,12 @@ fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
 fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, .. } => true,
-        StoreError::Failure { source, .. } => source.is::<UnfinishedChange>(),
+        StoreError::Failure { source, .. } => source.is::<InterruptedBatch>(),
         _ => false,
     }
 }
 
-impl Files {
+impl Inner {
     fn usage_cache(&self) -> MutexGuard<'_, UsageCache> {
         self.usage_cache.lock().unwrap_or_else(|poisoned| {
             self.usage_cache.clear_poison();
@@ -244,19 +244,19 @@ impl Files {
     }
 
     /// Reads without changing anything. Fails if an interrupted batch is pending (`[X1]`).
-    fn read_unchanged<T>(
+    fn read_without_writing<T>(
         &self,
         read: impl Fn(&Layout) -> Result<T, StoreError>,
         deadline: Option<Instant>,
     ) -> Result<T, StoreError> {
         const OPERATION: &str = "waiting for the store lock";
         loop {
-            let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
-            self.refuse_journal()?;
+            let lock = Lock::acquire_existing(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
+            self.refuse_pending_journal()?;
             let result = read(&self.layout);
             // A program creates the lock file before it changes a store, so its absence shows that none did during the
             // read.
-            if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
+            if lock.is_some() || !Lock::exists(&self.layout).map_err(|error| failed(OPERATION, error))? {
                 return result;
             }
         }
@@ -276,17 +276,17 @@ impl Files {
     }
 
     /// Fails if an interrupted batch is pending. An invalid journal is reported as damaged.
-    fn refuse_journal(&self) -> Result<(), StoreError> {
-        let private = self.layout.private_if_there();
+    fn refuse_pending_journal(&self) -> Result<(), StoreError> {
+        let private = self.layout.existing_private();
         let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
         match found.map_err(|error| failed("reading the journal", error))? {
-            Some(_) => Err(StoreError::failure(FailureKind::Busy, "reading", UnfinishedChange)),
+            Some(_) => Err(StoreError::failure(FailureKind::Busy, "reading", InterruptedBatch)),
             None => Ok(()),
         }
     }
 
     fn is_journal_pending(&self) -> Result<bool, StoreError> {
-        let private = self.layout.private_if_there();
+        let private = self.layout.existing_private();
         let pending = private.and_then(|private| private.map_or(Ok(false), |private| journal::is_pending(&private)));
         pending.map_err(|error| failed("checking for a journal", error))
     }
@@ -298,4 +298,4 @@ impl Files {
     "an interrupted change is pending: open the store for writing once to complete it, for example with \
      `memory-tool run --store DIR < /dev/null`"
 )]
-struct UnfinishedChange;
+struct InterruptedBatch;

@@ -14,7 +14,7 @@ use crate::journal;
 use crate::layout::Layout;
 use crate::name::{Name, TemporaryName};
 use crate::state::State;
-use crate::step::{Step, will_pass};
+use crate::step::{Step, is_transient};
 use crate::tree::{Location, Resolution, Tree};
 use crate::usage_cache::UsageCache;
 
@@ -35,7 +35,7 @@ impl<'a> Transaction<'a> {
         };
         let transaction = open().map_err(|error| failed("opening the store", error))?;
         transaction.complete_journal()?;
-        transaction.sweep_leftovers().map_err(|error| failed("removing leftovers", error))?;
+        transaction.remove_leftovers().map_err(|error| failed("removing leftovers", error))?;
         Ok(transaction)
     }
 
@@ -47,7 +47,7 @@ impl<'a> Transaction<'a> {
             cache.forget();
         }
         if journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
-            self.sweep_staging();
+            self.clear_staging();
         }
         applied
     }
@@ -118,7 +118,7 @@ impl<'a> Transaction<'a> {
             Location::Directory | Location::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
         }
         if to.as_str().len() > from.as_str().len() {
-            for file in self.tree.files_beneath(from) {
+            for file in self.tree.files_under(from) {
                 file?.path.replace_prefix(from, to)?;
             }
         }
@@ -170,8 +170,8 @@ impl<'a> Transaction<'a> {
 
     fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
         steps.iter().try_for_each(|step| step.prepare(self))?;
-        let decided = journal::decide(&self.private, &self.staging, steps);
-        decided.map_err(|error| failed("writing the journal", error))?;
+        let committed = journal::commit(&self.private, &self.staging, steps);
+        committed.map_err(|error| failed("writing the journal", error))?;
         let flushed = disk::sync_directory(&self.private);
         flushed.map_err(|error| unconfirmed("writing the journal", error))?;
         let completed = self.complete_journal();
@@ -184,8 +184,8 @@ impl<'a> Transaction<'a> {
     /// Applies the committed steps. Returns the errors of steps that another program made impossible; their contents
     /// are set aside.
     fn complete_journal(&self) -> Result<Vec<StoreError>, StoreError> {
-        let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
-        let Some(steps) = decided else { return Ok(Vec::new()) };
+        let committed = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
+        let Some(steps) = committed else { return Ok(Vec::new()) };
         let staged = steps.iter().try_for_each(|step| step.check_staged(self));
         staged.map_err(|error| failed("reading the journal", error))?;
         let mut impossible = Vec::new();
@@ -193,7 +193,7 @@ impl<'a> Transaction<'a> {
             match step.perform(self) {
                 Ok(()) => {}
                 // Other programs do not write records. The step is retried once the operator has fixed the cause.
-                Err(error) if will_pass(&error) || step.is_of_record() => return Err(error),
+                Err(error) if is_transient(&error) || step.is_of_record() => return Err(error),
                 Err(error) => {
                     let set_aside = self.set_aside(step);
                     set_aside.map_err(|error| failed("moving contents to `.memory-tool/conflicts`", error))?;
@@ -216,16 +216,16 @@ impl<'a> Transaction<'a> {
 
     /// Removes the leftovers of a process that ended. The removal of its journal must be on the disk first: after a
     /// loss of power it could reappear without the evidence that its steps were done.
-    fn sweep_leftovers(&self) -> io::Result<()> {
+    fn remove_leftovers(&self) -> io::Result<()> {
         if self.staging.entries()?.next().is_some() {
             disk::sync_directory(&self.private)?;
-            self.sweep_staging();
+            self.clear_staging();
         }
         Ok(())
     }
 
     /// Empties the staging directory. The next transaction retries what cannot be removed.
-    fn sweep_staging(&self) {
+    fn clear_staging(&self) {
         for entry in self.staging.entries().into_iter().flatten().flatten() {
             let _ = Name::parse(&entry.file_name()).and_then(|name| disk::remove_all(&self.staging, name));
         }
@@ -333,7 +333,7 @@ mod tests {
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
         let tree = layout.tree().unwrap();
-        let files = tree.files_beneath(&MemoryPath::root()).map(|file| file.unwrap().path);
+        let files = tree.files_under(&MemoryPath::root()).map(|file| file.unwrap().path);
         let mut contents: Vec<_> = files.map(|path| (path.to_string(), content(&tree, &path))).collect();
         contents.sort();
         contents
@@ -362,7 +362,7 @@ mod tests {
             let layout = store(base.path());
             let interrupted = Transaction::begin(&layout).unwrap();
             let steps = steps(&interrupted);
-            journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+            journal::commit(&interrupted.private, &interrupted.staging, &steps).unwrap();
             for step in &steps[..done] {
                 step.perform(&interrupted).unwrap();
             }
@@ -394,7 +394,7 @@ mod tests {
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
         let steps = steps(&interrupted);
-        journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+        journal::commit(&interrupted.private, &interrupted.staging, &steps).unwrap();
         std::fs::create_dir(base.path().join("memories/to")).unwrap();
         std::fs::write(base.path().join("memories/to/moved"), "theirs").unwrap();
         Transaction::begin(&layout).unwrap();
@@ -409,7 +409,7 @@ mod tests {
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
         let steps = steps(&interrupted);
-        journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+        journal::commit(&interrupted.private, &interrupted.staging, &steps).unwrap();
         let on_disk = |path: &str| base.path().join("memories").join(path);
         let Step::Remove { .. } = &steps[0] else { panic!("the first step is the removal") };
         steps[0].perform(&interrupted).unwrap();
@@ -434,7 +434,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
-        journal::decide(&interrupted.private, &interrupted.staging, &steps(&interrupted)).unwrap();
+        journal::commit(&interrupted.private, &interrupted.staging, &steps(&interrupted)).unwrap();
         for name in ["to", "made"] {
             std::os::unix::fs::symlink(base.path(), base.path().join("memories").join(name)).unwrap();
         }

@@ -51,7 +51,7 @@ impl Tree {
         Ok(match self.look(path)? {
             Location::Absent => Node::Absent,
             Location::Directory => {
-                let entries = self.files_beneath(path).collect::<Result<Vec<_>, _>>()?;
+                let entries = self.files_under(path).collect::<Result<Vec<_>, _>>()?;
                 if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) }
             }
             Location::File { parent } => match self.content(&parent, path)? {
@@ -96,7 +96,7 @@ impl Tree {
     /// Finds what is at `path`.
     pub(crate) fn find(&self, path: &MemoryPath) -> Result<Location, StoreError> {
         match self.look(path)? {
-            Location::Directory if !path.is_root() && !self.holds_a_file(path)? => Ok(Location::Absent),
+            Location::Directory if !path.is_root() && !self.contains_file(path)? => Ok(Location::Absent),
             found => Ok(found),
         }
     }
@@ -106,9 +106,9 @@ impl Tree {
         let Some(parent) = path.parent() else { return Ok(Location::Directory) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
         match self.look_up(&parent, path)? {
-            Found::File => Ok(Location::File { parent }),
-            Found::Directory(_) => Ok(Location::Directory),
-            Found::Absent => Ok(Location::Absent),
+            PathEntry::File => Ok(Location::File { parent }),
+            PathEntry::Directory(_) => Ok(Location::Directory),
+            PathEntry::Absent => Ok(Location::Absent),
         }
     }
 
@@ -121,7 +121,7 @@ impl Tree {
         match disk::entry_kind(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
             EntryKind::Absent => Ok(true),
             EntryKind::Directory(directory) => {
-                disk::holds_only_directories(&directory).map_err(|error| failed(OPERATION, error))
+                disk::contains_only_directories(&directory).map_err(|error| failed(OPERATION, error))
             }
             EntryKind::File | EntryKind::Link | EntryKind::Special => Ok(false),
         }
@@ -143,9 +143,9 @@ impl Tree {
         remaining.pop(); // the root
         while let Some(next) = remaining.pop() {
             match self.look_up(&deepest, &next)? {
-                Found::Directory(directory) => deepest = directory,
-                Found::File => return Ok(Some(Resolution::File { path: next })),
-                Found::Absent => {
+                PathEntry::Directory(directory) => deepest = directory,
+                PathEntry::File => return Ok(Some(Resolution::File { path: next })),
+                PathEntry::Absent => {
                     let missing = std::iter::once(next).chain(remaining.into_iter().rev()).collect();
                     return Ok(Some(Resolution::Missing { deepest, missing }));
                 }
@@ -155,8 +155,8 @@ impl Tree {
     }
 
     /// Iterates over the files strictly under `directory`, with their sizes and modification times.
-    pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
-        let start = Pending { path: directory.clone(), parent: None };
+    pub(crate) fn files_under(&self, directory: &MemoryPath) -> Walk<'_> {
+        let start = PendingDirectory { path: directory.clone(), parent: None };
         Walk { tree: self, start: directory.clone(), pending: vec![start], current: None }
     }
 
@@ -164,7 +164,7 @@ impl Tree {
     pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
         match self.find(path)? {
             Location::Absent => Ok(Usage::default()),
-            Location::Directory => self.files_beneath(path).collect(),
+            Location::Directory => self.files_under(path).collect(),
             Location::File { parent } => {
                 let found = disk::metadata(&parent, Name::of(path)?);
                 let found = found.map_err(|error| failed("reading file metadata", error))?;
@@ -174,23 +174,23 @@ impl Tree {
     }
 
     /// Looks up the last segment of `path` in its directory. Anything but a file or directory is an error (`[P4]`).
-    fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
+    fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<PathEntry, StoreError> {
         const OPERATION: &str = "looking up a path";
         let name = Name::of(path)?;
         let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
-            EntryKind::Absent => return Ok(Found::Absent),
-            EntryKind::Directory(directory) => Found::Directory(directory),
-            EntryKind::File => Found::File,
+            EntryKind::Absent => return Ok(PathEntry::Absent),
+            EntryKind::Directory(directory) => PathEntry::Directory(directory),
+            EntryKind::File => PathEntry::File,
             EntryKind::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
             EntryKind::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),
         };
         // Case matters (`[P1]`): a different spelling is a different file, although the two cannot coexist here.
         let is_other = self.ignores_case && !disk::lists(directory, name).map_err(|error| failed(OPERATION, error))?;
-        Ok(if is_other { Found::Absent } else { found })
+        Ok(if is_other { PathEntry::Absent } else { found })
     }
 
-    fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
-        self.files_beneath(directory).next().transpose().map(|file| file.is_some())
+    fn contains_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
+        self.files_under(directory).next().transpose().map(|file| file.is_some())
     }
 }
 
@@ -200,13 +200,13 @@ pub(crate) fn version_of(content: &[u8]) -> Version {
 }
 
 /// An entry with a legal name in a directory.
-enum Found {
+enum PathEntry {
     Absent,
     Directory(Dir),
     File,
 }
 
-impl Found {
+impl PathEntry {
     fn into_directory(self) -> Option<Dir> {
         match self {
             Self::Directory(directory) => Some(directory),
@@ -222,12 +222,12 @@ const MAX_OPEN_DIRECTORIES: usize = 64;
 pub(crate) struct Walk<'a> {
     tree: &'a Tree,
     start: MemoryPath,
-    pending: Vec<Pending>,
+    pending: Vec<PendingDirectory>,
     current: Option<Entries>,
 }
 
 /// A directory that is still to be visited.
-struct Pending {
+struct PendingDirectory {
     path: MemoryPath,
     /// Its parent, if that is kept open. Otherwise the directory is looked up from the root.
     parent: Option<Arc<Dir>>,
@@ -235,7 +235,7 @@ struct Pending {
 
 impl Walk<'_> {
     /// Opens a directory. Errors below the start that other programs caused are skipped.
-    fn open(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
+    fn open(&self, pending: PendingDirectory) -> Result<Option<Entries>, StoreError> {
         let is_start = pending.path == self.start;
         match self.open_strictly(pending) {
             Err(error) if is_start => Err(error),
@@ -249,8 +249,8 @@ impl Walk<'_> {
         }
     }
 
-    fn open_strictly(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
-        let Pending { path, parent } = pending;
+    fn open_strictly(&self, pending: PendingDirectory) -> Result<Option<Entries>, StoreError> {
+        let PendingDirectory { path, parent } = pending;
         let opened = match parent {
             Some(parent) => self.tree.look_up(&parent, &path)?.into_directory(),
             None => self.tree.open_directory(&path)?,
@@ -261,7 +261,7 @@ impl Walk<'_> {
     fn push(&mut self, path: MemoryPath) {
         let keeps_open = self.pending.len() < MAX_OPEN_DIRECTORIES;
         let parent = self.current.as_ref().filter(|_| keeps_open).map(|entries| Arc::clone(&entries.opened));
-        self.pending.push(Pending { path, parent });
+        self.pending.push(PendingDirectory { path, parent });
     }
 }
 

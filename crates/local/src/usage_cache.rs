@@ -13,14 +13,14 @@ use crate::name::{Name, TemporaryName};
 use crate::tree::Tree;
 
 /// The file that contains the epoch. It exists if a process caches the usage.
-const EPOCH: Name<'_> = Name::of_ours("epoch");
+const EPOCH: Name<'_> = Name::constant("epoch");
 
 /// How long a cached usage is valid. After this time, changes of other programs, which write no epoch, are included. It
 /// is longer than the time between two edits of Claude, so a session counts once a minute instead of once per edit.
-const GOOD_FOR: Duration = Duration::from_secs(60);
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The maximum number of directories. A store has one or, with a limit for each tenant, one per tenant.
-const MOST_DIRECTORIES: usize = 1_000;
+const MAX_DIRECTORIES: usize = 1_000;
 
 /// The usage of directories, valid while no other process changes the store.
 ///
@@ -31,7 +31,7 @@ pub(crate) struct UsageCache {
     /// The epoch of this process, once it has been written.
     epoch: Option<TemporaryName>,
     /// Whether the file contained it in this transaction.
-    is_there: bool,
+    is_current: bool,
     by_directory: BTreeMap<MemoryPath, CachedUsage>,
 }
 
@@ -44,15 +44,15 @@ struct CachedUsage {
 impl UsageCache {
     /// Removes entries that may be outdated. Must be the first call in each transaction.
     pub(crate) fn refresh(&mut self, private: &Dir) {
-        self.is_there = false;
+        self.is_current = false;
         if self.by_directory.is_empty() {
             return;
         }
-        self.is_there = read_epoch(private).is_ok_and(|found| self.is_own(found.as_deref()));
-        if !self.is_there {
+        self.is_current = read_epoch(private).is_ok_and(|found| self.is_own(found.as_deref()));
+        if !self.is_current {
             self.forget();
         }
-        self.by_directory.retain(|_, cached| cached.counted.elapsed() < GOOD_FOR);
+        self.by_directory.retain(|_, cached| cached.counted.elapsed() < MAX_AGE);
     }
 
     /// Clears the cache. Returns whether it contained anything.
@@ -66,7 +66,7 @@ impl UsageCache {
             return Ok(cached.usage);
         }
         let usage = tree.usage(directory)?;
-        if self.by_directory.len() == MOST_DIRECTORIES {
+        if self.by_directory.len() == MAX_DIRECTORIES {
             self.forget();
         }
         self.by_directory.insert(directory.clone(), CachedUsage { usage, counted: Instant::now() });
@@ -87,7 +87,7 @@ impl UsageCache {
 
     /// Writes the own epoch if this process caches a usage, or if another process has written one.
     fn leave_epoch(&mut self, private: &Dir) -> io::Result<()> {
-        if self.is_there {
+        if self.is_current {
             return Ok(());
         }
         let found = read_epoch(private)?;

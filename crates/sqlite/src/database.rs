@@ -12,12 +12,12 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::failure::{Failure, NotOpened, OpenFailure};
+use crate::failure::{ConnectError, Failure, OpenFailure};
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
 use crate::pool::ConnectionPool;
-use crate::read_only::Sight;
-use crate::{neighbours, permissions, schema};
+use crate::read_only::FileSnapshot;
+use crate::{permissions, schema, sidecar};
 
 /// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
@@ -50,7 +50,7 @@ pub(crate) struct Database {
 
 impl Database {
     /// Opens the database of the memory, and creates it if the mode allows it. Blocks.
-    pub(crate) fn open(path: &Path, memory: &Memory, timeout: Duration, mode: OpenMode) -> Result<Self, NotOpened> {
+    pub(crate) fn open(path: &Path, memory: &Memory, timeout: Duration, mode: OpenMode) -> Result<Self, ConnectError> {
         let deadline = Deadline::after(timeout);
         // Absolute, because connections are also opened later, and because SQLite gives `:memory:` and `file:` a
         // meaning.
@@ -77,10 +77,10 @@ impl Database {
     }
 
     /// Retries while the database is busy: SQLite does not wait if several processes open a new file concurrently.
-    fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), NotOpened> {
+    fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), ConnectError> {
         loop {
             match self.prepare_once(memory, deadline) {
-                Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
+                Err(ConnectError(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
                     if !deadline.remaining().is_zero() =>
                 {
                     thread::sleep(PAUSE);
@@ -90,7 +90,7 @@ impl Database {
         }
     }
 
-    fn prepare_once(&self, memory: &Memory, deadline: Deadline) -> Result<(), NotOpened> {
+    fn prepare_once(&self, memory: &Memory, deadline: Deadline) -> Result<(), ConnectError> {
         if self.mode == OpenMode::ReadOnly {
             return self.read_only(deadline, |connection| self.prepare_on(connection, memory));
         }
@@ -100,11 +100,11 @@ impl Database {
         Ok(())
     }
 
-    fn prepare_on(&self, connection: &mut Connection, memory: &Memory) -> Result<(), NotOpened> {
+    fn prepare_on(&self, connection: &mut Connection, memory: &Memory) -> Result<(), ConnectError> {
         schema::prepare(connection, self.mode)?;
         if self.mode == OpenMode::Create
             || memory.name == MemoryName::default()
-            || (Files { connection, memory }).exist()?
+            || (Files { connection, memory }).memory_exists()?
         {
             return Ok(());
         }
@@ -166,35 +166,36 @@ impl Database {
 
     /// Runs `work` on a read-only connection, and again if another program changed the database during the read. The
     /// connection is not reused, because the access method may change.
-    fn read_only<T, E: From<NotOpened>>(
+    fn read_only<T, E: From<ConnectError>>(
         &self,
         deadline: Deadline,
         mut work: impl FnMut(&mut Connection) -> Result<T, E>,
     ) -> Result<T, E> {
         loop {
-            let sight = Sight::of(&self.path)?;
-            let result =
-                connect_read_only(&sight, deadline).map_err(E::from).and_then(|mut connection| work(&mut connection));
-            if sight.allows(&result) || Sight::of(&self.path)? == sight {
+            let snapshot = FileSnapshot::of(&self.path)?;
+            let result = connect_read_only(&snapshot, deadline)
+                .map_err(E::from)
+                .and_then(|mut connection| work(&mut connection));
+            if snapshot.is_conclusive(&result) || FileSnapshot::of(&self.path)? == snapshot {
                 return result;
             }
             if deadline.remaining().is_zero() {
                 let source = "other programs kept changing the database while it was read".into();
-                return Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, source }).into());
+                return Err(ConnectError(OpenFailure::Failed { kind: FailureKind::Busy, source }).into());
             }
             thread::sleep(PAUSE);
         }
     }
 }
 
-fn connect(path: &Path, deadline: Deadline) -> Result<Connection, NotOpened> {
-    neighbours::refuse_hostile(path)?;
+fn connect(path: &Path, deadline: Deadline) -> Result<Connection, ConnectError> {
+    sidecar::refuse_hostile(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Ok(configured(Connection::open_with_flags(path, flags)?, deadline)?)
 }
 
-fn connect_read_only(sight: &Sight, deadline: Deadline) -> Result<Connection, NotOpened> {
-    Ok(configured(sight.connect()?, deadline)?)
+fn connect_read_only(snapshot: &FileSnapshot, deadline: Deadline) -> Result<Connection, ConnectError> {
+    Ok(configured(snapshot.connect()?, deadline)?)
 }
 
 /// Configures a connection to distrust the file, as <https://sqlite.org/security.html> advises.

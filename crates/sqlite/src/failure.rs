@@ -63,8 +63,8 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-impl From<NotOpened> for Failure {
-    fn from(NotOpened(failure): NotOpened) -> Self {
+impl From<ConnectError> for Failure {
+    fn from(ConnectError(failure): ConnectError) -> Self {
         match failure {
             OpenFailure::Failed { kind, source } => Self::Failed { kind, operation: None, source },
             _ => Self::new(FailureKind::Other, failure),
@@ -145,15 +145,15 @@ impl OpenFailure {
 
 /// A private wrapper of [`OpenFailure`] for conversions that must not be public.
 #[derive(Debug)]
-pub(crate) struct NotOpened(pub(crate) OpenFailure);
+pub(crate) struct ConnectError(pub(crate) OpenFailure);
 
-impl From<OpenFailure> for NotOpened {
+impl From<OpenFailure> for ConnectError {
     fn from(failure: OpenFailure) -> Self {
         Self(failure)
     }
 }
 
-impl From<rusqlite::Error> for NotOpened {
+impl From<rusqlite::Error> for ConnectError {
     fn from(error: rusqlite::Error) -> Self {
         Self(match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase,
@@ -162,7 +162,7 @@ impl From<rusqlite::Error> for NotOpened {
     }
 }
 
-impl From<io::Error> for NotOpened {
+impl From<io::Error> for ConnectError {
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::name::MemoryName;
 
 /// The rows under the path `?2`, as a range of the primary key: `0` is the character after `/`.
-macro_rules! beneath {
+macro_rules! under {
     () => {
         "store = ?1 AND path > ?2 || '/' AND path < ?2 || '0'"
     };
@@ -20,7 +20,7 @@ macro_rules! beneath {
 
 /// The row of the path `?2` and the rows under it. The range also contains siblings whose names continue with a
 /// character before `/`; the second condition excludes them.
-macro_rules! at_or_beneath {
+macro_rules! at_or_under {
     () => {
         "store = ?1 AND path >= ?2 AND path < ?2 || '0' AND (path = ?2 OR path > ?2 || '/')"
     };
@@ -90,7 +90,7 @@ impl Files<'_> {
 
     /// Lists the files under a directory. Rows of other programs with invalid paths are skipped.
     pub(crate) fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
-        const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", beneath!());
+        const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", under!());
         let mut statement = self.connection.prepare_cached(LIST)?;
         let mut rows = statement.query((self.name(), directory.as_str()))?;
         let mut entries = Vec::new();
@@ -126,7 +126,7 @@ impl Files<'_> {
             "SELECT count(*), CAST(total(max(size, 0)) AS INTEGER), ",
             // The depth is the number of slashes minus one, because the first slash starts `/memories`.
             "coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 FROM file WHERE ",
-            at_or_beneath!()
+            at_or_under!()
         );
         let mut statement = self.connection.prepare_cached(USAGE)?;
         let mut rows = statement.query((self.name(), path.as_str()))?;
@@ -180,7 +180,7 @@ impl Files<'_> {
     }
 
     fn remove(&self, path: MemoryPath) -> Result<(), Failure> {
-        const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_beneath!());
+        const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_under!());
         let removed = self.execute(REMOVE, (self.name(), path.as_str()))?;
         if removed == 0 && !path.is_root() {
             return Err(StoreError::NotFound { path }.into());
@@ -191,7 +191,7 @@ impl Files<'_> {
     fn rename(&self, from: MemoryPath, to: MemoryPath) -> Result<(), Failure> {
         // Both functions count characters.
         const RENAME: &str =
-            concat!("UPDATE file SET path = ?3 || substr(path, length(?2) + 1) WHERE ", at_or_beneath!());
+            concat!("UPDATE file SET path = ?3 || substr(path, length(?2) + 1) WHERE ", at_or_under!());
         if !self.is_anything(&from)? {
             return Err(StoreError::NotFound { path: from }.into());
         }
@@ -216,7 +216,7 @@ impl Files<'_> {
     /// Refuses a rename that makes a path too long. The error names the first such path.
     fn refuse_too_long(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), Failure> {
         const TOO_LONG: &str =
-            concat!("SELECT path FROM file WHERE length(CAST(path AS BLOB)) > ?3 AND ", at_or_beneath!());
+            concat!("SELECT path FROM file WHERE length(CAST(path AS BLOB)) > ?3 AND ", at_or_under!());
         let longest = (MAX_PATH_BYTES + from.as_str().len()).saturating_sub(to.as_str().len());
         let mut statement = self.connection.prepare_cached(TOO_LONG)?;
         let paths = statement.query_map((self.name(), from.as_str(), longest as i64), |row| row.get(0))?;
@@ -250,7 +250,7 @@ impl Files<'_> {
     }
 
     /// Whether the memory has a file or a record.
-    pub(crate) fn exist(&self) -> rusqlite::Result<bool> {
+    pub(crate) fn memory_exists(&self) -> rusqlite::Result<bool> {
         const EXIST: &str = "SELECT 1 FROM file WHERE store = ?1 UNION ALL SELECT 1 FROM record WHERE store = ?1";
         self.connection.prepare_cached(EXIST)?.exists([self.name()])
     }
@@ -260,11 +260,11 @@ impl Files<'_> {
     }
 
     fn is_directory(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds(concat!("SELECT 1 FROM file WHERE ", beneath!()), path)
+        self.finds(concat!("SELECT 1 FROM file WHERE ", under!()), path)
     }
 
     fn is_anything(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds(concat!("SELECT 1 FROM file WHERE ", at_or_beneath!()), path)
+        self.finds(concat!("SELECT 1 FROM file WHERE ", at_or_under!()), path)
     }
 
     fn finds(&self, sql: &str, path: &MemoryPath) -> Result<bool, Failure> {

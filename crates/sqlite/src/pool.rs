@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tokio::runtime::Handle;
 
 /// The maximum number of idle connections to all databases. Each takes about 200 KB and three open files.
-const MOST: usize = 64;
+const MAX_IDLE: usize = 64;
 
 /// The idle connections to all databases, each with the number of its database. The least recently used is first.
 static ALL: Mutex<Vec<(u64, Connection)>> = Mutex::new(Vec::new());
@@ -36,7 +36,7 @@ impl ConnectionPool {
     pub(crate) fn put(&self, connection: Connection) {
         let mut all = all();
         all.push((self.database, connection));
-        let oldest = if all.len() > MOST { Some(all.remove(0)) } else { None };
+        let oldest = if all.len() > MAX_IDLE { Some(all.remove(0)) } else { None };
         drop(all);
         drop(oldest); // after releasing the lock, because closing takes time
     }
@@ -73,11 +73,11 @@ mod tests {
         assert!(first.take().is_some_and(|connection| connection.is_autocommit()));
         assert!(first.take().is_none());
         first.put(connection());
-        for _ in 0..MOST {
+        for _ in 0..MAX_IDLE {
             second.put(connection());
         }
         assert!(first.take().is_none());
-        assert!(all().len() <= MOST);
+        assert!(all().len() <= MAX_IDLE);
         let number = second.database;
         drop(second);
         assert!(all().iter().all(|(database, _)| *database != number));

@@ -1,4 +1,4 @@
-//! [`Sight`]: reads a database without writing to it or creating files beside it.
+//! [`FileSnapshot`]: reads a database without writing to it or creating files beside it.
 //!
 //! SQLite reads a database in write-ahead mode through the log (`-wal`) and an index of the log in shared memory
 //! (`-shm`). Even a read-only connection creates both files if they are missing. On a read-only disk this fails;
@@ -24,24 +24,24 @@ use memory_tool_core::FailureKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::failure::{NotOpened, OpenFailure};
-use crate::neighbours::{JOURNAL, LOG, SHARED_MEMORY, beside, look, without_links};
+use crate::failure::{ConnectError, OpenFailure};
+use crate::sidecar::{JOURNAL, LOG, SHARED_MEMORY, beside, metadata, resolve_links};
 
 /// The SQLite VFS without locks.
 const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
 
 /// The state of a database file and the files beside it.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct Sight {
+pub(crate) struct FileSnapshot {
     path: PathBuf,
-    database: Option<Stamp>,
-    log: Option<Stamp>,
+    database: Option<FileStamp>,
+    log: Option<FileStamp>,
     has_shared_memory: bool,
 }
 
 /// Identifies a state of a file.
 #[derive(Debug, Eq, PartialEq)]
-struct Stamp {
+struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
     /// The inode number. The status-change time is not used: as root, SQLite sets the owner of the log.
@@ -49,43 +49,43 @@ struct Stamp {
 }
 
 /// The method of reading a database.
-enum Way {
+enum AccessMethod {
     Shared,
     WithoutLocks,
     Immutable,
 }
 
-impl Sight {
+impl FileSnapshot {
     /// Reads the current state of the files.
-    pub(crate) fn of(database: &Path) -> Result<Self, NotOpened> {
-        let path = without_links(database)?;
-        if stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
+    pub(crate) fn of(database: &Path) -> Result<Self, ConnectError> {
+        let path = resolve_links(database)?;
+        if file_stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
             let source = "a change was interrupted; open the database for writing once to undo it".into();
             return Err(OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into());
         }
         Ok(Self {
-            database: stamp(&path)?,
-            log: stamp(&beside(&path, LOG))?,
-            has_shared_memory: stamp(&beside(&path, SHARED_MEMORY))?.is_some(),
+            database: file_stamp(&path)?,
+            log: file_stamp(&beside(&path, LOG))?,
+            has_shared_memory: file_stamp(&beside(&path, SHARED_MEMORY))?.is_some(),
             path,
         })
     }
 
-    fn way(&self) -> Way {
+    fn access_method(&self) -> AccessMethod {
         match &self.log {
-            Some(_) if self.has_shared_memory => Way::Shared,
-            Some(log) if log.size > 0 => Way::WithoutLocks,
-            _ => Way::Immutable,
+            Some(_) if self.has_shared_memory => AccessMethod::Shared,
+            Some(log) if log.size > 0 => AccessMethod::WithoutLocks,
+            _ => AccessMethod::Immutable,
         }
     }
 
     /// Opens a connection that writes nothing.
     pub(crate) fn connect(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = match self.way() {
-            Way::Shared => Connection::open_with_flags(self.url("readonly_shm=1"), flags)?,
-            Way::Immutable => Connection::open_with_flags(self.url("immutable=1"), flags)?,
-            Way::WithoutLocks => {
+        let connection = match self.access_method() {
+            AccessMethod::Shared => Connection::open_with_flags(self.url("readonly_shm=1"), flags)?,
+            AccessMethod::Immutable => Connection::open_with_flags(self.url("immutable=1"), flags)?,
+            AccessMethod::WithoutLocks => {
                 let connection = Connection::open_with_flags_and_vfs(self.url(""), flags, WITHOUT_LOCKS)?;
                 // Without this, SQLite would need the shared memory.
                 connection.query_one("PRAGMA locking_mode = EXCLUSIVE", (), |_| Ok(()))?;
@@ -97,8 +97,8 @@ impl Sight {
     }
 
     /// Whether a result is valid regardless of concurrent writers.
-    pub(crate) fn allows<T, E>(&self, result: &Result<T, E>) -> bool {
-        result.is_ok() && matches!(self.way(), Way::Shared)
+    pub(crate) fn is_conclusive<T, E>(&self, result: &Result<T, E>) -> bool {
+        result.is_ok() && matches!(self.access_method(), AccessMethod::Shared)
     }
 
     fn url(&self, query: &str) -> String {
@@ -120,9 +120,9 @@ impl Sight {
 }
 
 /// The stamp of a file; `None` if it does not exist.
-fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
-    let found = look(path)?;
-    Ok(found.map(|found| Stamp { size: found.len(), modified: found.modified().ok(), number: number(&found) }))
+fn file_stamp(path: &Path) -> io::Result<Option<FileStamp>> {
+    let found = metadata(path)?;
+    Ok(found.map(|found| FileStamp { size: found.len(), modified: found.modified().ok(), number: number(&found) }))
 }
 
 #[cfg(unix)]

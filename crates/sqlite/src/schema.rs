@@ -5,7 +5,7 @@ use std::fmt;
 use memory_tool_core::OpenMode;
 use rusqlite::{Connection, MAIN_DB, TransactionBehavior};
 
-use crate::failure::{NotOpened, OpenFailure};
+use crate::failure::{ConnectError, OpenFailure};
 
 /// "cmem" in ASCII, in the header of each database. SQLite and the command `file` identify the format by it.
 const APPLICATION_ID: u32 = 0x636d_656d;
@@ -15,12 +15,12 @@ const MIGRATIONS: &[&str] =
     &[include_str!("../migrations/0001_files.sql"), include_str!("../migrations/0002_records.sql")];
 
 /// Upgrades the database if the mode allows it. A foreign database is left unchanged.
-pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), NotOpened> {
+pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), ConnectError> {
     let known = newest(MIGRATIONS);
-    let moment = connection.transaction()?; // another process may upgrade the database concurrently
-    let found = version(&moment, MIGRATIONS)?;
-    refuse_foreign(&moment, found)?;
-    drop(moment);
+    let transaction = connection.transaction()?; // another process may upgrade the database concurrently
+    let found = version(&transaction, MIGRATIONS)?;
+    refuse_foreign(&transaction, found)?;
+    drop(transaction);
     if found == 0 && mode != OpenMode::Create {
         return Err(OpenFailure::NotFound.into());
     }
@@ -35,7 +35,7 @@ pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(),
 }
 
 /// Refuses a database that a newer program has upgraded since this one opened it.
-pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), NotOpened> {
+pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), ConnectError> {
     let known = newest(MIGRATIONS);
     let found = connection.prepare_cached("PRAGMA user_version")?.query_one((), |row| row.get(0))?;
     if found > known { Err(OpenFailure::NewerSchema { found, known }.into()) } else { Ok(()) }
@@ -46,7 +46,7 @@ fn newest(migrations: &[&str]) -> u32 {
 }
 
 /// The schema version; 0 for an empty database.
-fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpened> {
+fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, ConnectError> {
     let known = newest(migrations);
     match state(connection)? {
         (APPLICATION_ID, found, _) if found <= known => Ok(found),
@@ -58,7 +58,7 @@ fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpene
 
 /// The application id, the version, and the number of objects in the schema, read in one transaction.
 fn state(connection: &Connection) -> rusqlite::Result<(u32, u32, u32)> {
-    let moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let transaction = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let number = |sql| connection.query_one(sql, (), |row| row.get(0));
     // Not with the pragma functions: the schema of the file may contain tables and views of the same names.
     let state = (
@@ -66,16 +66,16 @@ fn state(connection: &Connection) -> rusqlite::Result<(u32, u32, u32)> {
         number("PRAGMA user_version")?,
         number("SELECT count(*) FROM sqlite_schema")?,
     );
-    drop(moment);
+    drop(transaction);
     Ok(state)
 }
 
 /// Refuses a database whose schema differs from the expected one. A trigger, a view in place of a table, or a generated
 /// column could contain code that runs with each change.
-fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), NotOpened> {
-    let mut ours = Connection::open_in_memory()?;
-    migrate(&mut ours, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
-    let expected = objects(&ours, u32::MAX)?;
+fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), ConnectError> {
+    let mut reference = Connection::open_in_memory()?;
+    migrate(&mut reference, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
+    let expected = objects(&reference, u32::MAX)?;
     let found = objects(connection, expected.len() as u32 + 1)?;
     let added = found.iter().find(|object| !expected.contains(object));
     let missing = expected.iter().find(|object| !found.contains(object));
@@ -98,7 +98,7 @@ impl fmt::Display for SchemaObject {
 }
 
 /// The first `most` objects of the schema.
-fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, NotOpened> {
+fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, ConnectError> {
     const OBJECTS: &str = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) \
          FROM sqlite_schema LIMIT ?1";
     let mut statement = connection.prepare(OBJECTS)?;
@@ -108,12 +108,12 @@ fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, NotO
 }
 
 /// The log lets readers continue during a write. The mode is stored in the file.
-fn keep_write_ahead_log(connection: &Connection) -> Result<(), NotOpened> {
+fn keep_write_ahead_log(connection: &Connection) -> Result<(), ConnectError> {
     let mode: String = connection.query_one("PRAGMA journal_mode = WAL", (), |row| row.get(0))?;
     if mode == "wal" { Ok(()) } else { Err(OpenFailure::NoWriteAheadLog { mode }.into()) }
 }
 
-fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), NotOpened> {
+fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), ConnectError> {
     while version(connection, migrations)? < newest(migrations) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version = version(&transaction, migrations)?; // another process may have been faster
@@ -160,7 +160,7 @@ mod tests {
     fn a_failed_step_is_rolled_back() {
         let mut connection = Connection::open_in_memory().unwrap();
         let broken = [STEPS[0], STEPS[1], "ALTER TABLE note ADD COLUMN author TEXT; INSERT INTO nowhere VALUES (1)"];
-        assert!(matches!(migrate(&mut connection, &broken), Err(NotOpened(OpenFailure::Failed { .. }))));
+        assert!(matches!(migrate(&mut connection, &broken), Err(ConnectError(OpenFailure::Failed { .. }))));
         assert_eq!(state(&connection), (2, vec![("kept".to_owned(), None)]));
         migrate(&mut connection, STEPS).unwrap();
         assert_eq!(state(&connection).0, 3);
@@ -171,7 +171,7 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, STEPS).unwrap();
         let refused = migrate(&mut connection, &STEPS[..1]);
-        assert!(matches!(refused, Err(NotOpened(OpenFailure::NewerSchema { found: 3, known: 1 }))), "{refused:?}");
+        assert!(matches!(refused, Err(ConnectError(OpenFailure::NewerSchema { found: 3, known: 1 }))), "{refused:?}");
         assert_eq!(state(&connection).0, 3);
     }
 }

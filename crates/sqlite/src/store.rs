@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use crate::config::SqliteStoreBuilder;
 use crate::database::Database;
-use crate::failure::{Failure, NotOpened};
+use crate::failure::{ConnectError, Failure};
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
 use crate::{schema, verify};
@@ -66,10 +66,10 @@ impl SqliteStore {
     pub(crate) async fn open_with(builder: SqliteStoreBuilder) -> Result<Self, OpenError> {
         let SqliteStoreBuilder { path, memory: name, options } = builder;
         let memory = Memory { name, max_file_bytes: options.max_file_bytes };
-        let (file, asked) = (path.clone(), memory.clone());
-        let opening = spawn_blocking(move || Database::open(&file, &asked, options.timeout, options.mode));
+        let (file, requested) = (path.clone(), memory.clone());
+        let opening = spawn_blocking(move || Database::open(&file, &requested, options.timeout, options.mode));
         let opened = opening.await.unwrap_or_else(|error| Err(std::io::Error::from(error).into()));
-        let database = opened.map_err(|NotOpened(source)| {
+        let database = opened.map_err(|ConnectError(source)| {
             OpenError::new(format!("in the database {}", path.display()), source.kind(), source)
         })?;
         Ok(Self { database: Arc::new(database), memory })

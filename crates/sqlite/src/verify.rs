@@ -44,7 +44,7 @@ fn check_files(transaction: &Transaction<'_>, memory: &MemoryName, problems: &mu
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let (store, path) = (text(row, 0)?, text(row, 1)?);
-        if let Some(reason) = illegality(row, illegality_of_file)? {
+        if let Some(reason) = broken_rule(row, broken_rule_of_file)? {
             problems.push(Problem::new(format!("invalid path {path:?} in memory {store:?}: {reason}")));
         }
         let message = match (row.get::<_, i64>(2)?, row.get::<_, Option<i64>>(3)?) {
@@ -70,7 +70,7 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
 }
 
 /// The rule that the first two columns break: the name of a memory, and a name in it.
-fn illegality(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> rusqlite::Result<Option<String>> {
+fn broken_rule(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> rusqlite::Result<Option<String>> {
     Ok(match (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_str()) {
         (Ok(store), Ok(name)) => match MemoryName::parse(store) {
             Ok(_) => of_name(name),
@@ -80,7 +80,7 @@ fn illegality(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> ru
     })
 }
 
-fn illegality_of_file(path: &str) -> Option<String> {
+fn broken_rule_of_file(path: &str) -> Option<String> {
     match MemoryPath::parse(path) {
         Ok(parsed) if parsed.is_root() => Some("a file cannot be /memories itself".to_owned()),
         Ok(parsed) if parsed.as_str() != path => Some("it ends with a slash".to_owned()),
@@ -117,8 +117,8 @@ fn check_records(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> 
     let mut statement = transaction.prepare("SELECT store, name FROM record")?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
-        let illegality_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());
-        if let Some(reason) = illegality(row, illegality_of_record)? {
+        let broken_rule_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());
+        if let Some(reason) = broken_rule(row, broken_rule_of_record)? {
             let (store, name) = (text(row, 0)?, text(row, 1)?);
             problems.push(Problem::new(format!("invalid record {name:?} in memory {store:?}: {reason}")));
         }

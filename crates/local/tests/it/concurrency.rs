@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::Memory;
+use crate::support::TestMemory;
 use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Store, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
@@ -35,13 +35,13 @@ async fn at_once(stores: &[LocalStore], inputs: Vec<Value>) -> Vec<Result<String
     outcomes
 }
 
-async fn two_stores(memory: &Memory) -> [LocalStore; 2] {
+async fn two_stores(memory: &TestMemory) -> [LocalStore; 2] {
     [LocalStore::open(memory.base()).await.unwrap(), LocalStore::open(memory.base()).await.unwrap()]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn x3_concurrent_inserts_lose_no_line() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     for stores in [vec![memory.tool.store().clone()], two_stores(&memory).await.to_vec()] {
         memory.create("/memories/log.txt", "").await;
         let mut tasks = JoinSet::new();
@@ -68,7 +68,7 @@ async fn x3_concurrent_inserts_lose_no_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn x3_one_of_two_concurrent_creates_wins() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let stores = two_stores(&memory).await;
     for round in 0..by_tier(40, 200, 1_000) {
         let path = format!("/memories/{round}/file.txt");
@@ -84,7 +84,7 @@ async fn x3_one_of_two_concurrent_creates_wins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn x3_one_of_two_concurrent_renames_wins() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let stores = two_stores(&memory).await;
     for round in 0..by_tier(40, 200, 1_000) {
         let (first, second, target) =
@@ -103,7 +103,7 @@ async fn x3_one_of_two_concurrent_renames_wins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn x1_readers_see_batches_and_renames_atomically() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let [writer, reader] = two_stores(&memory).await;
     for name in ["left/a", "left/b", "left/c"] {
         memory.create(&format!("/memories/{name}"), "0").await;
@@ -140,7 +140,7 @@ async fn x1_readers_see_batches_and_renames_atomically() {
 
 #[tokio::test]
 async fn a_lock_that_is_never_released_is_an_error() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/a.txt", "a").await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
     held.lock().unwrap();
@@ -164,7 +164,7 @@ async fn a_lock_that_is_never_released_is_an_error() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_do_not_starve_a_writer() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock"));
     let held = held.or_else(|_| {
         std::fs::write(memory.base().join(".memory-tool/lock"), "")?;
@@ -195,14 +195,14 @@ async fn readers_do_not_starve_a_writer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     drop_futures(memory.tool.store(), Duration::from_micros(900)).await;
     assert_eq!(crate::support::tree(&memory.base().join(".memory-tool/staging")), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_future_dropped_while_waiting_has_no_effect() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let store = memory.tool.store().clone();
     write_two(&store, "old").await.unwrap();
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-use crate::support::{Memory, tree};
+use crate::support::{TestMemory, tree};
 use memory_tool_core::{Engine, FailureKind, MemoryTool, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn make_pipe(path: &std::path::Path) {
 
 #[tokio::test]
 async fn p4_special_files_are_neither_listed_nor_opened() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     memory.create("/memories/existing", "a").await;
     make_pipe(&memory.on_disk("/memories/d/pipe"));
@@ -38,7 +38,7 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
 
 #[tokio::test]
 async fn illegal_names_break_no_listing() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     let directory = memory.on_disk("/memories/d");
     let illegal: [&[u8]; 5] =
@@ -56,7 +56,7 @@ async fn illegal_names_break_no_listing() {
 
 #[tokio::test]
 async fn people_can_edit_the_files() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/notes.txt", "one\n").await;
     fs::write(memory.on_disk("/memories/notes.txt"), "two\n").unwrap();
     fs::create_dir(memory.on_disk("/memories/mine")).unwrap();
@@ -73,7 +73,7 @@ async fn people_can_edit_the_files() {
 
 #[tokio::test]
 async fn names_of_internal_files_are_ordinary_names() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     for name in [".memory-tool/lock", "memories", "lock", "journal", "staging", ".tmp-1"] {
         let path = format!("/memories/{name}");
         assert_eq!(memory.create(&path, name).await, format!("File created successfully at: {path}"));
@@ -83,7 +83,7 @@ async fn names_of_internal_files_are_ordinary_names() {
 
 #[tokio::test]
 async fn removed_directories_are_recreated() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/a.txt", "a").await;
     fs::remove_dir_all(memory.base().join("memories")).unwrap();
     assert!(memory.view("/memories").await.ends_with("\n0B\t/memories"));
@@ -100,7 +100,7 @@ async fn removed_directories_are_recreated() {
 #[tokio::test]
 async fn a_link_instead_of_a_store_directory_is_refused() {
     for name in ["memories", ".memory-tool", ".memory-tool/staging"] {
-        let memory = Memory::new().await;
+        let memory = TestMemory::new().await;
         memory.create("/memories/a.txt", "a").await;
         fs::remove_dir_all(memory.base().join(name)).unwrap();
         symlink(memory.outside(), memory.base().join(name)).unwrap();
@@ -111,7 +111,7 @@ async fn a_link_instead_of_a_store_directory_is_refused() {
         assert!(reply.starts_with("Error: The memory storage failed"), "{reply}");
         assert_eq!(tree(&memory.outside()), []);
     }
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     fs::write(memory.outside().join("target"), "kept").unwrap();
     fs::remove_file(memory.base().join(".memory-tool/lock")).ok();
     symlink(memory.outside().join("target"), memory.base().join(".memory-tool/lock")).unwrap();
@@ -121,7 +121,7 @@ async fn a_link_instead_of_a_store_directory_is_refused() {
 
 #[tokio::test]
 async fn a_damaged_journal_blocks_the_store_and_loses_no_file() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/a.txt", "a").await;
     let journal = memory.base().join(".memory-tool/journal");
     for damaged in ["", "{", r#"{"format": 2, "steps": []}"#] {
@@ -137,7 +137,7 @@ async fn a_damaged_journal_blocks_the_store_and_loses_no_file() {
 
 #[tokio::test]
 async fn a_base_that_cannot_be_a_directory_is_refused() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let file = memory.outside().join("file");
     fs::write(&file, "x").unwrap();
     for base in [file.clone(), file.join("beneath")] {
@@ -149,7 +149,7 @@ async fn a_base_that_cannot_be_a_directory_is_refused() {
 
 #[tokio::test]
 async fn a_tree_as_deep_as_a_path_can_be_is_listed_moved_and_deleted() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let deep = format!("/memories{}", "/d".repeat(507));
     assert_eq!(memory.create(&deep, "x").await, format!("File created successfully at: {deep}"));
     assert!(memory.view("/memories").await.ends_with("\n1B\t/memories\n1B\t/memories/d/\n1B\t/memories/d/d/"));
@@ -164,7 +164,7 @@ async fn a_tree_as_deep_as_a_path_can_be_is_listed_moved_and_deleted() {
 
 #[tokio::test]
 async fn clear_all_memory_leaves_an_empty_directory() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     memory.create("/memories/.hidden", "b").await;
     assert_eq!(memory.tool.clear_all_memory().await.unwrap().to_string(), "All memory cleared");
@@ -176,7 +176,7 @@ async fn clear_all_memory_leaves_an_empty_directory() {
 
 #[tokio::test]
 async fn missing_directories_above_the_base_are_created() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let base = memory.outside().join("new/../other/./base");
     LocalStore::open(&base).await.unwrap();
     assert!(memory.outside().join("other/base/memories").is_dir());

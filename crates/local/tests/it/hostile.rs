@@ -27,9 +27,9 @@ fn path(text: &str) -> MemoryPath {
 }
 
 /// A handcrafted base, next to a directory that is off limits.
-struct Hostile(TempDir);
+struct HostileStore(TempDir);
 
-impl Hostile {
+impl HostileStore {
     fn new() -> Self {
         let hostile = Self(TempDir::new().unwrap());
         for directory in ["base/memories", "base/.memory-tool/staging", "base/.memory-tool/conflicts", "outside"] {
@@ -89,7 +89,7 @@ fn make_pipe(path: &Path) {
 #[tokio::test]
 async fn a_journal_cannot_move_files_into_the_memory() {
     for link in ["../../../outside", "/ABSOLUTE"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         let target = if link.starts_with('/') { hostile.path("outside") } else { link.into() };
         symlink(target, hostile.private("staging/d")).unwrap();
         symlink("../../memories", hostile.private("conflicts/d")).unwrap();
@@ -100,7 +100,7 @@ async fn a_journal_cannot_move_files_into_the_memory() {
 
 #[tokio::test]
 async fn a_journal_cannot_move_files_out_of_the_store() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     hostile.write("base/.memory-tool/staging/d/.profile", "theirs");
     symlink("../../../outside", hostile.private("conflicts/d")).unwrap();
     symlink("/", hostile.path("base/memories/y")).unwrap(); // makes the step impossible, so its contents are set aside
@@ -112,7 +112,7 @@ async fn a_journal_cannot_move_files_out_of_the_store() {
 
 #[tokio::test]
 async fn an_invalid_journal_is_damaged() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     hostile.write("base/memories/a", "a");
     let write = |staged: &str| format!(r#"{{"write":{{"path":"/memories/x","staged":"{staged}","replaces":null}}}}"#);
     let remove = |removed: &str| format!(r#"{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}}"#);
@@ -141,7 +141,7 @@ async fn an_invalid_journal_is_damaged() {
 
 #[tokio::test]
 async fn only_regular_staged_files_are_moved_into_place() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     hostile.write("base/memories/a", "a");
     let staged = hostile.private("staging").join(STAGED);
     // The first step is possible, but is not executed because the second is invalid.
@@ -167,7 +167,7 @@ async fn only_regular_staged_files_are_moved_into_place() {
 
 #[tokio::test]
 async fn contents_are_set_aside_only_in_a_real_directory() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
     symlink("/", hostile.path("base/memories/y")).unwrap();
     hostile.journal(&format!(r#"{{"write":{{"path":"/memories/y","staged":"{STAGED}","replaces":null}}}}"#));
@@ -181,7 +181,7 @@ async fn contents_are_set_aside_only_in_a_real_directory() {
 
 #[tokio::test]
 async fn an_oversized_or_special_journal_is_not_read() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     File::create(hostile.private("journal")).unwrap().set_len(HUGE).unwrap();
     let start = Instant::now();
     let store = hostile.open().await.unwrap();
@@ -200,7 +200,7 @@ async fn an_oversized_or_special_journal_is_not_read() {
 #[tokio::test]
 async fn only_regular_files_are_locked_and_none_is_written() {
     for name in ["lock", "turnstile"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         fs::set_permissions(hostile.path("outside/id_rsa"), Permissions::from_mode(0o640)).unwrap();
         let before = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
         for kind in ["link", "pipe", "directory"] {
@@ -234,7 +234,7 @@ async fn only_regular_files_are_locked_and_none_is_written() {
 
 #[tokio::test]
 async fn the_epoch_never_overwrites_an_existing_file() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     hostile.write("outside/id_rsa", "the private key that is longer");
     let before = tree(&hostile.path("outside"));
     let epoch = hostile.private("epoch");
@@ -264,7 +264,7 @@ const RECORD: &str = "records/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9
 async fn only_regular_files_are_records() {
     let name: RecordName = "a".parse().unwrap();
     for kind in ["hard link", "link", "pipe", "huge", "directory"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         fs::create_dir(hostile.private("records")).unwrap();
         let file = hostile.private(RECORD);
         match kind {
@@ -300,7 +300,7 @@ async fn only_regular_files_are_records() {
 
 #[tokio::test]
 async fn records_writable_by_others_are_refused() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     let name: RecordName = "a".parse().unwrap();
     let store = hostile.open().await.unwrap();
     let write = || Batch::new().write_record(name.clone(), "record");
@@ -316,7 +316,7 @@ async fn records_writable_by_others_are_refused() {
 /// The file of the batch may already be in place, so its record is retried.
 #[tokio::test]
 async fn a_committed_record_waits_until_others_cannot_write_records() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     let name: RecordName = "a".parse().unwrap();
     hostile.write("base/memories/a", "a");
     let store = hostile.open().await.unwrap();
@@ -335,7 +335,7 @@ async fn a_committed_record_waits_until_others_cannot_write_records() {
 
 #[tokio::test]
 async fn a_journal_cannot_name_an_invalid_record() {
-    let hostile = Hostile::new();
+    let hostile = HostileStore::new();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
     for name in ["", ".", "..", "../lock", "/etc/passwd", "a/../../b", "A", "a\\u0000"] {
         for step in [
@@ -358,7 +358,7 @@ async fn a_journal_cannot_name_an_invalid_record() {
 #[tokio::test]
 async fn a_private_directory_writable_by_others_is_refused() {
     for name in [".memory-tool", ".memory-tool/staging"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         hostile.write("base/memories/a", "a");
         let directory = hostile.path("base").join(name);
         let store = hostile.open().await.unwrap();

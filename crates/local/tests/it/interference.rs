@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Memory, tree};
+use crate::support::{TestMemory, tree};
 use memory_tool_core::{Batch, MemoryPath, Node, OpenOptions, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
@@ -26,7 +26,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs `act` on another thread as soon as the store writes new contents. Returns `None` if that was not observed.
 fn while_it_writes<T: Send + 'static>(
-    memory: &Memory,
+    memory: &TestMemory,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<Option<T>> {
     let staging: PathBuf = memory.base().join(".memory-tool/staging");
@@ -43,7 +43,7 @@ fn while_it_writes<T: Send + 'static>(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_a_file_created_by_another_program_is_not_overwritten() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
     let (mut rounds, mut refused) = (0, 0);
     while rounds < ROUNDS || refused == 0 {
@@ -65,7 +65,7 @@ async fn c2_a_file_created_by_another_program_is_not_overwritten() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x3_a_save_during_an_edit_is_not_overwritten() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
     let (mut rounds, mut saves, mut kept) = (0, 0, 0);
     while rounds < ROUNDS || saves == 0 {
@@ -89,7 +89,7 @@ async fn x3_a_save_during_an_edit_is_not_overwritten() {
 
 #[tokio::test]
 async fn x1_a_batch_onto_an_unlisted_entry_changes_nothing() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let store = memory.tool.store();
     memory.create("/memories/a", "old").await;
     fs::create_dir(memory.on_disk("/memories/d")).unwrap();
@@ -111,7 +111,7 @@ async fn x1_a_batch_onto_an_unlisted_entry_changes_nothing() {
 
 #[tokio::test]
 async fn p4_listing_a_link_is_refused() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     symlink("/etc", memory.on_disk("/memories/link")).unwrap();
     for beneath in ["/memories/link", "/memories/link/x"] {
         let refused = memory.tool.store().list(&path(beneath)).await.unwrap_err();
@@ -121,7 +121,7 @@ async fn p4_listing_a_link_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flickering_file_breaks_no_view() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/keep/a", "k").await;
     let stop = Arc::new(AtomicBool::new(false));
     let flicker = std::thread::spawn({
@@ -147,7 +147,7 @@ async fn a_flickering_file_breaks_no_view() {
 
 #[tokio::test]
 async fn the_maximum_timeout_does_not_overflow() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let store =
         LocalStore::builder(memory.base()).options(OpenOptions::new().timeout(Duration::MAX)).open().await.unwrap();
     assert_eq!(store.read(&path("/memories/a")).await.unwrap(), Node::Absent);
@@ -158,7 +158,7 @@ fn waiting_readers_do_not_occupy_the_blocking_threads() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).max_blocking_threads(8).enable_time().build().unwrap();
     runtime.block_on(async {
-        let memory = Memory::new().await;
+        let memory = TestMemory::new().await;
         memory.create("/memories/a", "k").await;
         let held = File::open(memory.base().join(".memory-tool/lock")).unwrap();
         held.lock().unwrap();

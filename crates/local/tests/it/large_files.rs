@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
-use crate::support::Memory;
+use crate::support::TestMemory;
 use memory_tool_core::{
     Batch, DEFAULT_MAX_FILE_BYTES, Engine, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, Quota, ReadOptions,
     Store, StoreError, StoreExt,
@@ -27,7 +27,7 @@ fn peak_kib() -> u64 {
 
 #[tokio::test]
 async fn a_huge_file_cannot_be_read_but_can_be_managed() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/small", "text").await;
     File::create(memory.on_disk("/memories/d/big")).unwrap().set_len(HUGE).unwrap();
     let start = Instant::now();
@@ -61,7 +61,7 @@ async fn a_huge_file_cannot_be_read_but_can_be_managed() {
 
 #[tokio::test]
 async fn a_huge_file_can_be_replaced() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let store = memory.tool.store();
     for batch in [Batch::new(), Batch::new().write(path("/memories/other"), "x")] {
         File::create(memory.on_disk("/memories/big")).unwrap().set_len(HUGE).unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Memory, tree};
+use crate::support::{TestMemory, tree};
 
 fn refusal(path: &str) -> String {
     format!("Error: Path {path} would escape /memories directory via a symbolic link")
@@ -16,7 +16,7 @@ fn refusal(path: &str) -> String {
 async fn p4_a_directory_swapped_with_a_link_leads_nowhere() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "inside").await;
     fs::write(memory.outside().join("a.txt"), "outside").unwrap();
     let (path, link) = (memory.on_disk("/memories/d"), memory.base().join("link"));

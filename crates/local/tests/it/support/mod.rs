@@ -7,12 +7,12 @@ use memory_tool_local::LocalStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(crate) struct Memory {
+pub(crate) struct TestMemory {
     directory: TempDir,
     pub(crate) tool: Engine<LocalStore>,
 }
 
-impl Memory {
+impl TestMemory {
     pub(crate) async fn new() -> Self {
         let directory = TempDir::new().unwrap();
         let tool = Engine::new(LocalStore::open(directory.path().join("base")).await.unwrap());

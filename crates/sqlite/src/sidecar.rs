@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_core::FailureKind;
 
-use crate::failure::{NotOpened, OpenFailure};
+use crate::failure::{ConnectError, OpenFailure};
 
 /// The suffixes of the files.
 pub(crate) const JOURNAL: &str = "-journal";
@@ -26,18 +26,18 @@ pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
 
 /// Resolves links: the other files are beside the database, not beside a link to it.
 #[cfg(unix)]
-pub(crate) fn without_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
 /// Not on Windows, where a path with resolved links has a form that SQLite does not accept in a URL.
 #[cfg(not(unix))]
-pub(crate) fn without_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
 /// The metadata of a file; `None` if it does not exist.
-pub(crate) fn look(path: &Path) -> io::Result<Option<Metadata>> {
+pub(crate) fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
@@ -45,11 +45,11 @@ pub(crate) fn look(path: &Path) -> io::Result<Option<Metadata>> {
 }
 
 /// Refuses files that would make SQLite change or remove files outside the database.
-pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
-    let database = without_links(database)?;
+pub(crate) fn refuse_hostile(database: &Path) -> Result<(), ConnectError> {
+    let database = resolve_links(database)?;
     for ending in ["", JOURNAL, LOG, SHARED_MEMORY] {
         let path = beside(&database, ending);
-        if look(&path)?.is_some_and(|found| has_other_names(&found)) {
+        if metadata(&path)?.is_some_and(|found| has_other_names(&found)) {
             return Err(refused(
                 &path,
                 "has more than one hard link: writing to it would also change the file under its other name",
@@ -66,13 +66,13 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
     Ok(())
 }
 
-fn refused(path: &Path, why: &str) -> NotOpened {
+fn refused(path: &Path, why: &str) -> ConnectError {
     let source = format!("{} {why}", path.display()).into();
     OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into()
 }
 
 fn names_a_super_journal(journal: &Path) -> io::Result<bool> {
-    if look(journal)?.is_none_or(|found| !found.is_file()) {
+    if metadata(journal)?.is_none_or(|found| !found.is_file()) {
         return Ok(false);
     }
     let mut file = match File::open(journal) {
