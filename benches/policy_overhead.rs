@@ -39,18 +39,18 @@ struct Policy {
     directory: fn() -> MemoryPath,
     /// Whether to write the files through the store under the policy. Otherwise they are written directly to the disk.
     fills_stores: bool,
-    measured: Measured,
+    workload: Workload,
 }
 
-/// The commands that are measured in addition to `view`.
+/// The commands that are workload in addition to `view`.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Measured {
+enum Workload {
     /// None: the policy allows no changes.
     Views,
     /// All changes.
     Changes,
     /// An edit after a change of another program, which invalidates caches.
-    EditsInTurn,
+    AlternatingEdits,
 }
 
 const POLICIES: &[Policy] = &[
@@ -60,7 +60,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(LimitedStore::new(store, default_quota()))),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
         name: "limits, after another process",
@@ -68,7 +68,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(LimitedStore::new(store, default_quota()))),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::EditsInTurn,
+        workload: Workload::AlternatingEdits,
     },
     Policy {
         name: "expiry",
@@ -76,7 +76,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
         name: "audit log in production",
@@ -88,7 +88,7 @@ const POLICIES: &[Policy] = &[
         },
         directory: MemoryPath::root,
         fills_stores: true,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
         name: "read-only",
@@ -96,7 +96,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(ReadOnlyStore::new(store))),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Views,
+        workload: Workload::Views,
     },
     Policy {
         name: "scope",
@@ -104,7 +104,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(ScopedStore::new(store, scope()))),
         directory: || scope().directory().clone(),
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
         name: "observation, no listener",
@@ -112,7 +112,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(ObservedTool::new(Engine::new(ObservedStore::new(store, "benchmark")), "benchmark")),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
 ];
 
@@ -156,7 +156,7 @@ fn main() {
          | `delete` without | with | ratio |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for policy in POLICIES.iter().filter(|policy| policy.measured == Measured::Changes) {
+    for policy in POLICIES.iter().filter(|policy| policy.workload == Workload::Changes) {
         row_of_changes(policy, FILES[0]);
     }
     println!("\n| policy | files | `view` without | with | ratio | `str_replace` without | with | ratio |");
@@ -188,10 +188,10 @@ fn row(policy: &Policy, files: usize) {
 
 fn edits(policy: &Policy, pair: &Pair) -> Option<[Duration; 2]> {
     let Pair { without, with, .. } = pair;
-    match policy.measured {
-        Measured::Views => None,
-        Measured::Changes => Some(medians(ROUNDS, [&|_| without.edit(), &|_| with.edit()])),
-        Measured::EditsInTurn => {
+    match policy.workload {
+        Workload::Views => None,
+        Workload::Changes => Some(medians(ROUNDS, [&|_| without.edit(), &|_| with.edit()])),
+        Workload::AlternatingEdits => {
             let [other_without, other_with] = &pair.opened_again(policy);
             let [_, without, _, with] = medians(
                 ROUNDS,

@@ -15,8 +15,9 @@ use crate::tree::Tree;
 /// The file that contains the epoch. It exists if a process caches the usage.
 const EPOCH: Name<'_> = Name::constant("epoch");
 
-/// How long a cached usage is valid. After this time, changes of other programs, which write no epoch, are included. It
-/// is longer than the time between two edits of Claude, so a session counts once a minute instead of once per edit.
+/// How long a cached usage is valid. After that it is counted again, to include changes of programs that write no
+/// epoch. The time is longer than the time between two edits of Claude, so a session counts once a minute instead of
+/// once per edit.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The maximum number of directories. A store has one or, with a limit for each tenant, one per tenant.
@@ -25,7 +26,7 @@ const MAX_DIRECTORIES: usize = 1_000;
 /// The usage of directories, valid while no other process changes the store.
 ///
 /// Before a process changes the store, it takes the lock and writes its own epoch if the file has another one. If the
-/// epoch is still the own one, no other process has changed anything since.
+/// file still has that epoch, no other process has changed anything since.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCache {
     /// The epoch of this process, once it has been written.

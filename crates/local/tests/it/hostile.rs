@@ -19,6 +19,8 @@ use tempfile::TempDir;
 /// A valid temporary name.
 const STAGED: &str = "0123456789abcdef";
 const OTHER: &str = "fedcba9876543210";
+/// A valid step of a journal.
+const RENAME: &str = r#"{"rename":{"from":"/memories/a","to":"/memories/b"}}"#;
 /// More bytes than the RAM or the disk can hold.
 const HUGE: u64 = 1 << 40;
 
@@ -145,9 +147,8 @@ async fn only_regular_staged_files_are_moved_into_place() {
     hostile.write("base/memories/a", "a");
     let staged = hostile.private("staging").join(STAGED);
     // The first step is possible, but is not executed because the second is invalid.
-    hostile.journal(&format!(
-        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write":{{"path":"/memories/x","staged":"{STAGED}","replaces":null}}}}"#
-    ));
+    let write = format!(r#"{{"write":{{"path":"/memories/x","staged":"{STAGED}","replaces":null}}}}"#);
+    hostile.journal(&format!("{RENAME},{write}"));
     symlink(hostile.path("outside/id_rsa"), &staged).unwrap();
     hostile.refuses("a link").await;
     fs::remove_file(&staged).unwrap();
@@ -323,9 +324,8 @@ async fn a_committed_record_waits_until_others_cannot_write_records() {
     store.apply(Batch::new().write_record(name.clone(), "old")).await.unwrap();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
-    hostile.journal(&format!(
-        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#
-    ));
+    let write = format!(r#"{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#);
+    hostile.journal(&format!("{RENAME},{write}"));
     let refused = store.list("/memories").await.unwrap_err();
     assert!(refused.source().unwrap().to_string().contains("run `chmod go-w` on it"), "{refused:?}");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o700)).unwrap();
