@@ -42,7 +42,7 @@ struct Policy {
     workload: Workload,
 }
 
-/// The commands that are workload in addition to `view`.
+/// The commands that are measured in addition to `view`.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Workload {
     /// None: the policy allows no changes.
