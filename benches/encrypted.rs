@@ -1,4 +1,4 @@
-//! The encrypted store against the same store unencrypted, and against that and the bare cipher: see `README.md` beside this file.
+//! Benchmarks of the encrypted store against the same store without encryption and the bare cipher. See `README.md`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
@@ -20,17 +20,17 @@ use crate::measure::{medians, target_directory};
 
 const SIZES: [usize; 3] = [1_000, 16_000, 1_000_000];
 const ROUNDS: usize = 300;
-/// How many files a store has besides the one that is read and written.
+/// The number of other files in the store.
 const OTHERS: usize = 200;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
     println!(
-        "| encrypted | ours | the store beneath | AES-256-GCM | ours / the store beneath | ours / both |\n\
-         |---|---|---|---|---|---|"
+        "| encrypted | ours | plain store | cipher | ours / both |\n\
+         |---|---|---|---|---|"
     );
-    print_rows(&runtime, "local disk", &|name| {
+    print_rows(&runtime, "local", &|name| {
         let base = directory.path().join(name);
         Arc::new(runtime.block_on(LocalStore::open(base)).unwrap())
     });
@@ -43,43 +43,39 @@ fn main() {
 
 fn print_rows(runtime: &Runtime, backend: &str, open: &dyn Fn(&str) -> Arc<dyn Store>) {
     for size in SIZES {
-        let subject = Subject::new(runtime, open, size);
+        let fixture = Fixture::new(runtime, open, size);
         let kilobytes = size / 1_000;
         let read = medians(
             ROUNDS,
-            [&|_| subject.read(&*subject.ours), &|_| subject.read(&*subject.beneath), &|_| subject.decrypt()],
+            [&|_| fixture.read(&*fixture.ours), &|_| fixture.read(&*fixture.plain), &|_| fixture.decrypt()],
         );
-        print_row(&format!("{backend}: read {kilobytes} KB"), read);
+        print_row(&format!("{backend}, read {kilobytes} KB"), read);
         let write = medians(
             ROUNDS,
-            [&|n| subject.write(&*subject.ours, n), &|n| subject.write(&*subject.beneath, n), &|n| subject.encrypt(n)],
+            [&|n| fixture.write(&*fixture.ours, n), &|n| fixture.write(&*fixture.plain, n), &|n| fixture.encrypt(n)],
         );
-        print_row(&format!("{backend}: write {kilobytes} KB"), write);
+        print_row(&format!("{backend}, write {kilobytes} KB"), write);
     }
 }
 
-fn print_row(title: &str, [ours, beneath, cipher]: [std::time::Duration; 3]) {
-    let ratio = |of: std::time::Duration| ours.as_secs_f64() / of.as_secs_f64();
-    println!(
-        "| {title} | {ours:.0?} | {beneath:.0?} | {cipher:.0?} | {:.2} | {:.2} |",
-        ratio(beneath),
-        ratio(beneath + cipher)
-    );
+fn print_row(title: &str, [ours, plain, cipher]: [std::time::Duration; 3]) {
+    let ratio = ours.as_secs_f64() / (plain + cipher).as_secs_f64();
+    println!("| {title} | {ours:.0?} | {plain:.0?} | {cipher:.0?} | {ratio:.2} |");
 }
 
-/// An encrypted store and one that is not, with the same files, and the cipher alone.
-struct Subject<'a> {
+/// An encrypted and an unencrypted store with the same files, and the bare cipher.
+struct Fixture<'a> {
     runtime: &'a Runtime,
     ours: Box<dyn Store>,
-    beneath: Arc<dyn Store>,
+    plain: Arc<dyn Store>,
     path: MemoryPath,
-    /// Two contents that are written in turn: a database does not write what is the same already.
+    /// Two alternating contents, because a database skips writes without a change.
     contents: [Vec<u8>; 2],
     cipher: Aes256Gcm,
     sealed: Vec<u8>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> Fixture<'a> {
     fn new(runtime: &'a Runtime, open: &dyn Fn(&str) -> Arc<dyn Store>, size: usize) -> Self {
         let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
         let encrypted = EncryptedStore::open(open(&format!("encrypted-{size}")), keys);
@@ -89,16 +85,16 @@ impl<'a> Subject<'a> {
         let mut sealed = contents[0].clone();
         cipher.encrypt_in_place(&Nonce::from([0; 12]), b"", &mut sealed).unwrap();
         let path = MemoryPath::root().join("file.txt").unwrap();
-        let subject = Self { runtime, ours, beneath: open(&format!("plain-{size}")), path, contents, cipher, sealed };
-        for store in [&*subject.ours, &*subject.beneath] {
-            subject.write(store, 0);
+        let fixture = Self { runtime, ours, plain: open(&format!("plain-{size}")), path, contents, cipher, sealed };
+        for store in [&*fixture.ours, &*fixture.plain] {
+            fixture.write(store, 0);
             let others = (0..OTHERS).fold(Batch::new(), |batch, number| {
                 let path = format!("/memories/others/{number}.txt").parse().unwrap();
                 batch.write(path, "another file")
             });
             runtime.block_on(store.apply(others)).unwrap();
         }
-        subject
+        fixture
     }
 
     fn read(&self, store: &dyn Store) {
@@ -123,20 +119,19 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// How many bytes the encrypted store takes more than what is in it.
+/// Prints the additional bytes of the encrypted store per file.
 fn print_overhead(runtime: &Runtime, directory: &Path) {
-    println!("\n| files of 1,000 bytes | bytes more for each |\n|---|---|");
+    println!("\n| files of 1,000 bytes | additional bytes per file |\n|---|---|");
     for files in [1, 10, 100, 1_000] {
-        let beneath =
-            Arc::new(runtime.block_on(LocalStore::open(directory.join(format!("overhead-{files}")))).unwrap());
+        let plain = Arc::new(runtime.block_on(LocalStore::open(directory.join(format!("overhead-{files}")))).unwrap());
         let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
-        let store = runtime.block_on(EncryptedStore::open(Arc::clone(&beneath), keys)).unwrap();
+        let store = runtime.block_on(EncryptedStore::open(Arc::clone(&plain), keys)).unwrap();
         let batch = (0..files).fold(Batch::new(), |batch, number| {
             let path = format!("/memories/customers/{number:06}.md").parse().unwrap();
             batch.write(path, vec![b'x'; 1_000])
         });
         runtime.block_on(store.apply(batch)).unwrap();
-        let bytes = runtime.block_on(beneath.usage()).unwrap().bytes;
+        let bytes = runtime.block_on(plain.usage()).unwrap().bytes;
         println!("| {files} | {:.0} |", (bytes as f64 - 1_000.0 * f64::from(files)) / f64::from(files));
     }
 }

@@ -1,4 +1,4 @@
-//! The local store against a floor and against the SDKs' tools: see `README.md` beside this file.
+//! Benchmarks of the local store against plain `std::fs` and the SDKs' tools. See `README.md`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
@@ -34,10 +34,10 @@ fn main() {
     row("list", "`view` of 10,000 files in 100 directories", &peers, LIST_ROUNDS, |_| ours.list(), |_| floor.walk());
 }
 
-/// The median seconds of each workload of a peer; null where it is not installed.
+/// The median seconds of each workload of a peer; null if it is not installed.
 type Peer = Value;
 
-/// Times the two in turn, and prints a row of the table.
+/// Times both alternately and prints a table row.
 fn row(key: &str, title: &str, peers: &[Peer; 2], rounds: usize, ours: impl Fn(usize), floor: impl Fn(usize)) {
     let [ours, floor] = medians(rounds, [&ours, &floor]);
     let [python, typescript] = peers.each_ref().map(|peer| match peer[key].as_f64() {
@@ -88,7 +88,7 @@ impl Ours {
     }
 }
 
-/// The same effects with `std::fs` alone.
+/// The same effects with plain `std::fs`.
 struct Floor {
     few: PathBuf,
     many: PathBuf,
@@ -139,7 +139,7 @@ fn write_durably(path: &Path, content: &[u8]) {
     file.sync_all().unwrap();
 }
 
-/// Files of one byte in 100 directories, without waiting for the disk.
+/// Creates files of one byte in 100 directories, without flushing.
 fn fill(directory: &Path) {
     for number in 0..FILES {
         let directory = directory.join(format!("d{}", number % 100));

@@ -1,4 +1,4 @@
-//! The store in a bucket, on servers of this machine: see `README.md` beside this file.
+//! Benchmarks of the store in a bucket, on local servers. See `README.md`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
@@ -19,11 +19,11 @@ use tokio::runtime::Runtime;
 use crate::measure::{medians, swap};
 
 const INSERTS: usize = 50;
-/// How long an answer takes on its way, where the server is far away.
+/// The delay of each response of a distant server.
 const DISTANCE: Duration = Duration::from_millis(20);
 const WRITERS: [usize; 5] = [1, 2, 4, 8, 16];
 const ROUNDS: usize = 15;
-/// How many files are written at once where many are made.
+/// The batch size for creating many files.
 const BATCH: usize = 10_000;
 const LOG: &str = "/memories/log";
 
@@ -34,10 +34,10 @@ fn main() {
     print_growth(&runtime, &s3);
 }
 
-/// How many edits of one file are made in a second, by the number of stores that make them at once.
+/// Prints the edits of one file per second for different numbers of concurrent stores.
 fn print_contention(runtime: &Runtime, servers: &[(&str, &dyn Server)]) {
     let columns: String = WRITERS.iter().map(|writers| format!(" {writers} |")).collect();
-    println!("| edits a second by the number of writers |{columns}\n|---|{}", "---|".repeat(WRITERS.len()));
+    println!("| edits per second by the number of writers |{columns}\n|---|{}", "---|".repeat(WRITERS.len()));
     for (name, server) in servers {
         let clients = || client(*server, server.url());
         print_rates(name, WRITERS.map(|writers| runtime.block_on(edits_a_second(writers, clients))));
@@ -78,23 +78,23 @@ async fn insert_lines(tool: Engine<BucketStore>) {
     }
 }
 
-/// What a command takes, by the number of files, against a bare request for an object as large as the index.
+/// Prints the times of commands by the number of files, and of bare requests for an object as large as the index.
 fn print_growth(runtime: &Runtime, server: &dyn Server) {
     println!("\n| files in the store | index | `view` | `view` in a new process | bare `GET` | edit | bare `PUT` |");
     println!("|---|---|---|---|---|---|---|");
     for files in [10, 100, 1_000, 10_000, 50_000] {
-        let subject = runtime.block_on(Subject::new(client(server, server.url()), files));
-        let measured = subject.measure(runtime);
+        let fixture = runtime.block_on(Fixture::new(client(server, server.url()), files));
+        let measured = fixture.measure(runtime);
         let [view, first_view, get, edit, put] = measured.map(|time| format!("{time:.1?}"));
         println!(
             "| {files} | {:.1} KB | {view} | {first_view} | {get} | {edit} | {put} |",
-            subject.index.len() as f64 / 1e3
+            fixture.index.len() as f64 / 1e3
         );
     }
 }
 
 /// A store of many files, and an object as large as its index.
-struct Subject {
+struct Fixture {
     bucket: Arc<dyn ObjectStore>,
     prefix: Path,
     tool: Engine<BucketStore>,
@@ -102,7 +102,7 @@ struct Subject {
     bare: Path,
 }
 
-impl Subject {
+impl Fixture {
     async fn new(bucket: Arc<dyn ObjectStore>, files: usize) -> Self {
         let prefix = Path::from(format!("growth-{files}"));
         let store = BucketStore::open(Arc::clone(&bucket), prefix.clone()).await.unwrap();
@@ -121,7 +121,7 @@ impl Subject {
         Self { bucket, prefix, tool: Engine::new(store), index, bare }
     }
 
-    /// A `view`, the first of a process, a bare `GET`, an edit, a bare `PUT`.
+    /// The times of a `view`, the first `view` of a process, a bare `GET`, an edit, and a bare `PUT`.
     fn measure(&self, runtime: &Runtime) -> [Duration; 5] {
         let call = |command: Value| runtime.block_on(self.tool.call(command)).unwrap();
         let view = |_| drop(call(json!({"command": "view", "path": LOG})));
@@ -135,7 +135,7 @@ impl Subject {
         medians(ROUNDS, [&view, &first_view, &get, &edit, &put])
     }
 
-    /// What a process does first: the index is not known yet.
+    /// The first read of a process, which does not know the index yet.
     async fn first_view(&self) {
         let store = BucketStore::open(Arc::clone(&self.bucket), self.prefix.clone()).await.unwrap();
         store.read(LOG).await.unwrap();

@@ -1,4 +1,4 @@
-//! What screening costs: see `README.md` beside this file.
+//! Benchmarks of screening. See `README.md`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
@@ -11,14 +11,14 @@ use memory_tool_policies::{Detector, Screen, SensitiveData};
 
 use crate::measure::medians;
 
-/// A note, and a file of the size that hosted memory stores allow.
+/// The size of a note, and the maximum file size of hosted memory stores.
 const SIZES: [usize; 2] = [2_000, 100_000];
 const ROUNDS: usize = 100;
 
-/// A name, and a text that is repeated to the size.
+/// A name, and the text to repeat up to the size.
 type Text = (&'static str, &'static str);
 
-/// What memories hold.
+/// Typical contents of memories.
 const USUAL: [Text; 4] = [
     ("notes", "- The user prefers short answers; see section 4.2 of the report from 2026-11-21.\n"),
     ("code", "let response = client.get(\"https://api.example.com/v1/items?page=3\").send().await?;\n"),
@@ -26,17 +26,17 @@ const USUAL: [Text; 4] = [
     ("Chinese", "用户喜欢简短的回答，详见报告第四章。\n"),
 ];
 
-/// What is made to be slow: beginnings of values, and candidates that are turned down.
+/// Hostile contents: prefixes of values, and candidates that are rejected.
 const HOSTILE: [Text; 9] = [
-    ("card numbers that fail the check", "4929 7226 5379 7142 "),
-    ("digits without an end", "4929722653797142"),
-    ("beginnings of tokens", "eyJhbGciOi-eyJhbGciOi.eyJhbGciOi-"),
+    ("invalid card numbers", "4929 7226 5379 7142 "),
+    ("endless digits", "4929722653797142"),
+    ("token prefixes", "eyJhbGciOi-eyJhbGciOi.eyJhbGciOi-"),
     ("tokens made of words", "glpat-glrt-"),
-    ("beginnings of URLs", "a://a:aaa/"),
-    ("beginnings of private keys", "-----BEGIN PRIVATE KEY-----"),
-    ("beginnings of IBANs", "DE89 "),
+    ("URL prefixes", "a://a:aaa/"),
+    ("private key headers", "-----BEGIN PRIVATE KEY-----"),
+    ("IBAN prefixes", "DE89 "),
     ("passwords made of letters", "password: aaaaaaaaaaaaaaaaaaaa "),
-    ("a password without an end", "password=aaaaaa"),
+    ("an endless password", "password=aaaaaa"),
 ];
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What each policy adds to a command: see `README.md` beside this file.
+//! Benchmarks of the time that each policy adds to a command. See `README.md`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
@@ -24,34 +24,33 @@ use tokio::runtime::Runtime;
 use crate::measure::{medians, target_directory, text};
 
 const ROUNDS: usize = 1_000;
-/// Each of 4 KB, 20 in a directory.
+/// Numbers of files of 4 KB, with 20 in each directory.
 const FILES: [usize; 3] = [100, 1_000, 2_000];
 const FILES_IN_DIRECTORY: usize = 20;
 const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// A policy, and what its row of the table is about.
+/// A policy and the parameters of its table row.
 struct Policy {
     name: &'static str,
-    /// What is under the policy, and under the row without it as well.
+    /// The store under the policy, also used without it.
     under: fn(LocalStore) -> Box<dyn Store>,
     over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
-    /// Where the row without the policy has its files.
+    /// The directory of the files in the row without the policy.
     directory: fn() -> MemoryPath,
-    /// Whether the files are written through what is under the policy: those of the others are put on the disk, which holds them
-    /// in the same directory.
+    /// Whether to write the files through the store under the policy. Otherwise they are written directly to the disk.
     fills_stores: bool,
-    measured: Measured,
+    workload: Workload,
 }
 
-/// What is measured of a policy besides a `view`.
+/// The commands that are measured in addition to `view`.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Measured {
-    /// Nothing: it allows no change.
+enum Workload {
+    /// None: the policy allows no changes.
     Views,
-    /// Each change.
+    /// All changes.
     Changes,
-    /// An edit after one of another program, so that nothing holds any more of what was known of the store.
-    EditsInTurn,
+    /// An edit after a change of another program, which invalidates caches.
+    AlternatingEdits,
 }
 
 const POLICIES: &[Policy] = &[
@@ -61,15 +60,15 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(LimitedStore::new(store, default_quota()))),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
-        name: "limits, after a change of another program",
+        name: "limits, after another process",
         under: nothing,
         over: |store| Box::new(Engine::new(LimitedStore::new(store, default_quota()))),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::EditsInTurn,
+        workload: Workload::AlternatingEdits,
     },
     Policy {
         name: "expiry",
@@ -77,10 +76,10 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
-        name: "audit log, in the stack of docs/production.md",
+        name: "audit log in production",
         under: production,
         over: |store| {
             let (log, actor) = (audit_log(), Actor::from_trusted_name("benchmark").unwrap());
@@ -89,7 +88,7 @@ const POLICIES: &[Policy] = &[
         },
         directory: MemoryPath::root,
         fills_stores: true,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
         name: "read-only",
@@ -97,7 +96,7 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(ReadOnlyStore::new(store))),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Views,
+        workload: Workload::Views,
     },
     Policy {
         name: "scope",
@@ -105,15 +104,15 @@ const POLICIES: &[Policy] = &[
         over: |store| Box::new(Engine::new(ScopedStore::new(store, scope()))),
         directory: || scope().directory().clone(),
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
     Policy {
-        name: "observation, nobody listening",
+        name: "observation, no listener",
         under: nothing,
         over: |store| Box::new(ObservedTool::new(Engine::new(ObservedStore::new(store, "benchmark")), "benchmark")),
         directory: MemoryPath::root,
         fills_stores: false,
-        measured: Measured::Changes,
+        workload: Workload::Changes,
     },
 ];
 
@@ -121,7 +120,7 @@ fn nothing(store: LocalStore) -> Box<dyn Store> {
     Box::new(store)
 }
 
-/// All that `docs/production.md` puts under the audit log.
+/// The stack under the audit log in `docs/production.md`.
 fn production(store: LocalStore) -> Box<dyn Store> {
     let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
     let encrypted = block_on(EncryptedStore::builder(store, keys).name("users").open()).unwrap();
@@ -144,19 +143,20 @@ fn scope() -> Scope {
     Scope::from_trusted_name("benchmark").unwrap()
 }
 
-/// On the disk that the store is on.
+/// On the disk of the store.
 fn audit_log() -> JsonLinesLog {
     block_on(JsonLinesLog::open(target_directory().join("policy_overhead.jsonl"))).unwrap()
 }
 
 fn main() {
     println!("Stores and audit log: {}\n", disk());
-    // First, as the disk is busy for a while with what the removal of larger stores leaves.
+    // First, because removing larger stores keeps the disk busy for a while.
     println!(
-        "| policy | files | `create` without | with | ratio | `rename` without | with | ratio | `delete` without | with | ratio |"
+        "| policy | files | `create` without | with | ratio | `rename` without | with | ratio \
+         | `delete` without | with | ratio |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for policy in POLICIES.iter().filter(|policy| policy.measured == Measured::Changes) {
+    for policy in POLICIES.iter().filter(|policy| policy.workload == Workload::Changes) {
         row_of_changes(policy, FILES[0]);
     }
     println!("\n| policy | files | `view` without | with | ratio | `str_replace` without | with | ratio |");
@@ -168,7 +168,7 @@ fn main() {
     }
 }
 
-/// The directory of the stores, and the disk that it is on where the system tells that.
+/// The directory of the stores, and its disk if the system reports it.
 fn disk() -> String {
     let directory = target_directory();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -188,10 +188,10 @@ fn row(policy: &Policy, files: usize) {
 
 fn edits(policy: &Policy, pair: &Pair) -> Option<[Duration; 2]> {
     let Pair { without, with, .. } = pair;
-    match policy.measured {
-        Measured::Views => None,
-        Measured::Changes => Some(medians(ROUNDS, [&|_| without.edit(), &|_| with.edit()])),
-        Measured::EditsInTurn => {
+    match policy.workload {
+        Workload::Views => None,
+        Workload::Changes => Some(medians(ROUNDS, [&|_| without.edit(), &|_| with.edit()])),
+        Workload::AlternatingEdits => {
             let [other_without, other_with] = &pair.opened_again(policy);
             let [_, without, _, with] = medians(
                 ROUNDS,
@@ -202,7 +202,7 @@ fn edits(policy: &Policy, pair: &Pair) -> Option<[Duration; 2]> {
     }
 }
 
-/// A file is created, renamed and deleted in each round.
+/// Creates, renames and deletes a file in each round.
 fn row_of_changes(policy: &Policy, files: usize) {
     let Pair { without, with, .. } = &Pair::new(policy, files);
     let [create_without, create, rename_without, rename, delete_without, delete] = medians(
@@ -224,7 +224,7 @@ fn columns([without, with]: [Duration; 2]) -> String {
     format!("{without:.1?} | {with:.1?} | {:.3}", with.as_secs_f64() / without.as_secs_f64())
 }
 
-/// The paths of the files, under a directory.
+/// The relative paths of the files.
 fn paths(files: usize) -> impl Iterator<Item = String> {
     (0..files).map(|number| format!("{}/{number}.txt", number / FILES_IN_DIRECTORY))
 }
@@ -242,8 +242,7 @@ fn fill_store(store: &dyn Store, files: usize) {
     block_on(store.apply(paths(files).fold(Batch::new(), write))).unwrap();
 }
 
-/// A store without a policy, and one with it. They are apart: where others change a store in turn, it can keep nothing of what it
-/// knew.
+/// Separate stores with and without the policy. Alternating changes to one store would invalidate caches.
 struct Pair {
     directory: TempDir,
     runtime: Arc<Runtime>,
@@ -266,13 +265,13 @@ impl Pair {
         Self { directory, runtime, without, with }
     }
 
-    /// The same two stores, as another program opens them.
+    /// Opens the same two stores like another program.
     fn opened_again(&self, policy: &Policy) -> [Tool; 2] {
         open(policy, self.directory.path(), &self.runtime)
     }
 }
 
-/// The directories of the store without a policy and of the one with it.
+/// The directories of the stores.
 const STORES: [&str; 2] = ["without", "with"];
 
 fn open(policy: &Policy, directory: &Path, runtime: &Arc<Runtime>) -> [Tool; 2] {
@@ -283,7 +282,7 @@ fn open(policy: &Policy, directory: &Path, runtime: &Arc<Runtime>) -> [Tool; 2] 
     ]
 }
 
-/// The tool over a store, and where the files are that it is used on.
+/// A tool over a store, and the directory of its files.
 struct Tool {
     runtime: Arc<Runtime>,
     tool: Box<dyn MemoryTool>,
@@ -307,7 +306,7 @@ impl Tool {
         self.call(json!({"command": "view", "path": self.path("1")}));
     }
 
-    /// Adds a character, as a policy may not look at an edit that leaves the length as it is.
+    /// Adds a character, because a policy may skip edits that keep the length.
     fn edit(&self) {
         self.call(json!({"command": "str_replace", "path": self.path("1"), "old_str": "A", "new_str": ".A"}));
     }

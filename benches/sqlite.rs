@@ -1,4 +1,4 @@
-//! The SQLite store against the bare statements that it comes down to: see `README.md` beside this file.
+//! Benchmarks of the SQLite store against bare statements. See `README.md`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
 
@@ -21,45 +21,43 @@ use crate::measure::{medians, swap, target_directory, text};
 const ROUNDS: usize = 2_000;
 const LIST_ROUNDS: usize = 15;
 const FILE: &str = "/memories/file.txt";
-/// How many files are written at once where many are made.
+/// The batch size for creating many files.
 const BATCH: usize = 100_000;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
-    print_memory(&runtime, directory.path()); // first, while the process has nothing else in memory
+    print_memory(&runtime, directory.path()); // first, before the process uses other memory
     print_ratios(&runtime, directory.path());
     print_growth(&runtime, directory.path());
 }
 
 fn print_ratios(runtime: &Runtime, directory: &Path) {
-    println!(
-        "| SQLite | ours | bare, on another thread | bare, in place | ours / on another thread | ours / in place |"
-    );
-    println!("|---|---|---|---|---|---|");
-    let few = Subject::new(runtime, &directory.join("few.sqlite"), 200);
-    few.row("`view` of a file of 4 KB", ROUNDS, |_| few.view(), Bare::read);
-    few.row("`str_replace` in a file of 4 KB", ROUNDS, |n| few.edit(n), Bare::update);
-    few.row("`create` of a file of 4 KB", ROUNDS, |n| few.create(n), Bare::insert);
-    let many = Subject::new(runtime, &directory.join("many.sqlite"), 100_000);
-    many.row("`view` of 100,000 files in a tree", LIST_ROUNDS, |_| many.list(), Bare::add_up);
+    println!("| SQLite | ours | bare, on a thread | bare, in place | ours / on a thread |");
+    println!("|---|---|---|---|---|");
+    let few = Fixture::new(runtime, &directory.join("few.sqlite"), 200);
+    few.row("`view`, 4 KB", ROUNDS, |_| few.view(), Bare::read);
+    few.row("`str_replace`, 4 KB", ROUNDS, |n| few.edit(n), Bare::update);
+    few.row("`create`, 4 KB", ROUNDS, |n| few.create(n), Bare::insert);
+    let many = Fixture::new(runtime, &directory.join("many.sqlite"), 100_000);
+    many.row("`view`, 100,000 files", LIST_ROUNDS, |_| many.list(), Bare::add_up);
 }
 
 fn print_growth(runtime: &Runtime, directory: &Path) {
-    println!("\n| SQLite, files in the store | `view` of a file of 4 KB | `str_replace` in it | `view /memories` |");
+    println!("\n| files | `view`, 4 KB | `str_replace` | `view /memories` |");
     println!("|---|---|---|---|");
     for files in [100, 1_000, 10_000, 100_000, 1_000_000] {
         let path = directory.join("growing.sqlite");
-        let subject = Subject::new(runtime, &path, files);
-        let [view, edit] = medians(ROUNDS / 4, [&|_| subject.view(), &|n| subject.edit(n)]);
-        let [list] = medians(LIST_ROUNDS, [&|_| subject.list()]);
+        let fixture = Fixture::new(runtime, &path, files);
+        let [view, edit] = medians(ROUNDS / 4, [&|_| fixture.view(), &|n| fixture.edit(n)]);
+        let [list] = medians(LIST_ROUNDS, [&|_| fixture.list()]);
         println!("| {files} | {view:.0?} | {edit:.0?} | {list:.1?} |");
-        drop(subject);
+        drop(fixture);
         fs::remove_file(path).unwrap();
     }
 }
 
-/// What a thousand open stores take, each of which was written and read.
+/// Prints the memory used by a thousand open stores, after a write and a listing in each.
 fn print_memory(runtime: &Runtime, directory: &Path) {
     println!("| SQLite, open at once | memory of the process in MB | open files |");
     println!("|---|---|---|");
@@ -92,14 +90,14 @@ fn open_files() -> String {
 }
 
 /// A store, and a connection to a copy of its database.
-struct Subject<'a> {
+struct Fixture<'a> {
     runtime: &'a Runtime,
     tool: Engine<SqliteStore>,
     bare: Arc<Mutex<Bare>>,
 }
 
-impl<'a> Subject<'a> {
-    /// A store of `files` files in a tree, one of them of 4 KB.
+impl<'a> Fixture<'a> {
+    /// Creates a store of `files` files in a tree, one of them of 4 KB.
     fn new(runtime: &'a Runtime, path: &Path, files: usize) -> Self {
         let store = runtime.block_on(SqliteStore::open(path)).unwrap();
         let apply = |batch: Batch| runtime.block_on(store.apply(batch)).unwrap();
@@ -114,18 +112,18 @@ impl<'a> Subject<'a> {
         Self { runtime, tool: Engine::new(store), bare: Arc::new(Mutex::new(Bare::copy_of(path))) }
     }
 
-    /// Prints a row: ours, the bare statement behind the hop to a thread that may block, which an async program has to make,
-    /// and the bare statement alone.
+    /// Prints a row: the store, the bare statement on a blocking thread as in an async program, and the bare statement
+    /// in place.
     fn row(&self, title: &str, rounds: usize, ours: impl Fn(usize), bare: fn(&Bare, usize)) {
-        let behind_hop = |round| {
+        let on_thread = |round| {
             let connection = Arc::clone(&self.bare);
             let work = async { tokio::task::spawn_blocking(move || bare(&connection.lock().unwrap(), round)).await };
             self.runtime.block_on(work).unwrap();
         };
-        let alone = |round| bare(&self.bare.lock().unwrap(), round);
-        let [ours, behind_hop, alone] = medians(rounds, [&ours, &behind_hop, &alone]);
-        let [to_hop, to_alone] = [behind_hop, alone].map(|floor| ours.as_secs_f64() / floor.as_secs_f64());
-        println!("| {title} | {ours:.1?} | {behind_hop:.1?} | {alone:.1?} | {to_hop:.2} | {to_alone:.2} |");
+        let in_place = |round| bare(&self.bare.lock().unwrap(), round);
+        let [ours, on_thread, in_place] = medians(rounds, [&ours, &on_thread, &in_place]);
+        let ratio = ours.as_secs_f64() / on_thread.as_secs_f64();
+        println!("| {title} | {ours:.1?} | {on_thread:.1?} | {in_place:.1?} | {ratio:.2} |");
     }
 
     fn call(&self, input: Value) {
@@ -150,7 +148,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The statements that the commands come down to, prepared once, with the settings of the store.
+/// The statements behind the commands, prepared once, with the settings of the store.
 struct Bare(Connection);
 
 impl Bare {
@@ -161,7 +159,8 @@ impl Bare {
         let connection = Connection::open(copy).unwrap();
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON;";
         connection.execute_batch(settings).unwrap();
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap(); // or they are prepared each time
+        // Without this, statements are prepared each time.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap();
         Self(connection)
     }
 
@@ -185,7 +184,7 @@ impl Bare {
         assert_eq!(insert.execute([text().as_bytes()]).unwrap(), 1);
     }
 
-    /// The sizes of all visible files, by the two uppermost names of their paths.
+    /// The sizes of all visible files, grouped by the first two path segments.
     fn add_up(&self, _: usize) {
         const ADD_UP: &str = "SELECT first, substr(rest, 1, instr(rest || '/', '/') - 1), sum(size) FROM ( \
                  SELECT substr(name, 1, instr(name || '/', '/') - 1) AS first, \

@@ -25,7 +25,7 @@ for (let number = 0; number < files; number++) {
 }
 const edit = (number) => {
   const [old_str, new_str] = number % 2 === 0 ? ['A\n', 'B\n'] : ['B\n', 'A\n'];
-  // This tool matches within one line: neither text may hold the line feed.
+  // This tool matches within one line, so the texts must not contain a line feed.
   return tool.str_replace({ command: 'str_replace', path, old_str: old_str.trim(), new_str: new_str.trim() });
 };
 console.log(

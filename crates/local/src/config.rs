@@ -1,4 +1,4 @@
-//! Opening a [`LocalStore`]: its options.
+//! Options for opening a [`LocalStore`].
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use memory_tool_core::{OpenError, OpenOptions};
 
 use crate::store::LocalStore;
 
-/// Options of a [`LocalStore`]. Made by [`LocalStore::builder`].
+/// Options of a [`LocalStore`]. Created by [`LocalStore::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LocalStoreBuilder {
@@ -20,32 +20,37 @@ impl LocalStoreBuilder {
         Self { base, options: OpenOptions::new(), trusts_other_users: false }
     }
 
-    /// The options that every backend takes.
+    /// Sets the options that every backend takes.
     ///
-    /// A store opened as [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly) may lie on a read-only disk, belong to another user, or be
-    /// a plain copy of `memories` without `.memory-tool`. It takes the shared lock if there is a lock file. While a batch that was cut
-    /// short waits in the journal, its reads fail as [`Busy`](memory_tool_core::FailureKind::Busy): open the store for writing to
-    /// complete it.
+    /// In the mode [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly), the store may be on a read-only disk, belong to
+    /// another user, or be a plain copy of `memories` without `.memory-tool`. Reads take the shared lock if the lock
+    /// file exists. While an interrupted batch is pending in the journal, they fail as
+    /// [`Busy`](memory_tool_core::FailureKind::Busy): open the store for writing to complete it.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Opens the store also where `.memory-tool` belongs to another user, or where others than its owner can write to it.
+    /// Opens the store even if another user owns `.memory-tool` or can write to it.
     ///
-    /// Such a store is otherwise refused unless it is opened for reading only, as who can write there can have any file of the
-    /// memory read, replaced or removed, and can make every command wait. Use this on file systems that keep no owners and modes.
+    /// By default, such a store can only be opened in read-only mode: write access to that directory is enough to read,
+    /// replace or remove files of the memory and to block every command. Use this on file systems without owners and
+    /// modes.
     pub fn trust_other_users(mut self) -> Self {
         self.trusts_other_users = true;
         self
     }
 
-    /// Opens the store. Its directories are made where they are missing, unless the [mode](OpenOptions::mode) is another.
+    /// Opens the store. In the mode [`Create`](memory_tool_core::OpenMode::Create), missing directories are created.
     ///
     /// # Errors
-    /// [`OpenError`] with a [`std::io::Error`] as its source: there is no store and none may be made; the base is a file, may not be read or
-    /// written, or holds a link or a file where the store's own directories belong; `.memory-tool` in it is not this user's
-    /// alone; or `memories` in it is on another file system.
+    /// [`OpenError`] with a [`std::io::Error`] as its source:
+    ///
+    /// - The store does not exist, and the mode does not create it.
+    /// - The base is a file, or access to it is denied.
+    /// - The base contains a link or a file with the name of one of the store's directories.
+    /// - Another user owns `.memory-tool` or can write to it.
+    /// - `memories` is on another file system.
     pub async fn open(self) -> Result<LocalStore, OpenError> {
         LocalStore::open_with(self).await
     }

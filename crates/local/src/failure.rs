@@ -1,15 +1,15 @@
-//! How a failure of the operating system is reported: its kind for the model, itself for the operator.
+//! Conversion of I/O errors to [`StoreError`]s.
 
 use std::io;
 
 use memory_tool_core::{FailureKind, StoreError};
 
-/// A failure before anything was changed.
+/// An error before anything was changed.
 pub(crate) fn failed(operation: &'static str, error: io::Error) -> StoreError {
     StoreError::failure(kind(&error), operation, error)
 }
 
-/// The kind of a failure of the operating system.
+/// The kind of an I/O error.
 pub(crate) fn kind(error: &io::Error) -> FailureKind {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,
@@ -21,7 +21,7 @@ pub(crate) fn kind(error: &io::Error) -> FailureKind {
     }
 }
 
-/// A failure after the change was made, which may not survive a loss of power.
+/// An error after a change that may not survive a loss of power.
 pub(crate) fn unconfirmed(operation: &'static str, error: io::Error) -> StoreError {
     StoreError::failure(FailureKind::OutcomeUnknown, operation, error)
 }

@@ -1,16 +1,16 @@
-//! A door to the parser of journals, for the fuzz target and a test of the same kind. No other build has it.
+//! Access to the parser of journals for the fuzz target and a test. Other builds do not contain it.
 
 use crate::journal;
 use crate::step::Step;
 
-/// Reads arbitrary bytes as a journal; whether they are one.
+/// Parses arbitrary bytes as a journal. Returns whether they are valid.
 pub fn parse_journal(bytes: &[u8]) -> bool {
     let Ok(steps) = journal::parse(bytes) else { return false };
     let names = steps.iter().filter_map(Step::temporary_name).map(|name| name.as_str().as_bytes());
     for name in names {
         assert!(name.len() == 16 && name.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)));
     }
-    // What was understood is written back to what means the same.
+    // Encoding and parsing again gives the same steps.
     let encoded = journal::encode(&steps).ok();
     let again = encoded.as_deref().and_then(|encoded| journal::parse(encoded).ok());
     assert_eq!(again.and_then(|steps| journal::encode(&steps).ok()), encoded);
@@ -21,7 +21,7 @@ pub fn parse_journal(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// How many inputs the parser gets.
+    /// The number of inputs.
     const INPUTS: usize = 100_000;
 
     const JOURNAL: &[u8] = br#"{"format":1,"steps":[
@@ -32,7 +32,7 @@ mod tests {
         {"write_record":{"record":"expiry/access-times","staged":"3123456789abcdef"}},
         {"remove_record":{"record":"expiry/log"}}]}"#;
 
-    /// Numbers that are the same in every run: the generator `xorshift64`.
+    /// A deterministic sequence of numbers: the generator `xorshift64`.
     struct Numbers(u64);
 
     impl Numbers {
@@ -43,7 +43,7 @@ mod tests {
             usize::try_from(self.0 >> 16).unwrap() % end.max(1)
         }
 
-        /// Changes a few bytes, and now and then the length.
+        /// Changes a few bytes, and sometimes the length.
         fn mutate(&mut self, seed: &[u8]) -> Vec<u8> {
             const PIECES: [&[u8]; 8] = [b"/", b"..", b".", b"\\u0000", b"\"", b"}", b"/memories", b"d/id_rsa"];
             let mut input = seed.to_vec();
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_is_understood() {
+    fn the_seed_is_a_valid_journal() {
         assert!(parse_journal(JOURNAL));
     }
 
     #[test]
-    fn no_journal_makes_the_parser_panic_or_name_what_is_not_ours() {
+    fn mutated_journals_cause_no_panic_or_invalid_name() {
         let mut numbers = Numbers(1);
-        let understood = (0..INPUTS).filter(|_| parse_journal(&numbers.mutate(JOURNAL))).count();
-        assert!(understood > 1_000 && understood < INPUTS / 2, "{understood}");
+        let valid = (0..INPUTS).filter(|_| parse_journal(&numbers.mutate(JOURNAL))).count();
+        assert!(valid > 1_000 && valid < INPUTS / 2, "{valid}");
     }
 }

@@ -1,11 +1,11 @@
-//! The journal: a batch of several changes, decided but perhaps not done, which the next operation of a store that is open for writing
-//! completes.
+//! The journal: a batch of several changes that is committed but may not be complete. The next operation on a store
+//! that is open for writing completes it.
 //!
-//! The batch is decided at the instant at which the journal gets its name. Before that nothing of it can be seen; after
-//! that every step can be made again and again until all are, and then the journal is removed.
+//! A batch is committed when the journal gets its name. Until then it is invisible. Afterwards every step can be
+//! repeated until all of them are done, and then the journal is removed.
 //!
-//! A journal may have been written by anybody: a store can be copied, cloned or unpacked. So nothing in it is believed. A journal
-//! that [`decide`] would not have written is damaged, and none of its steps is made.
+//! A store may be copied, cloned or unpacked from an archive, so the contents of a journal are not trusted. A journal
+//! that [`commit`] cannot have written is damaged, and none of its steps is executed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,14 +19,14 @@ use crate::disk::{self, Content};
 use crate::name::Name;
 use crate::step::Step;
 
-const JOURNAL: Name<'_> = Name::of_ours("journal");
-const UNFINISHED_JOURNAL: Name<'_> = Name::of_ours("journal");
+const JOURNAL: Name<'_> = Name::constant("journal");
+const UNFINISHED_JOURNAL: Name<'_> = Name::constant("journal");
 
-/// The only format so far. A reader refuses any other.
+/// The only format so far. Others are rejected.
 const FORMAT: u32 = 1;
 
-/// No journal is longer. A step takes about 250 bytes, so this is a batch of a quarter of a million changes, which comes from no
-/// command; and a process that reads such a journal has room for it.
+/// The maximum length of a journal. A step takes about 250 bytes, so this is enough for a quarter of a million changes,
+/// more than any command makes, and small enough to read into memory.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Deserialize, Serialize)]
@@ -36,16 +36,16 @@ struct Journal<'a> {
     steps: Cow<'a, [Step]>,
 }
 
-/// Whether there is a journal to be completed.
+/// Whether a journal is waiting to be completed.
 pub(crate) fn is_pending(private: &Dir) -> io::Result<bool> {
     Ok(disk::metadata(private, JOURNAL)?.is_some())
 }
 
-/// Decides the batch: the staged contents must be on the disk by now.
-pub(crate) fn decide(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
+/// Commits the batch. The staged contents must already be on the disk.
+pub(crate) fn commit(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
     let journal = encode(steps)?;
     if journal.len() as u64 > MAX_BYTES {
-        let message = format!("the journal of {} changes would be longer than {MAX_BYTES} bytes", steps.len());
+        let message = format!("the journal of {} changes would exceed {MAX_BYTES} bytes", steps.len());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     disk::create_file(staging, UNFINISHED_JOURNAL, &journal)?;
@@ -53,20 +53,18 @@ pub(crate) fn decide(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result
     disk::rename_new(staging, UNFINISHED_JOURNAL, private, JOURNAL)
 }
 
-/// The steps that were decided; `None` where there is no journal.
+/// The committed steps; `None` if there is no journal.
 pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
     if !is_pending(private)? {
         return Ok(None);
     }
     match disk::read_file(private, JOURNAL, MAX_BYTES)? {
         Content::Whole(journal) => parse(&journal).map(Some).map_err(damaged),
-        Content::TooLarge { size, .. } => {
-            Err(damaged(format!("it has {size} bytes, and no journal is longer than {MAX_BYTES}").into()))
-        }
+        Content::TooLarge { size, .. } => Err(damaged(format!("it has {size} bytes; the limit is {MAX_BYTES}").into())),
     }
 }
 
-/// Forgets the steps, which must all be done and on the disk.
+/// Removes the journal. Its steps must be complete and on the disk.
 pub(crate) fn remove(private: &Dir) -> io::Result<()> {
     private.remove_file(JOURNAL)?;
     disk::sync_directory(private)
@@ -76,24 +74,26 @@ pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Journal { format: FORMAT, steps: Cow::Borrowed(steps) })
 }
 
-/// The steps of a journal that [`decide`] can have written.
+/// Parses a journal. Only journals that [`commit`] can have written are valid.
 pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
     let journal = serde_json::from_slice::<Journal<'_>>(journal)?;
     if journal.format != FORMAT {
-        return Err(format!("it has format {}, of a newer version of this program", journal.format).into());
+        return Err(
+            format!("unknown format {}: a newer version of this program may have written it", journal.format).into()
+        );
     }
     let steps = journal.steps.into_owned();
     steps.iter().fold(Batch::new(), |batch, step| step.add_to(batch)).check(&PathMap::<Vec<u8>>::new())?;
     let names: BTreeSet<_> = steps.iter().filter_map(Step::temporary_name).collect();
     if names.len() < steps.iter().filter_map(Step::temporary_name).count() {
-        return Err("two of its steps have one temporary name".into());
+        return Err("two steps have the same temporary name".into());
     }
     Ok(steps)
 }
 
 fn damaged(cause: BoxError) -> io::Error {
     let message = format!(
-        "invalid journal `.memory-tool/journal`: {cause}; check where this store came from, then move the file away"
+        "invalid journal `.memory-tool/journal`: {cause}; check the origin of this store, then move the file away"
     );
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
@@ -104,15 +104,15 @@ mod tests {
 
     use super::*;
 
-    /// What is never read is not written either: a journal that nobody reads would stop the store.
+    /// A journal that cannot be read back would block the store.
     #[test]
-    fn a_journal_that_is_too_long_is_not_decided() {
+    fn an_oversized_journal_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let private = Dir::open_ambient_dir(directory.path(), ambient_authority()).unwrap();
         let segment = "x".repeat(250);
         let long = format!("/memories/{segment}/{segment}/{segment}/{segment}").parse().unwrap();
         let step = Step::Rename { from: long, to: "/memories/a".parse().unwrap() };
-        let refused = decide(&private, &private, &vec![step; 70_000]).unwrap_err();
+        let refused = commit(&private, &private, &vec![step; 70_000]).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
         assert!(refused.to_string().contains("70000 changes"), "{refused}");
         assert_eq!(private.entries().unwrap().count(), 0);

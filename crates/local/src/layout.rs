@@ -1,18 +1,19 @@
-//! Where things lie in the base directory:
+//! The layout of the base directory:
 //!
 //! ```text
-//! {base}/memories/                 the files, as a person may read and edit them; nothing of ours
-//! {base}/.memory-tool/lock         held shared by readers, exclusively by writers
-//! {base}/.memory-tool/turnstile    held while waiting for `lock`, so that readers cannot starve a writer
-//! {base}/.memory-tool/staging/     contents on their way in, and directories on their way out
-//! {base}/.memory-tool/journal      a batch of several changes that was decided and may not be done yet
-//! {base}/.memory-tool/records/     what wrappers keep, one file for each record, named by the SHA-256 of its name
-//! {base}/.memory-tool/epoch        whose change was the last, where a process keeps a count of what is there
-//! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because another program was there
+//! {base}/memories/                 the files, which people may read and edit; nothing else
+//! {base}/.memory-tool/lock         locked in shared mode by readers, exclusively by writers
+//! {base}/.memory-tool/turnstile    locked while waiting for `lock`, so that readers cannot starve a writer
+//! {base}/.memory-tool/staging/     new contents before they are moved into place, and removed directories
+//! {base}/.memory-tool/journal      a committed batch of several changes that may not be complete
+//! {base}/.memory-tool/records/     records of wrappers, each in a file named by the SHA-256 of the record's name
+//! {base}/.memory-tool/epoch        the process that made the last change, if a process caches the usage
+//! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because of another program
 //! ```
 //!
-//! Whoever can write in `.memory-tool` says what happens to the files. So it and the directories in it must be this user's, and
-//! nobody else may write there; and what lies in them is not believed either, as a copy of a store may be anybody's work.
+//! Write access to `.memory-tool` gives control over the files. Therefore it and its directories must belong to this
+//! user, without write access for others. Their contents are not trusted either, because a store may be a copy from an
+//! unknown source.
 
 use std::io;
 use std::path::Path;
@@ -26,29 +27,29 @@ use crate::failure::{failed, unconfirmed};
 use crate::name::Name;
 use crate::tree::Tree;
 
-const MEMORIES: Name<'_> = Name::of_ours("memories");
-const MEMORIES_IN_CAPITALS: Name<'_> = Name::of_ours("MEMORIES");
-const PRIVATE: Name<'_> = Name::of_ours(".memory-tool");
-const STAGING: Name<'_> = Name::of_ours("staging");
-const RECORDS: Name<'_> = Name::of_ours("records");
-const CONFLICTS: Name<'_> = Name::of_ours("conflicts");
+const MEMORIES: Name<'_> = Name::constant("memories");
+const MEMORIES_IN_CAPITALS: Name<'_> = Name::constant("MEMORIES");
+const PRIVATE: Name<'_> = Name::constant(".memory-tool");
+const STAGING: Name<'_> = Name::constant("staging");
+const RECORDS: Name<'_> = Name::constant("records");
+const CONFLICTS: Name<'_> = Name::constant("conflicts");
 
-/// The open base directory. Everything else is found from it by name, again for every operation: so it does no harm when
-/// another program removes a directory meanwhile.
+/// The open base directory. Each operation looks everything else up by name, so another program may remove and recreate
+/// directories.
 #[derive(Debug)]
 pub(crate) struct Layout {
     base: Dir,
-    /// Whether anything may be changed.
+    /// Whether the store can be changed.
     pub(crate) is_writable: bool,
     trusts_other_users: bool,
-    /// How many bytes a file has at most that is read or written.
+    /// The largest file in bytes that is read or written.
     pub(crate) max_file_bytes: u64,
-    /// Whether the file system finds a file by another spelling of its name, as those of macOS and Windows do.
+    /// Whether the file system is case-insensitive, the default on macOS and Windows.
     ignores_case: bool,
 }
 
 impl Layout {
-    /// Opens the base directory. If the mode says so, makes it and what belongs in it where it is missing.
+    /// Opens the base directory. In the mode [`OpenMode::Create`], creates it and its directories if they are missing.
     pub(crate) fn open(base: &Path, options: OpenOptions, trusts_other_users: bool) -> io::Result<Self> {
         let creates = options.mode == OpenMode::Create;
         if creates {
@@ -71,11 +72,11 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Checks that there is a store, and that files can be moved from one of its directories to the other if they are to be.
+    /// Checks that there is a store and, for writing, that its directories are on the same mount.
     fn check(&self) -> io::Result<()> {
-        match (self.private_if_there()?, directory(&self.base, MEMORIES)?) {
+        match (self.existing_private()?, directory(&self.base, MEMORIES)?) {
             (None, None) => {
-                let message = "there is no memory store: it holds no directory `memories`";
+                let message = "not a memory store: the directory `memories` is missing";
                 Err(io::Error::new(io::ErrorKind::NotFound, message))
             }
             (Some(private), Some(memories)) if self.is_writable => {
@@ -86,12 +87,12 @@ impl Layout {
         }
     }
 
-    /// The files, in the directory `memories`. While that is missing, there are none.
+    /// The files in `memories`. If the directory is missing, the tree is empty.
     pub(crate) fn tree(&self) -> io::Result<Tree> {
         Ok(Tree::new(directory(&self.base, MEMORIES)?, self.ignores_case, self.max_file_bytes))
     }
 
-    /// The files, in the directory `memories`, which is made if need be.
+    /// The files in `memories`, which is created if it is missing.
     pub(crate) fn tree_or_create(&self) -> io::Result<Tree> {
         Ok(Tree::new(Some(self.memories_or_create()?), self.ignores_case, self.max_file_bytes))
     }
@@ -100,54 +101,54 @@ impl Layout {
         directory_or_create(&self.base, MEMORIES)
     }
 
-    /// Moves the whole directory `memories` away, to `name` in `staging`, and makes a new one.
+    /// Moves the directory `memories` to `name` in `staging`, and creates a new one.
     pub(crate) fn remove_memories(&self, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
         const OPERATION: &str = "removing all files";
         disk::rename_new(&self.base, MEMORIES, staging, name).map_err(|error| failed(OPERATION, error))?;
         disk::sync_directory(&self.base).map_err(|error| unconfirmed(OPERATION, error))?;
-        // While it is missing there are no files, and the next change makes it: so no failure here matters.
+        // A failure here is harmless: a missing directory is an empty memory, and the next change creates it.
         let _ = self.memories_or_create();
         Ok(())
     }
 
     /// The directory of the lock and the journal.
     pub(crate) fn private(&self) -> io::Result<Dir> {
-        self.own_directory(&self.base, PRIVATE)
+        self.private_directory(&self.base, PRIVATE)
     }
 
-    /// The same as it is, to look at what lies there; `None` where there is none. That nobody else can write there is checked
-    /// only where the store may be changed: a reader believes no more of it than of the files.
-    pub(crate) fn private_if_there(&self) -> io::Result<Option<Dir>> {
-        self.own_directory_if_there(&self.base, PRIVATE)
+    /// The same directory; `None` if it does not exist. Owner and mode are checked only if the store is writable,
+    /// because a reader trusts it no more than the files.
+    pub(crate) fn existing_private(&self) -> io::Result<Option<Dir>> {
+        self.existing_private_directory(&self.base, PRIVATE)
     }
 
-    /// The directory of records, which is made if need be.
+    /// The directory of records, created if it is missing.
     pub(crate) fn records(&self) -> io::Result<Dir> {
-        self.own_directory(&self.private()?, RECORDS)
+        self.private_directory(&self.private()?, RECORDS)
     }
 
-    /// The same as it is; `None` where there is none.
-    pub(crate) fn records_if_there(&self) -> io::Result<Option<Dir>> {
-        self.private_if_there()?.map_or(Ok(None), |private| self.own_directory_if_there(&private, RECORDS))
+    /// The directory of records; `None` if it does not exist.
+    pub(crate) fn existing_records(&self) -> io::Result<Option<Dir>> {
+        self.existing_private()?.map_or(Ok(None), |private| self.existing_private_directory(&private, RECORDS))
     }
 
     /// The directory of contents that were set aside for the operator.
     pub(crate) fn conflicts(&self) -> io::Result<Dir> {
-        self.own_directory(&self.private()?, CONFLICTS)
+        self.private_directory(&self.private()?, CONFLICTS)
     }
 
-    /// The directory of contents on their way in or out.
+    /// The directory of new contents and removed directories.
     pub(crate) fn staging(&self) -> io::Result<Dir> {
-        self.own_directory(&self.private()?, STAGING)
+        self.private_directory(&self.private()?, STAGING)
     }
 
-    fn own_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
+    fn private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
         let opened = directory_or_create(parent, name)?;
         self.refuse_other_users(&opened, name)?;
         Ok(opened)
     }
 
-    fn own_directory_if_there(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
+    fn existing_private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
         let found = directory(parent, name)?;
         if let Some(found) = found.as_ref().filter(|_| self.is_writable) {
             self.refuse_other_users(found, name)?;
@@ -164,7 +165,7 @@ fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
     if disk::is_one_mount(staging, memories)? {
         return Ok(());
     }
-    let message = "the directory `memories` in it is a mount of its own, so files cannot be moved into it";
+    let message = "`memories` is a separate mount, so files cannot be moved into it";
     Err(io::Error::new(io::ErrorKind::CrossesDevices, message))
 }
 
@@ -186,17 +187,17 @@ fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
         EntryKind::Link => "a symbolic link",
         EntryKind::File | EntryKind::Special => "not a directory",
     };
-    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` in it is {found}")))
+    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` is {found}")))
 }
 
-/// Makes the base directory and those above it that are missing, for the owner alone.
+/// Creates the base directory and its missing ancestors with access for the owner only.
 fn create_base(base: &Path) -> io::Result<()> {
     let missing = base.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
     let mut missing: Vec<_> = missing.collect();
     missing.reverse();
     for directory in missing {
         match create_ambient(directory) {
-            // Made meanwhile by another process, or by the step before: `new/..` exists once `new` does.
+            // Created by another process, or by the previous step: `new/..` exists once `new` does.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => created?,
         }

@@ -1,4 +1,4 @@
-//! [`Name`]: a name in a directory; [`TemporaryName`]: one that this program made up; [`RecordFileName`]: that of a record.
+//! [`Name`]: a name in a directory; [`TemporaryName`]: a random one; [`RecordFileName`]: the name of a record's file.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,8 +10,8 @@ use memory_tool_core::{InvalidBatch, MemoryPath, RecordName, StoreError};
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// A single name in a directory: not empty, without a separator and without NUL, and never `.` or `..`. So whatever is done with
-/// one relative to an open directory is done in that directory.
+/// A single name in a directory: not empty, without separators and NUL, and never `.` or `..`. Therefore an operation
+/// relative to an open directory stays in that directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name<'a>(Text<'a>);
 
@@ -22,8 +22,8 @@ enum Text<'a> {
 }
 
 impl Name<'static> {
-    /// A name of this program's own. It is checked when the program is compiled.
-    pub(crate) const fn of_ours(name: &'static str) -> Self {
+    /// A constant name, checked at compile time.
+    pub(crate) const fn constant(name: &'static str) -> Self {
         let bytes = name.as_bytes();
         assert!(!bytes.is_empty());
         let mut index = 0;
@@ -44,18 +44,18 @@ impl<'a> Name<'a> {
     /// # Errors
     /// [`StoreError::InvalidBatch`] for the root, which has no name.
     pub(crate) fn of(path: &'a MemoryPath) -> Result<Self, StoreError> {
-        // The segments of a path hold no separator, and are never `.` or `..` (`[P2]`).
+        // The segments of a path contain no separator, and are never `.` or `..` (`[P2]`).
         path.file_name().map(|name| Self(Text::Utf8(name))).ok_or(StoreError::InvalidBatch(InvalidBatch::Root))
     }
 
-    /// A name that the operating system gave.
+    /// A name returned by the operating system.
     ///
     /// # Errors
-    /// `InvalidFilename` for what is not a single name.
+    /// `InvalidFilename` if it is not a single component.
     pub(crate) fn parse(name: &'a OsStr) -> io::Result<Self> {
         let mut components = Path::new(name).components();
         match (components.next(), components.next()) {
-            // As a whole: `a/` and `a/.` have the one component `a`.
+            // The comparison rejects `a/` and `a/.`, whose only component is `a`.
             (Some(Component::Normal(only)), None) if only == name && !name.as_encoded_bytes().contains(&0) => {
                 Ok(Self(Text::Os(name)))
             }
@@ -83,9 +83,9 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// The name of something in a directory of ours that no other thing there has: 16 hexadecimal digits in lower case.
+/// A unique name in a private directory: 16 lowercase hexadecimal digits.
 ///
-/// A journal names such things. What was not made here is not accepted as one.
+/// Journals contain such names. No other name is accepted from a journal.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub(crate) struct TemporaryName(String);
@@ -93,7 +93,7 @@ pub(crate) struct TemporaryName(String);
 impl TemporaryName {
     pub(crate) const DIGITS: usize = 16;
 
-    /// A new name. It is random: in a container the next process has the same id.
+    /// A new name. Random, because in a container the next process has the same id.
     pub(crate) fn random() -> Self {
         let random = std::hash::RandomState::new().build_hasher().finish();
         Self(format!("{random:016x}"))
@@ -121,8 +121,8 @@ impl<'de> Deserialize<'de> for TemporaryName {
     }
 }
 
-/// The name of the file that holds a record: the SHA-256 of the record's name in 64 lowercase hexadecimal digits. So records of all
-/// names lie in one directory, whatever their length.
+/// The name of a record's file: the SHA-256 of the record's name in 64 lowercase hexadecimal digits. This allows record
+/// names of any length.
 pub(crate) struct RecordFileName(String);
 
 impl RecordFileName {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_record_has_the_digest_of_its_name() {
+    fn the_file_of_a_record_is_named_by_its_digest() {
         let file = RecordFileName::of(&"expiry/access-times".parse().unwrap());
         let digest = "f55ab6d6"; // printf %s expiry/access-times | sha256sum
         assert!(file.as_name().to_string().starts_with(digest), "{}", file.as_name());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_temporary_name_is_read_back_and_no_other_is() {
+    fn only_temporary_names_can_be_deserialized() {
         let name = TemporaryName::random();
         let written = serde_json::to_string(&name).unwrap();
         assert_eq!(serde_json::from_str::<TemporaryName>(&written).unwrap(), name);

@@ -1,7 +1,7 @@
-//! Records: what wrappers keep in the store, each in a file of its own in `.memory-tool/records`.
+//! Records: data of wrappers, each in a file in `.memory-tool/records`.
 //!
-//! A record changes as a file does: its new contents are staged, flushed, and renamed into place. No other program has business there,
-//! so nothing that a record replaces is compared first.
+//! A record changes like a file: its new contents are staged, flushed and renamed into place. Other programs do not
+//! write records, so the replaced contents are not compared first.
 
 use cap_std::fs::Dir;
 use memory_tool_core::{Problem, RecordName, StoreError, StoredFile};
@@ -14,15 +14,15 @@ use crate::tree::version_of;
 
 const OPERATION: &str = "reading a record";
 
-/// Reads a record; `None` where there is none.
+/// Reads a record; `None` if it does not exist.
 pub(crate) fn read(layout: &Layout, record: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-    let directory = layout.records_if_there().map_err(|error| failed(OPERATION, error))?;
+    let directory = layout.existing_records().map_err(|error| failed(OPERATION, error))?;
     let file = RecordFileName::of(record);
     directory.map_or(Ok(None), |directory| read_file(&directory, file.as_name(), layout.max_file_bytes))
 }
 
 fn read_file(directory: &Dir, file: Name<'_>, limit: u64) -> Result<Option<StoredFile>, StoreError> {
-    if !disk::has_own_file(directory, file, "records").map_err(|error| failed(OPERATION, error))? {
+    if !disk::has_private_file(directory, file, "records").map_err(|error| failed(OPERATION, error))? {
         return Ok(None);
     }
     match disk::read_file(directory, file, limit).map_err(|error| failed(OPERATION, error))? {
@@ -37,7 +37,7 @@ fn read_file(directory: &Dir, file: Name<'_>, limit: u64) -> Result<Option<Store
 /// The records that cannot be read.
 pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
     const OPERATION: &str = "listing the records";
-    let directory = layout.records_if_there().map_err(|error| failed(OPERATION, error))?;
+    let directory = layout.existing_records().map_err(|error| failed(OPERATION, error))?;
     let Some(directory) = directory else { return Ok(Vec::new()) };
     let mut problems = Vec::new();
     for entry in directory.entries().map_err(|error| failed(OPERATION, error))? {

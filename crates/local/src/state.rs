@@ -1,4 +1,4 @@
-//! [`State`]: what checks ask of the store while its lock is held.
+//! [`State`]: the state of the store that preconditions are checked against.
 
 use memory_tool_core::{MemoryPath, RecordName, Stat, StoreError, StoreState, Usage, Version};
 
@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::records;
 use crate::tree::Tree;
 
-/// The files and records of a store whose lock is held.
+/// The files and records of a locked store.
 pub(crate) struct State<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) tree: &'a Tree,

@@ -1,4 +1,4 @@
-//! [`Step`]: one change of a batch, with all that is needed to make it, and how it is made.
+//! [`Step`]: one change of a batch, and how it is applied.
 
 use std::io;
 
@@ -12,28 +12,28 @@ use crate::name::{Name, RecordFileName, TemporaryName};
 use crate::transaction::Transaction;
 use crate::tree::{Location, Resolution};
 
-/// A change whose new contents, if any, are on the disk already.
+/// A change whose new contents, if any, are already on the disk.
 ///
-/// It can be made again and again: what was made before is recognised and left alone. What another program wrote meanwhile is
-/// recognised too, and is never overwritten; only a removal takes its path as it finds it.
+/// A step can be repeated: parts that are already done are skipped. Files that another program wrote in the meantime
+/// are detected and never overwritten. Only a removal applies to any version.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
-    /// Move the file `staged` from the staging directory to `path`: to the place of the file whose version is `replaces`,
-    /// or to a free path.
+    /// Move the file `staged` from the staging directory to `path`, which must be free or have the version `replaces`.
     Write { path: MemoryPath, staged: TemporaryName, replaces: Option<Vec<u8>> },
-    /// Move the file or directory out of sight, to `removed` in the staging directory.
+    /// Move the file or directory to `removed` in the staging directory.
     Remove { path: MemoryPath, removed: TemporaryName },
     /// Move the file or directory to a free path.
     Rename { from: MemoryPath, to: MemoryPath },
-    /// Move the file `staged` from the staging directory to the place of the record.
+    /// Move the file `staged` from the staging directory to the record.
     WriteRecord { record: RecordName, staged: TemporaryName },
-    /// Remove the record, if there is one.
+    /// Remove the record if it exists.
     RemoveRecord { record: RecordName },
 }
 
 impl Step {
-    /// Makes the change. A failure after it took effect is one of unknown outcome; any other failure changed nothing.
+    /// Applies the change. An error after it took effect has an unknown outcome; after any other error, nothing has
+    /// changed.
     pub(crate) fn perform(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         match self {
             Self::Write { path, staged, replaces } => write(files, path, staged, replaces.as_deref()),
@@ -44,7 +44,7 @@ impl Step {
         }
     }
 
-    /// The name that the step has in the staging directory, if it has one.
+    /// The name of the step in the staging directory, if it has one.
     pub(crate) fn temporary_name(&self) -> Option<&TemporaryName> {
         match self {
             Self::Write { staged: name, .. }
@@ -54,7 +54,7 @@ impl Step {
         }
     }
 
-    /// The name of its new contents in the staging directory, if it has any.
+    /// The name of the new contents in the staging directory, if there are any.
     pub(crate) fn staged(&self) -> Option<&TemporaryName> {
         match self {
             Self::Write { staged, .. } | Self::WriteRecord { staged, .. } => Some(staged),
@@ -77,26 +77,25 @@ impl Step {
         }
     }
 
-    /// Checks that what waits in the staging directory to be moved into place is a file that was staged there. Nothing waits where
-    /// it was moved before.
+    /// Checks that the staged contents are a regular file. They are missing if the step was already done.
     pub(crate) fn check_staged(&self, files: &Transaction<'_>) -> io::Result<()> {
         self.staged()
-            .map_or(Ok(true), |staged| disk::has_own_file(&files.staging, staged.as_name(), "staging"))
+            .map_or(Ok(true), |staged| disk::has_private_file(&files.staging, staged.as_name(), "staging"))
             .map(drop)
     }
 
-    /// Makes what the change needs and finds what stands in its way, so that little can fail once it is decided. Nothing of
-    /// it can be seen: a directory without files does not exist.
+    /// Creates what the change needs and detects obstacles, so that little can fail after the commit. This is
+    /// invisible, because a directory without files does not exist.
     pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, .. } => check_usable(files, &make_room(files, path)?),
+            Self::Write { path, .. } => check_usable(files, &prepare_parent(files, path)?),
             Self::Remove { path, .. } => check_directory_of(files, path),
             Self::Rename { from, to } => {
                 check_directory_of(files, from)?;
-                check_usable(files, &make_room(files, to)?)
+                check_usable(files, &prepare_parent(files, to)?)
             }
             Self::WriteRecord { record, .. } => {
-                let records = files.layout.records().map_err(|error| failed("making a directory", error))?;
+                let records = files.layout.records().map_err(|error| failed("creating a directory", error))?;
                 check_usable(files, &records)?;
                 refuse_directory(&records, record)
             }
@@ -107,7 +106,8 @@ impl Step {
         }
     }
 
-    /// Flushes the directories of the change, whoever made it. What another program put in the place of one needs no flush.
+    /// Flushes the directories of the change, even if another process made it. Directories that another program
+    /// replaced are skipped.
     pub(crate) fn sync(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         let paths = match self {
             Self::Write { path, .. } | Self::Remove { path, .. } => [Some(path), None],
@@ -122,15 +122,15 @@ impl Step {
                 Ok(Some(directory)) => {
                     disk::sync_directory(&directory).map_err(|error| failed("flushing a directory", error))
                 }
-                Err(error) if will_pass(&error) => Err(error),
+                Err(error) if is_transient(&error) => Err(error),
                 Ok(None) | Err(_) => Ok(()),
             }
         })
     }
 }
 
-/// Whether the cause of a failure is of the moment, such as a full disk, so that the same step may be made later.
-pub(crate) fn will_pass(error: &StoreError) -> bool {
+/// Whether the failure is temporary, such as a full disk, so that the step can be retried later.
+pub(crate) fn is_transient(error: &StoreError) -> bool {
     matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
 }
 
@@ -143,12 +143,12 @@ fn write(
     const OPERATION: &str = "moving a file into place";
     let waiting = disk::metadata(&files.staging, staged.as_name()).map_err(|error| failed(OPERATION, error))?;
     if waiting.is_none() {
-        return Ok(()); // moved before
+        return Ok(()); // already moved
     }
-    let parent = make_room(files, path)?;
+    let parent = prepare_parent(files, path)?;
     let moved = match replaces {
         None => disk::rename_new(&files.staging, staged.as_name(), &parent, Name::of(path)?),
-        Some(version) if is_still(files, path, &parent, version)? => {
+        Some(version) if has_version(files, path, &parent, version)? => {
             disk::rename_over(&files.staging, staged.as_name(), &parent, Name::of(path)?)
         }
         Some(_) => return Err(StoreError::VersionMismatch { path: path.clone() }),
@@ -157,17 +157,17 @@ fn write(
     sync_above(files, path)
 }
 
-/// Whether the file is at the version. Reading it takes its time, so its stamp is compared around it.
-fn is_still(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
+/// Whether the file has the version. Reading takes time, so the stamp is compared before and after it.
+fn has_version(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
     let name = Name::of(path)?;
-    let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("looking at a file", error));
+    let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("reading file metadata", error));
     let before = stamp()?;
     let is_at_version = matches!(files.tree.stat(path)?, Stat::File(found) if found.as_bytes() == version);
     Ok(is_at_version && before == stamp()?)
 }
 
 fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -> Result<(), StoreError> {
-    const OPERATION: &str = "removing";
+    const OPERATION: &str = "removing a file or directory";
     let gone = disk::metadata(&files.staging, removed.as_name()).map_err(|error| failed(OPERATION, error))?;
     if gone.is_some() || matches!(files.tree.find(path)?, Location::Absent) {
         return Ok(());
@@ -188,10 +188,10 @@ fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result
     const OPERATION: &str = "renaming";
     let Some(parent) = from.parent() else { return Ok(()) };
     if matches!(files.tree.find(from)?, Location::Absent) {
-        return Ok(()); // moved before
+        return Ok(()); // already moved
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
-        let to_directory = make_room(files, to)?;
+        let to_directory = prepare_parent(files, to)?;
         let moved = disk::rename_new(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
         moved.map_err(|error| refused(to, OPERATION, error))?;
         sync_above(files, to)?;
@@ -205,7 +205,7 @@ fn write_record(files: &Transaction<'_>, record: &RecordName, staged: &Temporary
     const OPERATION: &str = "writing a record";
     let waiting = disk::metadata(&files.staging, staged.as_name()).map_err(|error| failed(OPERATION, error))?;
     if waiting.is_none() {
-        return Ok(()); // moved before
+        return Ok(()); // already moved
     }
     let records = files.layout.records().map_err(|error| failed(OPERATION, error))?;
     let file = RecordFileName::of(record);
@@ -225,24 +225,24 @@ fn remove_record(files: &Transaction<'_>, record: &RecordName) -> Result<(), Sto
 }
 
 fn open_records(files: &Transaction<'_>) -> Result<Option<Dir>, StoreError> {
-    files.layout.records_if_there().map_err(|error| failed("opening a directory", error))
+    files.layout.existing_records().map_err(|error| failed("opening a directory", error))
 }
 
-/// Refuses a directory in the place of a record, where neither a file nor nothing can take its place.
+/// Refuses a directory at the path of a record, because renaming and removing a file would fail there.
 fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError> {
     let file = RecordFileName::of(record);
-    let found = disk::metadata(records, file.as_name()).map_err(|error| failed("looking at a record", error))?;
+    let found = disk::metadata(records, file.as_name()).map_err(|error| failed("checking a record", error))?;
     if found.is_some_and(|found| found.is_dir()) {
         let message = format!("`.memory-tool/records/{}` is a directory", file.as_name());
-        return Err(failed("looking at a record", io::Error::new(io::ErrorKind::InvalidData, message)));
+        return Err(failed("checking a record", io::Error::new(io::ErrorKind::InvalidData, message)));
     }
     Ok(())
 }
 
-/// Opens the directory that `path` is to be made in. Makes the missing ones above it, and clears empty directories of other
-/// programs out of its way; until the path itself is made, nobody sees any of that.
-fn make_room(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
-    const OPERATION: &str = "making a directory";
+/// Opens the parent directory of `path`. Creates missing directories and removes empty ones at `path` itself. This is
+/// invisible until `path` exists.
+fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
+    const OPERATION: &str = "creating a directory";
     let parent = path.parent().unwrap_or_else(MemoryPath::root);
     let parent = match files.tree.resolve(&parent)? {
         Some(Resolution::Complete(parent)) => parent,
@@ -265,8 +265,8 @@ fn make_directory(files: &Transaction<'_>, parent: &Dir, name: Name<'_>) -> io::
     disk::open_directory(parent, name)
 }
 
-/// Removes the directories above `path` that it leaves empty (`[P5]`). It stops where something is left in one, or anything
-/// fails: an empty directory that stays is nothing, for the contract.
+/// Removes the directories above `path` that became empty (`[P5]`). Stops at the first error, because an empty
+/// directory is invisible.
 fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
     for directory in path.parents() {
         let (Some(parent), Ok(name)) = (directory.parent(), Name::of(&directory)) else { return };
@@ -277,8 +277,8 @@ fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
     }
 }
 
-/// Flushes the directories above a path that was made, up to `memories/`: one of them may have been made a moment ago, by
-/// a process that ended before it could flush it.
+/// Flushes the directories above a new path, up to `memories/`. A process that ended before it could flush may have
+/// created one of them.
 fn sync_above(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
     const OPERATION: &str = "flushing a directory";
     for directory in path.parents() {
@@ -298,12 +298,12 @@ fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), 
     }
 }
 
-/// Whether names can be moved between the directory and the staging directory.
+/// Checks that entries can be renamed between the directory and the staging directory.
 fn check_usable(files: &Transaction<'_>, directory: &Dir) -> Result<(), StoreError> {
     disk::check_movable(directory, &files.staging).map_err(|error| failed("checking a directory", error))
 }
 
-/// Why a path that was to be made could not be: another program may have taken it just before.
+/// The error for a path that could not be created. Another program may have just created it.
 fn refused(path: &MemoryPath, operation: &'static str, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::IsADirectory => {

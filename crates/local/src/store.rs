@@ -1,4 +1,4 @@
-//! [`LocalStore`]: the store, which runs the work on files off the async threads.
+//! [`LocalStore`]: runs file operations outside the async threads.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ use crate::transaction::Transaction;
 use crate::tree::Tree;
 use crate::usage_cache::UsageCache;
 
-/// Claude's memory as plain files in `{base}/memories`, which a person may read and edit with any editor.
+/// A memory stored as plain files in `{base}/memories`, which any editor can open.
 ///
-/// Any number of processes on one machine may open one directory: they lose nothing and see each other's changes at once.
-/// Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime.
+/// Any number of processes on one machine may open one directory. No edit is lost, and changes are visible at once.
+/// Clones are cheap and share one store. The methods must be called within a tokio runtime.
 ///
 /// ```
 /// use memory_tool_core::{Engine, MemoryTool};
@@ -47,38 +47,38 @@ use crate::usage_cache::UsageCache;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LocalStore {
-    files: Arc<Files>,
-    turns: Turns,
+    inner: Arc<Inner>,
+    queue: TaskQueue,
 }
 
-/// Lets the tasks of this process take turns, so that they do not crowd the blocking threads waiting for the lock.
+/// Lets the tasks of this process take turns, so that tasks waiting for the lock do not occupy the blocking threads.
 #[derive(Clone, Debug)]
-struct Turns {
+struct TaskQueue {
     order: Arc<RwLock<()>>,
     readers: Arc<Semaphore>,
 }
 
-/// How many tasks of this process read at a time.
+/// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
 
 #[derive(Debug)]
-struct Files {
+struct Inner {
     layout: Layout,
-    /// Locked by who holds the lock of the store, and for as long.
+    /// Locked only while the store lock is held.
     usage_cache: Mutex<UsageCache>,
     timeout: Duration,
 }
 
 impl LocalStore {
-    /// Opens the store in the directory `base` with the default options, and makes the directory where it is missing.
+    /// Opens the store in the directory `base` with the default options. Creates the directory if it does not exist.
     ///
     /// # Errors
-    /// Those of [`LocalStoreBuilder::open`].
+    /// The same as [`LocalStoreBuilder::open`].
     pub async fn open(base: impl Into<PathBuf>) -> Result<Self, OpenError> {
         Self::builder(base).open().await
     }
 
-    /// A store in the directory `base` with options of your own.
+    /// Returns a builder for a store in the directory `base`.
     pub fn builder(base: impl Into<PathBuf>) -> LocalStoreBuilder {
         LocalStoreBuilder::new(base.into())
     }
@@ -93,20 +93,33 @@ impl LocalStore {
         let place = || format!("in the directory {}", base.display());
         let layout = layout.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
         Ok(Self {
-            files: Arc::new(Files { layout, usage_cache: Mutex::default(), timeout }),
-            turns: Turns { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
+            inner: Arc::new(Inner { layout, usage_cache: Mutex::default(), timeout }),
+            queue: TaskQueue { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
         })
     }
 
-    /// Checks that every record and every file can be read. Others may use the store at the same time.
+    /// Checks that every record and every file can be read. The store may be in use.
     ///
-    /// An interrupted change that waits in the journal is a problem if the store was opened for reading only; else it is completed. An
-    /// invalid journal is always a problem. Nothing can be read in either case.
+    /// `progress` is called after each file. If an interrupted batch is pending, a writable store completes it first; a
+    /// read-only store reports it as a problem. An invalid journal is always a problem. Files are not checked in either
+    /// case.
     ///
-    /// `progress` is called after each file.
+    /// ```
+    /// use memory_tool_local::LocalStore;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// # let directory = tempfile::tempdir()?;
+    /// let store = LocalStore::open(directory.path()).await?;
+    /// let report = store.verify(|_| {}).await?;
+    /// println!("{} files, {} problems", report.files, report.problems.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// A [`StoreError::Failure`] that leaves open whether the store is whole; damage is a problem of the report instead.
+    /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default();
         match self.read_with(records::problems).await {
@@ -120,32 +133,32 @@ impl LocalStore {
         report.read_files(self, progress).await
     }
 
-    /// Runs `read` on the store while no process changes it.
+    /// Runs `read` while no process changes the store.
     async fn read_with<T: Send + 'static>(
         &self,
         read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let deadline = self.files.deadline();
-        // The semaphore is never closed, so there is always a permit to wait for.
-        let permit = Arc::clone(&self.turns.readers).acquire_owned().await;
-        let turn = Arc::clone(&self.turns.order).read_owned().await;
-        let files = Arc::clone(&self.files);
+        let deadline = self.inner.deadline();
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.queue.readers).acquire_owned().await;
+        let guard = Arc::clone(&self.queue.order).read_owned().await;
+        let inner = Arc::clone(&self.inner);
         let reading = spawn_blocking(move || {
-            let _turn = (permit, turn);
-            if files.layout.is_writable {
-                let _lock = files.lock_shared(deadline)?;
-                read(&files.layout)
+            let _guard = (permit, guard);
+            if inner.layout.is_writable {
+                let _lock = inner.lock_shared(deadline)?;
+                read(&inner.layout)
             } else {
-                files.read_unchanged(&read, deadline)
+                inner.read_without_writing(&read, deadline)
             }
         });
         reading.await.unwrap_or_else(|error| Err(failed("reading", error.into())))
     }
 
-    /// Applies a batch to a store that is open for reading only: it may have preconditions, and no changes.
-    async fn check_unchanged(&self, batch: Batch) -> Result<(), StoreError> {
+    /// Applies a batch to a read-only store. It may have preconditions, but no changes.
+    async fn check_read_only(&self, batch: Batch) -> Result<(), StoreError> {
         if !batch.changes_nothing() {
-            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened for reading only");
+            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
             return Err(failed("changing the store", cause));
         }
         self.read_with(move |layout| batch.check(&State { layout, tree: &tree(layout)? })).await
@@ -158,7 +171,7 @@ impl Store for LocalStore {
         let path = path.clone();
         self.read_with(move |layout| {
             let tree = tree(layout)?;
-            // Read first: another program takes no lock.
+            // Read first: other programs take no lock.
             let node = tree.read(&path)?;
             options.check(&State { layout, tree: &tree })?;
             Ok(node)
@@ -172,18 +185,18 @@ impl Store for LocalStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        if !self.files.layout.is_writable {
-            return self.check_unchanged(batch).await;
+        if !self.inner.layout.is_writable {
+            return self.check_read_only(batch).await;
         }
-        let deadline = self.files.deadline();
-        let turn = Arc::clone(&self.turns.order).write_owned().await;
-        let files = Arc::clone(&self.files);
-        // Once started it runs to its end, also when this future is dropped: the batch is applied whole or not at all.
+        let deadline = self.inner.deadline();
+        let guard = Arc::clone(&self.queue.order).write_owned().await;
+        let inner = Arc::clone(&self.inner);
+        // Runs to completion even if this future is dropped, so the batch is atomic.
         let applying = spawn_blocking(move || {
-            let _turn = turn;
-            let _lock = files.lock(Mode::Exclusive, deadline)?;
-            let mut usage_cache = files.usage_cache();
-            Transaction::begin(&files.layout)?.apply(&batch, &mut usage_cache)
+            let _guard = guard;
+            let _lock = inner.lock(Mode::Exclusive, deadline)?;
+            let mut usage_cache = inner.usage_cache();
+            Transaction::begin(&inner.layout)?.apply(&batch, &mut usage_cache)
         });
         applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
     }
@@ -195,60 +208,61 @@ fn tree(layout: &Layout) -> Result<Tree, StoreError> {
 
 fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
     match error.kind() {
-        // A store that may be created is never missing: something above it is.
+        // In this mode the missing directory is an ancestor of the store.
         io::ErrorKind::NotFound if mode != OpenMode::Create => ErrorKind::NotFound,
         io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => ErrorKind::Invalid,
         _ => ErrorKind::Storage(failure::kind(error)),
     }
 }
 
-/// Whether nothing can be read until somebody repairs the store.
+/// Whether the store is unreadable until it is repaired or completed.
 fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, .. } => true,
-        StoreError::Failure { source, .. } => source.is::<UnfinishedChange>(),
+        StoreError::Failure { source, .. } => source.is::<InterruptedBatch>(),
         _ => false,
     }
 }
 
-impl Files {
+impl Inner {
     fn usage_cache(&self) -> MutexGuard<'_, UsageCache> {
         self.usage_cache.lock().unwrap_or_else(|poisoned| {
             self.usage_cache.clear_poison();
             let mut cache = poisoned.into_inner();
-            cache.forget(); // the holder panicked, perhaps before it made what it had counted
+            cache.forget(); // the panic may have prevented a change that is already counted
             cache
         })
     }
 
-    /// When an operation that begins now gives up waiting; `None` where that is beyond all time.
+    /// The deadline of an operation that starts now; `None` if it is too far in the future.
     fn deadline(&self) -> Option<Instant> {
         Instant::now().checked_add(self.timeout)
     }
 
     fn lock(&self, mode: Mode, deadline: Option<Instant>) -> Result<Lock, StoreError> {
-        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store's lock", error))
+        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store lock", error))
     }
 
-    /// Reads without changing anything, not even to complete a batch that is half done: then it fails (`[X1]`).
-    fn read_unchanged<T>(
+    /// Reads without changing anything. Fails if an interrupted batch is pending (`[X1]`).
+    fn read_without_writing<T>(
         &self,
         read: impl Fn(&Layout) -> Result<T, StoreError>,
         deadline: Option<Instant>,
     ) -> Result<T, StoreError> {
-        const OPERATION: &str = "waiting for the store's lock";
+        const OPERATION: &str = "waiting for the store lock";
         loop {
-            let lock = Lock::acquire_if_there(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
-            self.refuse_journal()?;
+            let lock = Lock::acquire_existing(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
+            self.refuse_pending_journal()?;
             let result = read(&self.layout);
-            // No program changes a store without its lock file: one that began during the reading made it first.
-            if lock.is_some() || !Lock::is_there(&self.layout).map_err(|error| failed(OPERATION, error))? {
+            // A program creates the lock file before it changes a store, so its absence shows that none did during the
+            // read.
+            if lock.is_some() || !Lock::exists(&self.layout).map_err(|error| failed(OPERATION, error))? {
                 return result;
             }
         }
     }
 
-    /// Takes the shared lock at a moment at which no batch is half done.
+    /// Takes the shared lock when no interrupted batch is pending. Completes a pending one first.
     fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock, StoreError> {
         loop {
             let lock = self.lock(Mode::Shared, deadline)?;
@@ -261,27 +275,27 @@ impl Files {
         }
     }
 
-    /// Fails if a batch is half done. A journal that cannot be completed is reported as what it is.
-    fn refuse_journal(&self) -> Result<(), StoreError> {
-        let private = self.layout.private_if_there();
+    /// Fails if an interrupted batch is pending. An invalid journal is reported as damaged.
+    fn refuse_pending_journal(&self) -> Result<(), StoreError> {
+        let private = self.layout.existing_private();
         let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
         match found.map_err(|error| failed("reading the journal", error))? {
-            Some(_) => Err(StoreError::failure(FailureKind::Busy, "reading", UnfinishedChange)),
+            Some(_) => Err(StoreError::failure(FailureKind::Busy, "reading", InterruptedBatch)),
             None => Ok(()),
         }
     }
 
     fn is_journal_pending(&self) -> Result<bool, StoreError> {
-        let private = self.layout.private_if_there();
+        let private = self.layout.existing_private();
         let pending = private.and_then(|private| private.map_or(Ok(false), |private| journal::is_pending(&private)));
-        pending.map_err(|error| failed("looking for the journal", error))
+        pending.map_err(|error| failed("checking for a journal", error))
     }
 }
 
-/// A journal waits, and nothing may be changed.
+/// The store is read-only, and an interrupted batch is pending.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "an interrupted change is pending: open the store for writing once to complete it, for example with \
      `memory-tool run --store DIR < /dev/null`"
 )]
-struct UnfinishedChange;
+struct InterruptedBatch;

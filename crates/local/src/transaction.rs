@@ -1,4 +1,4 @@
-//! [`Transaction`]: how a batch is checked, decided and made, in one step or through the journal.
+//! [`Transaction`]: checks and applies a batch, either as one step or through the journal.
 
 use std::cell::RefCell;
 use std::io;
@@ -14,7 +14,7 @@ use crate::journal;
 use crate::layout::Layout;
 use crate::name::{Name, TemporaryName};
 use crate::state::State;
-use crate::step::{Step, will_pass};
+use crate::step::{Step, is_transient};
 use crate::tree::{Location, Resolution, Tree};
 use crate::usage_cache::UsageCache;
 
@@ -27,7 +27,7 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// Opens the files. Completes what a process that ended left decided, and sweeps up what it left undecided.
+    /// Opens the files. Completes committed changes of a process that ended, and removes its uncommitted ones.
     pub(crate) fn begin(layout: &'a Layout) -> Result<Self, StoreError> {
         let open = || {
             let (private, staging) = (layout.private()?, layout.staging()?);
@@ -35,7 +35,7 @@ impl<'a> Transaction<'a> {
         };
         let transaction = open().map_err(|error| failed("opening the store", error))?;
         transaction.complete_journal()?;
-        transaction.sweep_leftovers().map_err(|error| failed("sweeping up", error))?;
+        transaction.remove_leftovers().map_err(|error| failed("removing leftovers", error))?;
         Ok(transaction)
     }
 
@@ -47,7 +47,7 @@ impl<'a> Transaction<'a> {
             cache.forget();
         }
         if journal::is_pending(&self.private).is_ok_and(|is_pending| !is_pending) {
-            self.sweep_staging();
+            self.clear_staging();
         }
         applied
     }
@@ -65,8 +65,8 @@ impl<'a> Transaction<'a> {
                 step.perform(self)
             }
             steps => {
-                // Flushing the contents took its time, in which a program that takes no lock may have changed the files. A
-                // single step sees that itself.
+                // Programs that take no lock may have changed the files while the contents were flushed. A single step
+                // detects that itself.
                 self.check(batch, cache)?;
                 cache.note(&self.private, &self.tree, batch.changes())?;
                 self.perform_through_journal(steps)
@@ -74,11 +74,11 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Checks that the batch can be applied. Its changes are disjoint, so none depends on another.
+    /// Checks that the batch can be applied. Its changes do not overlap, so they are independent.
     fn check(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
         batch.check_file_sizes(self.layout.max_file_bytes)?;
         match self.check_requirements(batch, cache) {
-            // Another program may have made room.
+            // Another program may have freed space.
             Err(StoreError::OverQuota { .. }) if cache.forget() => self.check_requirements(batch, cache)?,
             checked => checked?,
         }
@@ -118,14 +118,14 @@ impl<'a> Transaction<'a> {
             Location::Directory | Location::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
         }
         if to.as_str().len() > from.as_str().len() {
-            for file in self.tree.files_beneath(from) {
+            for file in self.tree.files_under(from) {
                 file?.path.replace_prefix(from, to)?;
             }
         }
         Ok(())
     }
 
-    /// Checks that nothing in the name of a path that is to be made prevents it.
+    /// Checks that a path can be created: its name is supported, and no file is above it.
     fn check_name(&self, path: &MemoryPath) -> Result<(), StoreError> {
         if !path.segments().all(disk::can_hold) {
             let message = "the operating system reserves a name in the path";
@@ -139,12 +139,12 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Checks that a path at which there is nothing, for the contract, is not taken by what the contract does not see.
+    /// Checks that an absent path is free. It may be taken by an entry that is not part of the memory.
     fn check_free(&self, path: &MemoryPath) -> Result<(), StoreError> {
         if self.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
     }
 
-    /// Notes what the change is made to, so that it is not made to anything else.
+    /// Records the version that a change replaces, so that it does not apply to any other.
     fn plan(&self, change: &Change) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
@@ -159,7 +159,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// Brings the new contents of a step, if it has any, to the disk.
+    /// Writes the new contents of a step, if any, to the disk.
     fn stage(&self, step: &Step, content: Option<&[u8]>) -> Result<(), StoreError> {
         if let (Some(staged), Some(content)) = (step.staged(), content) {
             let created = disk::create_file(&self.staging, staged.as_name(), content);
@@ -170,8 +170,8 @@ impl<'a> Transaction<'a> {
 
     fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
         steps.iter().try_for_each(|step| step.prepare(self))?;
-        let decided = journal::decide(&self.private, &self.staging, steps);
-        decided.map_err(|error| failed("writing the journal", error))?;
+        let committed = journal::commit(&self.private, &self.staging, steps);
+        committed.map_err(|error| failed("writing the journal", error))?;
         let flushed = disk::sync_directory(&self.private);
         flushed.map_err(|error| unconfirmed("writing the journal", error))?;
         let completed = self.complete_journal();
@@ -181,21 +181,22 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes the steps that were decided. Gives those that another program made impossible: their contents are set aside.
+    /// Applies the committed steps. Returns the errors of steps that another program made impossible; their contents
+    /// are set aside.
     fn complete_journal(&self) -> Result<Vec<StoreError>, StoreError> {
-        let decided = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
-        let Some(steps) = decided else { return Ok(Vec::new()) };
+        let committed = journal::read(&self.private).map_err(|error| failed("reading the journal", error))?;
+        let Some(steps) = committed else { return Ok(Vec::new()) };
         let staged = steps.iter().try_for_each(|step| step.check_staged(self));
         staged.map_err(|error| failed("reading the journal", error))?;
         let mut impossible = Vec::new();
         for step in &steps {
             match step.perform(self) {
                 Ok(()) => {}
-                // No other program has business among the records: the operator repairs what is wrong, and the step is made then.
-                Err(error) if will_pass(&error) || step.is_of_record() => return Err(error),
+                // Other programs do not write records. The step is retried once the operator has fixed the cause.
+                Err(error) if is_transient(&error) || step.is_of_record() => return Err(error),
                 Err(error) => {
                     let set_aside = self.set_aside(step);
-                    set_aside.map_err(|error| failed("setting contents aside", error))?;
+                    set_aside.map_err(|error| failed("moving contents to `.memory-tool/conflicts`", error))?;
                     impossible.push(error);
                 }
             }
@@ -205,7 +206,7 @@ impl<'a> Transaction<'a> {
         Ok(impossible)
     }
 
-    /// Keeps the new contents of a step that cannot be made where the operator finds them.
+    /// Moves the new contents of a failed step to a directory for the operator.
     fn set_aside(&self, step: &Step) -> io::Result<()> {
         let Step::Write { staged, .. } = step else { return Ok(()) };
         let conflicts = self.layout.conflicts()?;
@@ -213,18 +214,18 @@ impl<'a> Transaction<'a> {
         disk::sync_directory(&conflicts)
     }
 
-    /// Sweeps up what a process that ended left. A journal that it removed must be gone for good by then: otherwise a loss
-    /// of power could bring it back, without what shows that its steps were made.
-    fn sweep_leftovers(&self) -> io::Result<()> {
+    /// Removes the leftovers of a process that ended. The removal of its journal must be on the disk first: after a
+    /// loss of power it could reappear without the evidence that its steps were done.
+    fn remove_leftovers(&self) -> io::Result<()> {
         if self.staging.entries()?.next().is_some() {
             disk::sync_directory(&self.private)?;
-            self.sweep_staging();
+            self.clear_staging();
         }
         Ok(())
     }
 
-    /// Removes all from the staging directory. What cannot be removed now is tried again by the next transaction.
-    fn sweep_staging(&self) {
+    /// Empties the staging directory. The next transaction retries what cannot be removed.
+    fn clear_staging(&self) {
         for entry in self.staging.entries().into_iter().flatten().flatten() {
             let _ = Name::parse(&entry.file_name()).and_then(|name| disk::remove_all(&self.staging, name));
         }
@@ -314,12 +315,12 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// What the records `written` and `removed` hold.
+    /// The contents of the records `written` and `removed`.
     fn records(layout: &Layout) -> [Option<Vec<u8>>; 2] {
         ["written", "removed"].map(|name| records::read(layout, &record(name)).unwrap().map(|record| record.content))
     }
 
-    /// The steps of the batch, with their contents staged.
+    /// The steps of the batch, with staged contents.
     fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
         let batch = batch();
         let mut steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change).unwrap()).collect();
@@ -332,7 +333,7 @@ mod tests {
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
         let tree = layout.tree().unwrap();
-        let files = tree.files_beneath(&MemoryPath::root()).map(|file| file.unwrap().path);
+        let files = tree.files_under(&MemoryPath::root()).map(|file| file.unwrap().path);
         let mut contents: Vec<_> = files.map(|path| (path.to_string(), content(&tree, &path))).collect();
         contents.sort();
         contents
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn x1_a_decided_batch_is_completed_from_wherever_it_stopped() {
+    fn x1_a_committed_batch_is_completed_after_any_step() {
         let changed = [
             ("/memories/edited".to_owned(), b"new".to_vec()),
             ("/memories/made/d".to_owned(), b"new".to_vec()),
@@ -361,7 +362,7 @@ mod tests {
             let layout = store(base.path());
             let interrupted = Transaction::begin(&layout).unwrap();
             let steps = steps(&interrupted);
-            journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+            journal::commit(&interrupted.private, &interrupted.staging, &steps).unwrap();
             for step in &steps[..done] {
                 step.perform(&interrupted).unwrap();
             }
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn x1_a_batch_that_was_not_decided_never_happened() {
+    fn x1_an_uncommitted_batch_is_discarded() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let before = contents(&layout);
@@ -388,12 +389,12 @@ mod tests {
     }
 
     #[test]
-    fn a_decided_rename_to_a_path_that_another_program_took_loses_nothing() {
+    fn a_committed_rename_to_a_taken_path_loses_no_file() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
         let steps = steps(&interrupted);
-        journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+        journal::commit(&interrupted.private, &interrupted.staging, &steps).unwrap();
         std::fs::create_dir(base.path().join("memories/to")).unwrap();
         std::fs::write(base.path().join("memories/to/moved"), "theirs").unwrap();
         Transaction::begin(&layout).unwrap();
@@ -403,12 +404,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_did_before_a_journal_is_completed_is_kept() {
+    fn files_changed_before_the_journal_is_completed_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
         let steps = steps(&interrupted);
-        journal::decide(&interrupted.private, &interrupted.staging, &steps).unwrap();
+        journal::commit(&interrupted.private, &interrupted.staging, &steps).unwrap();
         let on_disk = |path: &str| base.path().join("memories").join(path);
         let Step::Remove { .. } = &steps[0] else { panic!("the first step is the removal") };
         steps[0].perform(&interrupted).unwrap();
@@ -421,19 +422,19 @@ mod tests {
             assert_eq!(std::fs::read(on_disk(path)).unwrap(), b"theirs", "{path}");
         }
         let set_aside: Vec<_> = std::fs::read_dir(base.path().join(".memory-tool/conflicts")).unwrap().collect();
-        assert_eq!(set_aside.len(), 2, "what could not be put in place is kept for the operator");
+        assert_eq!(set_aside.len(), 2, "contents that could not be written are kept for the operator");
         assert_eq!(std::fs::read(set_aside[0].as_ref().unwrap().path()).unwrap(), b"new");
-        assert!(on_disk("to/moved/c").exists(), "the other steps are made");
+        assert!(on_disk("to/moved/c").exists(), "the other steps are applied");
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
     }
 
     #[test]
     #[cfg(unix)]
-    fn a_link_in_the_way_of_a_journal_stops_nothing_else() {
+    fn a_link_blocks_only_its_own_step() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let interrupted = Transaction::begin(&layout).unwrap();
-        journal::decide(&interrupted.private, &interrupted.staging, &steps(&interrupted)).unwrap();
+        journal::commit(&interrupted.private, &interrupted.staging, &steps(&interrupted)).unwrap();
         for name in ["to", "made"] {
             std::os::unix::fs::symlink(base.path(), base.path().join("memories").join(name)).unwrap();
         }
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_which_one_change_cannot_be_made_changes_nothing() {
+    fn a_batch_with_an_impossible_change_has_no_effect() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let before = contents(&layout);

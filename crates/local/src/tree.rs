@@ -1,5 +1,5 @@
-//! The files beneath `memories/`, seen as the contract sees them: directories are implicit, and what other programs put
-//! there that is no file with a legal name is not seen at all.
+//! The files under `memories/` as the contract defines them. Directories are implicit, and entries of other programs
+//! that are not files with legal names are invisible.
 
 use std::io;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::disk::{self, Content, EntryKind};
 use crate::failure::failed;
 use crate::name::Name;
 
-/// The directory `memories/`; `None` while it is missing, which is the same as empty.
+/// The directory `memories/`. `None` if it is missing, which is the same as empty.
 pub(crate) struct Tree {
     root: Option<Dir>,
     ignores_case: bool,
     max_file_bytes: u64,
 }
 
-/// Where a path leads.
+/// The result of looking up a path.
 pub(crate) enum Location {
-    /// Nowhere. There may be a directory without files, put there by another program: for the contract, that is nothing.
+    /// Nothing, or a directory without files that another program created.
     Absent,
-    /// To a directory with a file somewhere beneath it.
+    /// A directory with a file at any depth.
     Directory,
-    /// To a file in the open directory `parent`.
+    /// A file in the open directory `parent`.
     File { parent: Dir },
 }
 
-/// How far the directories of a path exist.
+/// How much of a directory path exists.
 pub(crate) enum Resolution {
-    /// All of them; the last is open.
+    /// All of it. The last directory is open.
     Complete(Dir),
-    /// Down to the open directory `deepest`; those at `missing` do not exist.
+    /// The part down to the open directory `deepest`. The directories `missing` do not exist.
     Missing { deepest: Dir, missing: Vec<MemoryPath> },
-    /// Down to a file, which is where a directory would have to be.
+    /// A file is where a directory would have to be.
     File { path: MemoryPath },
 }
 
@@ -45,13 +45,13 @@ impl Tree {
         Self { root, ignores_case, max_file_bytes }
     }
 
-    /// Reads what is at `path`. The version of a file is the digest of its contents: so it also tells what another
-    /// program wrote, whatever that did to the times.
+    /// Reads a path. The version of a file is the digest of its contents, so changes by other programs are detected
+    /// even if the times are unchanged.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         Ok(match self.look(path)? {
             Location::Absent => Node::Absent,
             Location::Directory => {
-                let entries = self.files_beneath(path).collect::<Result<Vec<_>, _>>()?;
+                let entries = self.files_under(path).collect::<Result<Vec<_>, _>>()?;
                 if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) }
             }
             Location::File { parent } => match self.content(&parent, path)? {
@@ -67,7 +67,8 @@ impl Tree {
         })
     }
 
-    /// What is at `path`, without its contents. A file that is too large to be read has a version too, which no reading gives.
+    /// Returns what is at `path`, without its contents. Files that are too large to read have a version that no read
+    /// returns.
     pub(crate) fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
         Ok(match self.find(path)? {
             Location::Absent => Stat::Absent,
@@ -76,7 +77,7 @@ impl Tree {
                 Some(Content::Whole(content)) => Stat::File(version_of(&content)),
                 Some(Content::TooLarge { .. }) => {
                     let found = disk::file_stamp(&parent, Name::of(path)?);
-                    let found = found.map_err(|error| failed("looking at a file", error))?;
+                    let found = found.map_err(|error| failed("reading file metadata", error))?;
                     found.map_or(Stat::Absent, |stamp| Stat::File(Version::new(stamp.to_bytes())))
                 }
                 None => Stat::Absent,
@@ -84,7 +85,7 @@ impl Tree {
         })
     }
 
-    /// Reads the file in the open directory `parent`; `None` if another program removed it since it was found.
+    /// Reads the file in the open directory `parent`; `None` if another program removed it.
     fn content(&self, parent: &Dir, path: &MemoryPath) -> Result<Option<Content>, StoreError> {
         match disk::read_file(parent, Name::of(path)?, self.max_file_bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -92,41 +93,41 @@ impl Tree {
         }
     }
 
-    /// Finds where `path` leads.
+    /// Finds what is at `path`.
     pub(crate) fn find(&self, path: &MemoryPath) -> Result<Location, StoreError> {
         match self.look(path)? {
-            Location::Directory if !path.is_root() && !self.holds_a_file(path)? => Ok(Location::Absent),
+            Location::Directory if !path.is_root() && !self.contains_file(path)? => Ok(Location::Absent),
             found => Ok(found),
         }
     }
 
-    /// The same, but a directory may hold no file.
+    /// Finds what is at `path`, including directories without files.
     fn look(&self, path: &MemoryPath) -> Result<Location, StoreError> {
         let Some(parent) = path.parent() else { return Ok(Location::Directory) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
         match self.look_up(&parent, path)? {
-            Found::File => Ok(Location::File { parent }),
-            Found::Directory(_) => Ok(Location::Directory),
-            Found::Absent => Ok(Location::Absent),
+            PathEntry::File => Ok(Location::File { parent }),
+            PathEntry::Directory(_) => Ok(Location::Directory),
+            PathEntry::Absent => Ok(Location::Absent),
         }
     }
 
-    /// Whether a file or directory can be made at `path`, at which [`find`](Self::find) finds nothing: empty directories are
-    /// no obstacle, but what the contract does not see may be.
+    /// Whether a file or directory can be created at `path`, where [`find`](Self::find) finds nothing. Empty
+    /// directories are no obstacle; invisible entries may be.
     pub(crate) fn is_free(&self, path: &MemoryPath) -> Result<bool, StoreError> {
-        const OPERATION: &str = "looking for room";
+        const OPERATION: &str = "checking whether a path is free";
         let Some(parent) = path.parent() else { return Ok(false) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(true) };
         match disk::entry_kind(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
             EntryKind::Absent => Ok(true),
             EntryKind::Directory(directory) => {
-                disk::holds_only_directories(&directory).map_err(|error| failed(OPERATION, error))
+                disk::contains_only_directories(&directory).map_err(|error| failed(OPERATION, error))
             }
             EntryKind::File | EntryKind::Link | EntryKind::Special => Ok(false),
         }
     }
 
-    /// Opens the directory at `path`, with or without files; `None` where there is none.
+    /// Opens the directory at `path`, with or without files; `None` if it does not exist.
     pub(crate) fn open_directory(&self, path: &MemoryPath) -> Result<Option<Dir>, StoreError> {
         match self.resolve(path)? {
             Some(Resolution::Complete(directory)) => Ok(Some(directory)),
@@ -134,7 +135,7 @@ impl Tree {
         }
     }
 
-    /// Opens one directory after another on the way down to `path`; `None` where `memories/` is missing.
+    /// Opens the directories of `path` one after another; `None` if `memories/` is missing.
     pub(crate) fn resolve(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
         let Some(root) = &self.root else { return Ok(None) };
         let mut deepest = root.try_clone().map_err(|error| failed("opening a directory", error))?;
@@ -142,9 +143,9 @@ impl Tree {
         remaining.pop(); // the root
         while let Some(next) = remaining.pop() {
             match self.look_up(&deepest, &next)? {
-                Found::Directory(directory) => deepest = directory,
-                Found::File => return Ok(Some(Resolution::File { path: next })),
-                Found::Absent => {
+                PathEntry::Directory(directory) => deepest = directory,
+                PathEntry::File => return Ok(Some(Resolution::File { path: next })),
+                PathEntry::Absent => {
                     let missing = std::iter::once(next).chain(remaining.into_iter().rev()).collect();
                     return Ok(Some(Resolution::Missing { deepest, missing }));
                 }
@@ -153,43 +154,43 @@ impl Tree {
         Ok(Some(Resolution::Complete(deepest)))
     }
 
-    /// Every file strictly beneath `directory`, with its size and the time of its last write.
-    pub(crate) fn files_beneath(&self, directory: &MemoryPath) -> Walk<'_> {
-        let start = Pending { path: directory.clone(), parent: None };
+    /// Iterates over the files strictly under `directory`, with their sizes and modification times.
+    pub(crate) fn files_under(&self, directory: &MemoryPath) -> Walk<'_> {
+        let start = PendingDirectory { path: directory.clone(), parent: None };
         Walk { tree: self, start: directory.clone(), pending: vec![start], current: None }
     }
 
-    /// How much is at or beneath `path`.
+    /// The usage at and under `path`.
     pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
         match self.find(path)? {
             Location::Absent => Ok(Usage::default()),
-            Location::Directory => self.files_beneath(path).collect(),
+            Location::Directory => self.files_under(path).collect(),
             Location::File { parent } => {
                 let found = disk::metadata(&parent, Name::of(path)?);
-                let found = found.map_err(|error| failed("looking up a size", error))?;
+                let found = found.map_err(|error| failed("reading file metadata", error))?;
                 Ok(found.into_iter().map(|metadata| FileEntry::new(path.clone(), metadata.len())).collect())
             }
         }
     }
 
-    /// Looks up the last segment of `path` in its directory, and refuses what is neither a file nor a directory (`[P4]`).
-    fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<Found, StoreError> {
+    /// Looks up the last segment of `path` in its directory. Anything but a file or directory is an error (`[P4]`).
+    fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<PathEntry, StoreError> {
         const OPERATION: &str = "looking up a path";
         let name = Name::of(path)?;
         let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
-            EntryKind::Absent => return Ok(Found::Absent),
-            EntryKind::Directory(directory) => Found::Directory(directory),
-            EntryKind::File => Found::File,
+            EntryKind::Absent => return Ok(PathEntry::Absent),
+            EntryKind::Directory(directory) => PathEntry::Directory(directory),
+            EntryKind::File => PathEntry::File,
             EntryKind::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
             EntryKind::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),
         };
-        // Case matters (`[P1]`): a file of another spelling is another file, although only one of the two can exist here.
+        // Case matters (`[P1]`): a different spelling is a different file, although the two cannot coexist here.
         let is_other = self.ignores_case && !disk::lists(directory, name).map_err(|error| failed(OPERATION, error))?;
-        Ok(if is_other { Found::Absent } else { found })
+        Ok(if is_other { PathEntry::Absent } else { found })
     }
 
-    fn holds_a_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
-        self.files_beneath(directory).next().transpose().map(|file| file.is_some())
+    fn contains_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
+        self.files_under(directory).next().transpose().map(|file| file.is_some())
     }
 }
 
@@ -198,14 +199,14 @@ pub(crate) fn version_of(content: &[u8]) -> Version {
     Version::new(Sha256::digest(content).to_vec())
 }
 
-/// What a legal path stands for in its directory.
-enum Found {
+/// An entry with a legal name in a directory.
+enum PathEntry {
     Absent,
     Directory(Dir),
     File,
 }
 
-impl Found {
+impl PathEntry {
     fn into_directory(self) -> Option<Dir> {
         match self {
             Self::Directory(directory) => Some(directory),
@@ -214,31 +215,31 @@ impl Found {
     }
 }
 
-/// How many directories a walk keeps open at most: a deep tree must not use up the process's open files.
+/// The maximum number of directories that a walk keeps open, so that a deep tree does not exhaust the file descriptors.
 const MAX_OPEN_DIRECTORIES: usize = 64;
 
-/// Goes through the files beneath a directory.
+/// Iterates over the files under a directory.
 pub(crate) struct Walk<'a> {
     tree: &'a Tree,
     start: MemoryPath,
-    pending: Vec<Pending>,
+    pending: Vec<PendingDirectory>,
     current: Option<Entries>,
 }
 
-/// A directory to be gone through.
-struct Pending {
+/// A directory that is still to be visited.
+struct PendingDirectory {
     path: MemoryPath,
-    /// The directory above it, where that is kept open. Else it is found from the root.
+    /// Its parent, if that is kept open. Otherwise the directory is looked up from the root.
     parent: Option<Arc<Dir>>,
 }
 
 impl Walk<'_> {
-    /// Opens a directory. What other programs did to one beneath the start does not break the walk.
-    fn open(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
+    /// Opens a directory. Errors below the start that other programs caused are skipped.
+    fn open(&self, pending: PendingDirectory) -> Result<Option<Entries>, StoreError> {
         let is_start = pending.path == self.start;
         match self.open_strictly(pending) {
             Err(error) if is_start => Err(error),
-            // Replaced since it was listed, or not to be looked into.
+            // Replaced since it was listed, or not accessible.
             Err(
                 StoreError::SymbolicLink { .. }
                 | StoreError::NotARegularFile { .. }
@@ -248,8 +249,8 @@ impl Walk<'_> {
         }
     }
 
-    fn open_strictly(&self, pending: Pending) -> Result<Option<Entries>, StoreError> {
-        let Pending { path, parent } = pending;
+    fn open_strictly(&self, pending: PendingDirectory) -> Result<Option<Entries>, StoreError> {
+        let PendingDirectory { path, parent } = pending;
         let opened = match parent {
             Some(parent) => self.tree.look_up(&parent, &path)?.into_directory(),
             None => self.tree.open_directory(&path)?,
@@ -260,7 +261,7 @@ impl Walk<'_> {
     fn push(&mut self, path: MemoryPath) {
         let keeps_open = self.pending.len() < MAX_OPEN_DIRECTORIES;
         let parent = self.current.as_ref().filter(|_| keeps_open).map(|entries| Arc::clone(&entries.opened));
-        self.pending.push(Pending { path, parent });
+        self.pending.push(PendingDirectory { path, parent });
     }
 }
 
@@ -285,13 +286,13 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// What is of interest in a directory: files and directories with legal names.
+/// A file or directory with a legal name.
 enum Entry {
     Directory(MemoryPath),
     File(FileEntry),
 }
 
-/// Reads a directory and passes over everything else.
+/// Reads a directory and skips other entries.
 struct Entries {
     entries: ReadDir,
     opened: Arc<Dir>,
@@ -299,7 +300,7 @@ struct Entries {
 }
 
 impl Entries {
-    /// The entries of an open directory; `None` where another program removed it since.
+    /// Lists an open directory; `None` if another program removed it.
     fn of(opened: Dir, path: MemoryPath) -> Result<Option<Self>, StoreError> {
         match opened.entries() {
             Ok(entries) => Ok(Some(Self { entries, opened: Arc::new(opened), path })),
@@ -328,7 +329,7 @@ impl Entries {
         Ok(match () {
             () if metadata.is_dir() => Some(Entry::Directory(path)),
             () if metadata.is_file() => {
-                // Each write makes a new file, so that the disk knows no time of creation but that of the last write.
+                // Each write creates a new file, so the file system has no useful time of creation.
                 let modified = metadata.modified().ok().map(SystemTime::into_std);
                 Some(Entry::File(FileEntry::new(path, metadata.len()).with_modified(modified)))
             }

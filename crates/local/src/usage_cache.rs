@@ -1,4 +1,4 @@
-//! [`UsageCache`]: how much lies under directories, kept from one batch to the next, so that not each of them has to count it again.
+//! [`UsageCache`]: caches the usage of directories between batches, which spares most batches a count.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,26 +12,27 @@ use crate::failure::failed;
 use crate::name::{Name, TemporaryName};
 use crate::tree::Tree;
 
-/// Holds the epoch, where a process keeps a cache.
-const EPOCH: Name<'_> = Name::of_ours("epoch");
+/// The file that contains the epoch. It exists if a process caches the usage.
+const EPOCH: Name<'_> = Name::constant("epoch");
 
-/// How long a cached usage is good for: what other programs put there, which leave no epoch, is counted by then. Longer than Claude takes from
-/// one edit to the next, so that a session counts once a minute and not for each edit.
-const GOOD_FOR: Duration = Duration::from_secs(60);
+/// How long a cached usage is valid. After that it is counted again, to include changes of programs that write no
+/// epoch. The time is longer than the time between two edits of Claude, so a session counts once a minute instead of
+/// once per edit.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// How many directories are kept. A store has one or, with a limit for each tenant, one for each of them.
-const MOST_DIRECTORIES: usize = 1_000;
+/// The maximum number of directories. A store has one or, with a limit for each tenant, one per tenant.
+const MAX_DIRECTORIES: usize = 1_000;
 
-/// What was counted here, for as long as nobody else changes the store.
+/// The usage of directories, valid while no other process changes the store.
 ///
-/// Whoever is about to change it leaves an epoch of its own first, while it holds the lock, unless that is there already. So where the
-/// epoch is the one that was left here, nobody else has made a change since, or a part of one.
+/// Before a process changes the store, it takes the lock and writes its own epoch if the file has another one. If the
+/// file still has that epoch, no other process has changed anything since.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCache {
-    /// The own epoch, once it was left.
+    /// The epoch of this process, once it has been written.
     epoch: Option<TemporaryName>,
-    /// Whether it was found there in this transaction.
-    is_there: bool,
+    /// Whether the file contained it in this transaction.
+    is_current: bool,
     by_directory: BTreeMap<MemoryPath, CachedUsage>,
 }
 
@@ -42,59 +43,59 @@ struct CachedUsage {
 }
 
 impl UsageCache {
-    /// Forgets what may not be true any more. Comes first in each transaction.
+    /// Removes entries that may be outdated. Must be the first call in each transaction.
     pub(crate) fn refresh(&mut self, private: &Dir) {
-        self.is_there = false;
+        self.is_current = false;
         if self.by_directory.is_empty() {
             return;
         }
-        self.is_there = read_epoch(private).is_ok_and(|found| self.is_own(found.as_deref()));
-        if !self.is_there {
+        self.is_current = read_epoch(private).is_ok_and(|found| self.is_own(found.as_deref()));
+        if !self.is_current {
             self.forget();
         }
-        self.by_directory.retain(|_, cached| cached.counted.elapsed() < GOOD_FOR);
+        self.by_directory.retain(|_, cached| cached.counted.elapsed() < MAX_AGE);
     }
 
-    /// Forgets everything, and says whether there was anything to forget.
+    /// Clears the cache. Returns whether it contained anything.
     pub(crate) fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.by_directory).is_empty()
     }
 
-    /// How much is at or beneath a limited directory.
+    /// The usage at and under a limited directory.
     pub(crate) fn usage(&mut self, tree: &Tree, directory: &MemoryPath) -> Result<Usage, StoreError> {
         if let Some(cached) = self.by_directory.get(directory) {
             return Ok(cached.usage);
         }
         let usage = tree.usage(directory)?;
-        if self.by_directory.len() == MOST_DIRECTORIES {
+        if self.by_directory.len() == MAX_DIRECTORIES {
             self.forget();
         }
         self.by_directory.insert(directory.clone(), CachedUsage { usage, counted: Instant::now() });
         Ok(usage)
     }
 
-    /// Counts the changes, which are about to be made, and leaves the epoch that says so.
+    /// Adds changes that are about to be made, and writes the epoch that announces them.
     pub(crate) fn note(&mut self, private: &Dir, tree: &Tree, changes: &[Change]) -> Result<(), StoreError> {
         for change in changes {
             self.count(tree, change)?;
         }
-        // Without an epoch nobody trusts a cache.
+        // Without an epoch, no process trusts its cache.
         self.leave_epoch(private).or_else(|error| {
             self.forget();
-            remove_epoch(private).map_err(|_| failed("noting a change", error))
+            remove_epoch(private).map_err(|_| failed("updating the epoch", error))
         })
     }
 
-    /// Leaves the own epoch where it is needed for a cached usage, or for those of somebody who left one.
+    /// Writes the own epoch if this process caches a usage, or if another process has written one.
     fn leave_epoch(&mut self, private: &Dir) -> io::Result<()> {
-        if self.is_there {
+        if self.is_current {
             return Ok(());
         }
         let found = read_epoch(private)?;
         if found.is_none() && self.by_directory.is_empty() || self.is_own(found.as_deref()) {
             return Ok(());
         }
-        // Never into the file that is there: it may have another name, as somebody else's file.
+        // The existing file is never written: it may be a hard link to a foreign file.
         remove_epoch(private)?;
         let epoch = self.epoch.get_or_insert_with(TemporaryName::random);
         disk::write_new_file(private, EPOCH, epoch.as_str().as_bytes()).map(drop)
@@ -125,27 +126,28 @@ impl UsageCache {
                 });
                 let deeper = to.segments().count().saturating_sub(from.segments().count()) as u64;
                 for (_, cached) in self.by_directory.iter_mut().filter(|(directory, _)| to.is_under(directory)) {
-                    cached.usage.depth += deeper; // or less: before a batch is refused for it, that is counted anew
+                    // An upper bound: before a batch is refused, the usage is counted again.
+                    cached.usage.depth += deeper;
                 }
             }
         }
         Ok(())
     }
 
-    /// Counts what comes and what goes at a path. What is replaced or removed together with a directory is no longer known.
+    /// Applies the difference at a path. Entries for directories that were replaced or removed are dropped.
     fn adjust(&mut self, path: &MemoryPath, comes: Usage, goes: Usage) {
         self.by_directory.retain(|directory, _| path.is_under(directory) || !path.overlaps(directory));
         for (_, cached) in self.by_directory.iter_mut().filter(|(directory, _)| path.is_under(directory)) {
             let before = cached.usage;
             let files = (before.files + comes.files).saturating_sub(goes.files);
             let bytes = (before.bytes + comes.bytes).saturating_sub(goes.bytes);
-            // Perhaps nothing lies as deep any more. Before a batch is refused for it, that is counted anew.
+            // The depth may be too high. Before a batch is refused, the usage is counted again.
             cached.usage = Usage::new(files, bytes, before.depth.max(comes.depth));
         }
     }
 }
 
-/// The epoch that is there. What is too long to be one is an epoch of nobody.
+/// Reads the epoch. A file that is too long matches no process.
 fn read_epoch(private: &Dir) -> io::Result<Option<Vec<u8>>> {
     match disk::read_file(private, EPOCH, TemporaryName::DIGITS as u64) {
         Ok(Content::Whole(epoch)) => Ok(Some(epoch)),

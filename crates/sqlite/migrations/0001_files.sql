@@ -1,6 +1,6 @@
--- The files of all stores, and apart from them their contents: a listing reads no content.
+-- The files of all memories. Contents are in a table of their own, so that a listing does not read them.
 
--- An id is never given twice and a revision only grows: together they tell one content from every other.
+-- Ids are never reused and revisions only grow, so the pair identifies a content.
 CREATE TABLE content (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     revision INTEGER NOT NULL DEFAULT 1,
@@ -25,7 +25,7 @@ CREATE TRIGGER content_goes_with_its_file AFTER DELETE ON file BEGIN
     DELETE FROM content WHERE id = old.content_id;
 END;
 
--- For people with a shell.
+-- For reading with `sqlite3`.
 CREATE VIEW memory AS
 SELECT
     store,

@@ -1,6 +1,6 @@
--- What wrappers keep beside the files, and the time of the last write where a listing reads it without touching contents.
+-- Records of wrappers, and the time of the last write in the table that a listing reads.
 
--- An id is never given twice, and a record is replaced rather than updated: so an id tells one content from every other.
+-- Ids are never reused, and a record is replaced instead of updated, so an id identifies a content.
 CREATE TABLE record (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     store TEXT NOT NULL,
@@ -21,7 +21,7 @@ UPDATE file SET modified_at = coalesce((SELECT modified_at FROM content WHERE id
 
 ALTER TABLE content DROP COLUMN modified_at;
 
--- For people with a shell.
+-- For reading with `sqlite3`.
 CREATE VIEW memory AS
 SELECT
     store,

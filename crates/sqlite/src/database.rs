@@ -1,4 +1,4 @@
-//! [`Database`]: the connections to one file, and whose turn it is to use them.
+//! [`Database`]: the connections to one file, and the limits on their concurrent use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::failure::{Failure, NotOpened, OpenFailure};
+use crate::failure::{ConnectError, Failure, OpenFailure};
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
 use crate::pool::ConnectionPool;
-use crate::read_only::Sight;
-use crate::{neighbours, permissions, schema};
+use crate::read_only::FileSnapshot;
+use crate::{permissions, schema, sidecar};
 
-/// How many tasks of this process read at a time.
+/// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
 
-/// How long to wait before trying again what SQLite itself does not wait for.
+/// The delay before a retry that SQLite does not make itself.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a statement may ask for, whether it is one of this crate or of the schema in the file. Contents are limited apart.
+/// Limits on statements, including those in the schema of the file. Content sizes are limited separately.
 const LIMITS: [(Limit, i32); 8] = [
     (Limit::SQLITE_LIMIT_SQL_LENGTH, 10_000),
     (Limit::SQLITE_LIMIT_COLUMN, 100),
@@ -49,10 +49,11 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens the database that holds, or is to hold, the memory. Blocks.
-    pub(crate) fn open(path: &Path, memory: &Memory, timeout: Duration, mode: OpenMode) -> Result<Self, NotOpened> {
+    /// Opens the database of the memory, and creates it if the mode allows it. Blocks.
+    pub(crate) fn open(path: &Path, memory: &Memory, timeout: Duration, mode: OpenMode) -> Result<Self, ConnectError> {
         let deadline = Deadline::after(timeout);
-        // Absolute, since connections are opened later too, and to SQLite `:memory:` and `file:` are no files.
+        // Absolute, because connections are also opened later, and because SQLite gives `:memory:` and `file:` a
+        // meaning.
         let path = std::path::absolute(path)?;
         if mode == OpenMode::Create {
             permissions::create_missing(&path)?;
@@ -75,11 +76,11 @@ impl Database {
         self.mode
     }
 
-    /// Of several processes that open a new file at once, SQLite turns some away without waiting.
-    fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), NotOpened> {
+    /// Retries while the database is busy: SQLite does not wait if several processes open a new file concurrently.
+    fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), ConnectError> {
         loop {
             match self.prepare_once(memory, deadline) {
-                Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
+                Err(ConnectError(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
                     if !deadline.remaining().is_zero() =>
                 {
                     thread::sleep(PAUSE);
@@ -89,7 +90,7 @@ impl Database {
         }
     }
 
-    fn prepare_once(&self, memory: &Memory, deadline: Deadline) -> Result<(), NotOpened> {
+    fn prepare_once(&self, memory: &Memory, deadline: Deadline) -> Result<(), ConnectError> {
         if self.mode == OpenMode::ReadOnly {
             return self.read_only(deadline, |connection| self.prepare_on(connection, memory));
         }
@@ -99,18 +100,18 @@ impl Database {
         Ok(())
     }
 
-    fn prepare_on(&self, connection: &mut Connection, memory: &Memory) -> Result<(), NotOpened> {
+    fn prepare_on(&self, connection: &mut Connection, memory: &Memory) -> Result<(), ConnectError> {
         schema::prepare(connection, self.mode)?;
         if self.mode == OpenMode::Create
             || memory.name == MemoryName::default()
-            || (Files { connection, memory }).exist()?
+            || (Files { connection, memory }).memory_exists()?
         {
             return Ok(());
         }
         Err(OpenFailure::NoSuchMemory { name: memory.name.clone() }.into())
     }
 
-    /// Runs `work`, which reads, on a connection, off the async threads. If another program got in its way, it runs again.
+    /// Runs `work`, which only reads, outside the async threads. Runs it again if another program interfered.
     pub(crate) async fn read<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
@@ -123,8 +124,8 @@ impl Database {
         .await
     }
 
-    /// Runs `work`, which may write, on a connection, off the async threads. Once started it runs to its end, also when this
-    /// future is dropped.
+    /// Runs `work`, which may write, outside the async threads. Once started it runs to completion, even if this future
+    /// is dropped.
     pub(crate) async fn write<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
@@ -140,7 +141,7 @@ impl Database {
         work: impl FnOnce(&Self, Deadline) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.timeout);
-        // The semaphore is never closed, so there is always a permit to wait for.
+        // The semaphore is never closed.
         let turn = turns.acquire_owned().await;
         let working = spawn_blocking(move || {
             let _turn = turn;
@@ -163,51 +164,52 @@ impl Database {
         result
     }
 
-    /// Runs `work` on a connection that writes nothing, and again if another program changed the database in between. The next
-    /// use looks again how the database can be read, so the connection is not kept.
-    fn read_only<T, E: From<NotOpened>>(
+    /// Runs `work` on a read-only connection, and again if another program changed the database during the read. The
+    /// connection is not reused, because the access method may change.
+    fn read_only<T, E: From<ConnectError>>(
         &self,
         deadline: Deadline,
         mut work: impl FnMut(&mut Connection) -> Result<T, E>,
     ) -> Result<T, E> {
         loop {
-            let sight = Sight::of(&self.path)?;
-            let result =
-                connect_read_only(&sight, deadline).map_err(E::from).and_then(|mut connection| work(&mut connection));
-            if sight.allows(&result) || Sight::of(&self.path)? == sight {
+            let snapshot = FileSnapshot::of(&self.path)?;
+            let result = connect_read_only(&snapshot, deadline)
+                .map_err(E::from)
+                .and_then(|mut connection| work(&mut connection));
+            if snapshot.is_conclusive(&result) || FileSnapshot::of(&self.path)? == snapshot {
                 return result;
             }
             if deadline.remaining().is_zero() {
                 let source = "other programs kept changing the database while it was read".into();
-                return Err(NotOpened(OpenFailure::Failed { kind: FailureKind::Busy, source }).into());
+                return Err(ConnectError(OpenFailure::Failed { kind: FailureKind::Busy, source }).into());
             }
             thread::sleep(PAUSE);
         }
     }
 }
 
-fn connect(path: &Path, deadline: Deadline) -> Result<Connection, NotOpened> {
-    neighbours::refuse_hostile(path)?;
+fn connect(path: &Path, deadline: Deadline) -> Result<Connection, ConnectError> {
+    sidecar::refuse_hostile(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Ok(configured(Connection::open_with_flags(path, flags)?, deadline)?)
 }
 
-fn connect_read_only(sight: &Sight, deadline: Deadline) -> Result<Connection, NotOpened> {
-    Ok(configured(sight.connect()?, deadline)?)
+fn connect_read_only(snapshot: &FileSnapshot, deadline: Deadline) -> Result<Connection, ConnectError> {
+    Ok(configured(snapshot.connect()?, deadline)?)
 }
 
-/// A connection that trusts nothing in the file, as <https://sqlite.org/security.html> advises.
+/// Configures a connection to distrust the file, as <https://sqlite.org/security.html> advises.
 fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Connection> {
-    connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait already
+    connection.busy_timeout(deadline.remaining())?; // the settings below may have to wait
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?; // the view is for people with a shell
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?; // the view is for people
     for (limit, most) in LIMITS {
         connection.set_limit(limit, most)?;
     }
-    // Else SQLite prepares a cached statement again for each use, in case other parameters call for another plan.
+    // Without this, SQLite prepares a cached statement again for each use, in case its parameters need another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // A commit is on the disk before it is acknowledged, also on macOS `[X2]`; nothing goes into temporary files.
+    // A commit is on the disk before it is acknowledged, also on macOS `[X2]`. There are no temporary files.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA fullfsync = ON;
@@ -220,7 +222,7 @@ fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Co
     Ok(connection)
 }
 
-/// When an operation gives up waiting; `None` where that is beyond all time.
+/// The deadline of an operation; `None` if it is too far in the future.
 #[derive(Clone, Copy, Debug)]
 struct Deadline(Option<Instant>);
 
@@ -229,7 +231,7 @@ impl Deadline {
         Self(Instant::now().checked_add(timeout))
     }
 
-    /// The time that is left, as far as SQLite can count it.
+    /// The remaining time, limited to what SQLite supports.
     fn remaining(self) -> Duration {
         const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
         self.0.map_or(LONGEST, |end| end.saturating_duration_since(Instant::now()).min(LONGEST))
@@ -241,7 +243,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_that_failed_is_not_used_again() {
+    async fn a_failed_connection_is_not_reused() {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(
             &directory.path().join("memory.sqlite"),
@@ -256,7 +258,7 @@ mod tests {
             Ok(())
         });
         failing.await.unwrap_err();
-        let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("as asked") });
+        let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("expected") });
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
         assert!(database.pool.take().is_none());

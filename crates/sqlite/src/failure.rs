@@ -1,4 +1,4 @@
-//! How a failure is reported: its kind for the model, itself for the operator.
+//! Errors: conversion to a kind for the model and a source for the operator.
 
 use std::io;
 
@@ -7,12 +7,12 @@ use rusqlite::ErrorCode;
 
 use crate::name::MemoryName;
 
-/// Why work on a database was not done.
+/// An error of an operation on a database.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The state of the files does not allow it.
+    /// The state of the files does not allow the operation.
     Refused(StoreError),
-    /// The database failed. What it was doing, if that is known here.
+    /// The database failed. `operation` is set if it is known at this point.
     Failed { kind: FailureKind, operation: Option<&'static str>, source: BoxError },
 }
 
@@ -21,7 +21,7 @@ impl Failure {
         Self::Failed { kind, operation: None, source: source.into() }
     }
 
-    /// The failure of a commit. Where the disk failed, the change may be in the log all the same, for the next to find.
+    /// The error of a commit. After a disk error, the change may already be in the log.
     pub(crate) fn of_commit(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::SystemIoFailure) => Self::new(FailureKind::OutcomeUnknown, error),
@@ -29,7 +29,7 @@ impl Failure {
         }
     }
 
-    /// The error that says what the store was doing.
+    /// Converts to a [`StoreError`] of the operation.
     pub(crate) fn during(self, operation: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -63,8 +63,8 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-impl From<NotOpened> for Failure {
-    fn from(NotOpened(failure): NotOpened) -> Self {
+impl From<ConnectError> for Failure {
+    fn from(ConnectError(failure): ConnectError) -> Self {
         match failure {
             OpenFailure::Failed { kind, source } => Self::Failed { kind, operation: None, source },
             _ => Self::new(FailureKind::Other, failure),
@@ -72,57 +72,57 @@ impl From<NotOpened> for Failure {
     }
 }
 
-/// What is wrong with a database that cannot be opened. It was not changed.
+/// The reason why a database cannot be opened. The database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenFailure {
-    /// There is no file, or it is empty, and the mode does not allow to create a database.
+    /// The file does not exist or is empty, and the mode does not create a database.
     #[error("there is no database")]
     NotFound,
-    /// The database holds no file of that memory, and the mode does not allow to create it.
+    /// The database contains no file of the memory, and the mode does not create it.
     #[error("the database holds no memory `{name}`")]
     NoSuchMemory {
         /// The name of the memory.
         name: MemoryName,
     },
-    /// The file is something else.
+    /// The file is not a SQLite database.
     #[error("the file is not a SQLite database")]
     NotADatabase,
     /// The database belongs to another program.
     #[error("the database is not a memory store")]
     NotAStore,
-    /// The schema has, or lacks, a table, index, trigger or view that this crate did not make so.
-    #[error("the database schema is not that of a memory store: {object} is missing, modified or unexpected")]
+    /// A table, index, trigger or view is missing, modified or unexpected.
+    #[error("the database schema does not match a memory store: {object} is missing, modified or unexpected")]
     ForeignSchema {
         /// The first such object.
         object: String,
     },
-    /// The database was made, or brought up to date, by a newer version of this crate.
-    #[error("the database has version {found} of the schema, and this program knows those up to {known}")]
+    /// The database was created or upgraded by a newer version of this crate.
+    #[error("the database has schema version {found}; this program supports versions up to {known}")]
     NewerSchema {
-        /// The version of the file.
+        /// The schema version of the database.
         found: u32,
-        /// The newest version that this program knows.
+        /// The newest version that this program supports.
         known: u32,
     },
-    /// The database was made by an older version of this crate, and the mode does not allow to bring it up to date.
+    /// The database was created by an older version of this crate, and the mode does not allow an upgrade.
     #[error("the database has schema version {found}: open it for writing once to upgrade it to version {known}")]
     OlderSchema {
-        /// The version of the file.
+        /// The schema version of the database.
         found: u32,
         /// The version that this program reads.
         known: u32,
     },
-    /// SQLite cannot keep a write-ahead log there, as on a file system without shared memory.
-    #[error("SQLite cannot keep a write-ahead log beside the file, but only a journal of mode `{mode}`")]
+    /// SQLite cannot keep a write-ahead log, for example on a file system without shared memory.
+    #[error("SQLite cannot keep a write-ahead log beside the file; the journal mode is `{mode}`")]
     NoWriteAheadLog {
-        /// The mode that SQLite has instead.
+        /// The journal mode that SQLite uses instead.
         mode: String,
     },
     /// SQLite or the operating system failed.
-    #[error("opening it failed")]
+    #[error("SQLite or the operating system failed")]
     Failed {
-        /// What kind of failure it was.
+        /// The kind of failure.
         kind: FailureKind,
         /// The cause.
         #[source]
@@ -143,17 +143,17 @@ impl OpenFailure {
     }
 }
 
-/// Why a database was not opened. An [`OpenFailure`] itself is public, and what it can be made from would be so, too.
+/// A private wrapper of [`OpenFailure`] for conversions that must not be public.
 #[derive(Debug)]
-pub(crate) struct NotOpened(pub(crate) OpenFailure);
+pub(crate) struct ConnectError(pub(crate) OpenFailure);
 
-impl From<OpenFailure> for NotOpened {
+impl From<OpenFailure> for ConnectError {
     fn from(failure: OpenFailure) -> Self {
         Self(failure)
     }
 }
 
-impl From<rusqlite::Error> for NotOpened {
+impl From<rusqlite::Error> for ConnectError {
     fn from(error: rusqlite::Error) -> Self {
         Self(match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase,
@@ -162,7 +162,7 @@ impl From<rusqlite::Error> for NotOpened {
     }
 }
 
-impl From<io::Error> for NotOpened {
+impl From<io::Error> for ConnectError {
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,

@@ -1,4 +1,4 @@
-//! [`Files`]: the files and records of one store, in SQL.
+//! [`Files`]: the files and records of one memory, in SQL.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,47 +11,47 @@ use rusqlite::{Connection, Params, Row};
 use crate::failure::Failure;
 use crate::name::MemoryName;
 
-/// The rows beneath the path `?2`: `0` is the character after `/`, so a range of the primary key holds them all.
-macro_rules! beneath {
+/// The rows under the path `?2`, as a range of the primary key: `0` is the character after `/`.
+macro_rules! under {
     () => {
         "store = ?1 AND path > ?2 || '/' AND path < ?2 || '0'"
     };
 }
 
-/// The row of the path `?2` and those beneath it. The range that SQLite scans for them also holds such siblings of the path as
-/// begin with its name and a character before `/`: the second condition leaves them out.
-macro_rules! at_or_beneath {
+/// The row of the path `?2` and the rows under it. The range also contains siblings whose names continue with a
+/// character before `/`; the second condition excludes them.
+macro_rules! at_or_under {
     () => {
         "store = ?1 AND path >= ?2 AND path < ?2 || '0' AND (path = ?2 OR path > ?2 || '/')"
     };
 }
 
-/// The contents of a row, unless they are longer than `?3`: then SQLite reads their length alone.
+/// The contents of a row. If they are longer than `?3`, SQLite reads only their length.
 macro_rules! bytes {
     () => {
         "CASE WHEN length(bytes) <= ?3 THEN bytes END"
     };
 }
 
-/// What a check was doing when it failed.
-const CHECKING: &str = "checking what a batch requires";
+/// The operation in errors of checks.
+const CHECKING: &str = "checking the preconditions";
 
-/// The files and records of one store, on a connection that this thread has to itself.
+/// The files and records of one memory, on a connection that only this thread uses.
 pub(crate) struct Files<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) memory: &'a Memory,
 }
 
-/// A memory in a database, and what of it is read.
+/// A memory in a database.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) name: MemoryName,
-    /// The largest file that is read or written.
+    /// The largest file in bytes that is read or written.
     pub(crate) max_file_bytes: u64,
 }
 
 impl Files<'_> {
-    /// What is at the path. Outside of a transaction a concurrent change may fall between its two statements.
+    /// Reads a path with two statements. Outside a transaction, a concurrent change may occur between them.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
         if let Some(node) = self.read_at_once(path)? {
             return Ok(node);
@@ -60,7 +60,7 @@ impl Files<'_> {
         Ok(if entries.is_empty() { Node::Absent } else { Node::Directory(entries) })
     }
 
-    /// What is at the path if it is the root or a file, which one statement reads.
+    /// Reads the root or a file with one statement.
     pub(crate) fn read_at_once(&self, path: &MemoryPath) -> Result<Option<Node>, Failure> {
         const FILE: &str = concat!(
             "SELECT content_id, revision, length(bytes), ",
@@ -88,9 +88,9 @@ impl Files<'_> {
         i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX)
     }
 
-    /// The files beneath the directory; a row whose path is no [`MemoryPath`], put there by others, is left out.
+    /// Lists the files under a directory. Rows of other programs with invalid paths are skipped.
     pub(crate) fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
-        const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", beneath!());
+        const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", under!());
         let mut statement = self.connection.prepare_cached(LIST)?;
         let mut rows = statement.query((self.name(), directory.as_str()))?;
         let mut entries = Vec::new();
@@ -106,7 +106,7 @@ impl Files<'_> {
         Ok(entries)
     }
 
-    /// What is at the path, without its bytes.
+    /// Returns what is at the path, without contents.
     fn find(&self, path: &MemoryPath) -> Result<Stat, Failure> {
         const VERSION: &str = "SELECT content_id, revision FROM file LEFT JOIN content ON content.id = content_id \
              WHERE store = ?1 AND path = ?2";
@@ -119,24 +119,24 @@ impl Files<'_> {
         Ok(if self.is_directory(path)? { Stat::Directory } else { Stat::Absent })
     }
 
-    /// How much is at or beneath the path. One statement, which reads no content.
+    /// The usage at and under the path. One statement, which reads no contents.
     fn count(&self, path: &MemoryPath) -> Result<Usage, Failure> {
         const USAGE: &str = concat!(
-            // A sum of sizes that others wrote may be more than an integer holds, which is an error of `sum`.
+            // Other programs may have written sizes whose sum overflows, which is an error in `sum`.
             "SELECT count(*), CAST(total(max(size, 0)) AS INTEGER), ",
-            // The names of a path are what its slashes begin, but the first, which begins `/memories`.
+            // The depth is the number of slashes minus one, because the first slash starts `/memories`.
             "coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 FROM file WHERE ",
-            at_or_beneath!()
+            at_or_under!()
         );
         let mut statement = self.connection.prepare_cached(USAGE)?;
         let mut rows = statement.query((self.name(), path.as_str()))?;
         match rows.next()? {
             Some(row) => Ok(Usage::new(size(row.get(0)?)?, size(row.get(1)?)?, size(row.get(2)?)?)),
-            None => Ok(Usage::default()), // never: an aggregate is one row
+            None => Ok(Usage::default()), // unreachable: an aggregate returns one row
         }
     }
 
-    /// Makes one change, within a transaction that holds the write lock.
+    /// Applies one change in a transaction that has the write lock.
     pub(crate) fn change(&self, change: Change) -> Result<(), Failure> {
         match change {
             Change::Write { path, content } => self.write(path, &content),
@@ -156,7 +156,7 @@ impl Files<'_> {
         self.insert(&path, content)
     }
 
-    /// Replaces the contents of the file; whether it has some.
+    /// Replaces the contents of a file. Returns whether it had any.
     fn replace(&self, path: &MemoryPath, content: &[u8]) -> Result<bool, Failure> {
         const CONTENT: &str = "UPDATE content SET revision = revision + 1, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
@@ -168,7 +168,7 @@ impl Files<'_> {
         Ok(true)
     }
 
-    /// Makes the file. One whose content was lost gets this one: there was nothing to replace.
+    /// Creates a file, or restores the contents of a file that has lost them.
     fn insert(&self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
         const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
         const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
@@ -180,7 +180,7 @@ impl Files<'_> {
     }
 
     fn remove(&self, path: MemoryPath) -> Result<(), Failure> {
-        const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_beneath!());
+        const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_under!());
         let removed = self.execute(REMOVE, (self.name(), path.as_str()))?;
         if removed == 0 && !path.is_root() {
             return Err(StoreError::NotFound { path }.into());
@@ -191,7 +191,7 @@ impl Files<'_> {
     fn rename(&self, from: MemoryPath, to: MemoryPath) -> Result<(), Failure> {
         // Both functions count characters.
         const RENAME: &str =
-            concat!("UPDATE file SET path = ?3 || substr(path, length(?2) + 1) WHERE ", at_or_beneath!());
+            concat!("UPDATE file SET path = ?3 || substr(path, length(?2) + 1) WHERE ", at_or_under!());
         if !self.is_anything(&from)? {
             return Err(StoreError::NotFound { path: from }.into());
         }
@@ -213,10 +213,10 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Refuses a rename that makes a path too long: of several, the first in their order.
+    /// Refuses a rename that makes a path too long. The error names the first such path.
     fn refuse_too_long(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), Failure> {
         const TOO_LONG: &str =
-            concat!("SELECT path FROM file WHERE length(CAST(path AS BLOB)) > ?3 AND ", at_or_beneath!());
+            concat!("SELECT path FROM file WHERE length(CAST(path AS BLOB)) > ?3 AND ", at_or_under!());
         let longest = (MAX_PATH_BYTES + from.as_str().len()).saturating_sub(to.as_str().len());
         let mut statement = self.connection.prepare_cached(TOO_LONG)?;
         let paths = statement.query_map((self.name(), from.as_str(), longest as i64), |row| row.get(0))?;
@@ -225,7 +225,7 @@ impl Files<'_> {
         first.map_or(Ok(()), |path| Ok(path.replace_prefix(from, to).map(|_| ())?))
     }
 
-    /// The record with its bytes.
+    /// Reads a record.
     pub(crate) fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
         const RECORD: &str =
             concat!("SELECT id, length(bytes), ", bytes!(), " FROM record WHERE store = ?1 AND name = ?2");
@@ -238,7 +238,7 @@ impl Files<'_> {
         })
     }
 
-    /// Makes one change of a record. Each content gets a new id, which is its version.
+    /// Applies one change of a record. Each content gets a new id, which is its version.
     pub(crate) fn change_record(&self, change: RecordChange) -> Result<(), Failure> {
         const WRITE: &str = "INSERT OR REPLACE INTO record (store, name, bytes) VALUES (?1, ?2, ?3)";
         const REMOVE: &str = "DELETE FROM record WHERE store = ?1 AND name = ?2";
@@ -249,8 +249,8 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Whether the memory holds a file or a record.
-    pub(crate) fn exist(&self) -> rusqlite::Result<bool> {
+    /// Whether the memory has a file or a record.
+    pub(crate) fn memory_exists(&self) -> rusqlite::Result<bool> {
         const EXIST: &str = "SELECT 1 FROM file WHERE store = ?1 UNION ALL SELECT 1 FROM record WHERE store = ?1";
         self.connection.prepare_cached(EXIST)?.exists([self.name()])
     }
@@ -260,18 +260,18 @@ impl Files<'_> {
     }
 
     fn is_directory(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds(concat!("SELECT 1 FROM file WHERE ", beneath!()), path)
+        self.finds(concat!("SELECT 1 FROM file WHERE ", under!()), path)
     }
 
     fn is_anything(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds(concat!("SELECT 1 FROM file WHERE ", at_or_beneath!()), path)
+        self.finds(concat!("SELECT 1 FROM file WHERE ", at_or_under!()), path)
     }
 
     fn finds(&self, sql: &str, path: &MemoryPath) -> Result<bool, Failure> {
         Ok(self.first(sql, (self.name(), path.as_str()), |_| Ok(()))?.is_some())
     }
 
-    /// The first row that a statement gives.
+    /// The first row that a statement returns.
     fn first<T>(
         &self,
         sql: &str,
@@ -304,19 +304,19 @@ impl StoreState for Files<'_> {
     }
 }
 
-/// The version of a row that begins with the id and the revision of a content.
+/// The version of a row that starts with the id and the revision of a content.
 fn content_version(row: &Row<'_>) -> Result<Version, Failure> {
     let (id, revision): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
     let missing = || Failure::new(FailureKind::Damaged, "the content of a file is missing");
     Ok(Version::new([id.to_be_bytes(), revision.ok_or_else(missing)?.to_be_bytes()].concat()))
 }
 
-/// The version of a row that begins with the id of a record.
+/// The version of a row that starts with the id of a record.
 fn record_version(row: &Row<'_>) -> Result<Version, Failure> {
     Ok(Version::new(row.get::<_, i64>(0)?.to_be_bytes()))
 }
 
-/// The path of a row, where that is one.
+/// The path of a row; `None` if it is invalid.
 pub(crate) fn canonical(stored: &str) -> Option<MemoryPath> {
     stored.parse().ok().filter(|path: &MemoryPath| path.as_str() == stored)
 }
@@ -325,13 +325,13 @@ fn size(stored: i64) -> Result<u64, Failure> {
     stored.try_into().map_err(|_| Failure::new(FailureKind::Damaged, "the size of a file is negative"))
 }
 
-/// The time in milliseconds since 1970, as far as the clock of the machine knows it.
+/// The current time in milliseconds since 1970.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The time of a column; `None` for one that others wrote and that no clock shows.
+/// The time of a column; `None` if another program wrote a time that is out of range.
 fn time(stored: i64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(stored.try_into().ok()?))
 }

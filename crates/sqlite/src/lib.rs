@@ -6,11 +6,11 @@ mod database;
 mod failure;
 mod files;
 mod name;
-mod neighbours;
 mod permissions;
 mod pool;
 mod read_only;
 mod schema;
+mod sidecar;
 mod store;
 mod verify;
 

@@ -1,18 +1,18 @@
-//! [`MemoryName`]: which of the memories in a file.
+//! [`MemoryName`]: the name of a memory in a file.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The longest name of a memory in bytes.
+/// The maximum length of a memory name in bytes.
 pub const MAX_MEMORY_NAME_BYTES: usize = 255;
 
-/// The name of one memory among those in a database file, such as the name of a user or a project. Default: `default`.
+/// The name of a memory in a database file, such as the name of a user or a project. Default: `default`.
 ///
-/// A name is 1 to [`MAX_MEMORY_NAME_BYTES`] bytes of any characters but control characters. It is compared byte by byte:
-/// case matters, and `/`, `%`, `_` and quotes stand for themselves.
+/// A name has 1 to [`MAX_MEMORY_NAME_BYTES`] bytes without control characters. Names are compared byte by byte: case
+/// matters, and `/`, `%`, `_` and quotes have no special meaning.
 ///
-/// The column of the database that holds it is called `store`: a new name for the column would be a new file format.
+/// The database column of the name is called `store`. Renaming it would change the file format.
 ///
 /// ```
 /// use memory_tool_sqlite::MemoryName;
@@ -28,7 +28,7 @@ impl MemoryName {
     /// Parses a name.
     ///
     /// # Errors
-    /// [`MemoryNameError`] says which rule it breaks.
+    /// [`MemoryNameError`] if the text is not a valid name.
     pub fn parse(name: &str) -> Result<Self, MemoryNameError> {
         if name.is_empty() {
             return Err(MemoryNameError::Empty);
@@ -42,7 +42,7 @@ impl MemoryName {
         }
     }
 
-    /// The name as it was given.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -74,23 +74,23 @@ impl FromStr for MemoryName {
     }
 }
 
-/// Why a text is not a [`MemoryName`].
+/// The rule that an invalid memory name breaks.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryNameError {
-    /// It is empty.
+    /// The name is empty.
     #[error("the name of a memory must not be empty")]
     Empty,
-    /// It is longer than [`MAX_MEMORY_NAME_BYTES`].
+    /// The name is longer than [`MAX_MEMORY_NAME_BYTES`].
     #[error("the name of a memory has {length} bytes; the limit is {MAX_MEMORY_NAME_BYTES}")]
     TooLong {
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
     },
-    /// It holds a control character.
+    /// The name contains a control character.
     #[error("the name of a memory contains the control character {}", character.escape_default())]
     ControlCharacter {
-        /// The first such character.
+        /// The first control character.
         character: char,
     },
 }

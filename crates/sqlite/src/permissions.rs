@@ -1,16 +1,17 @@
-//! Makes the database file for its owner alone, whatever the umask. SQLite gives the files beside it the same mode.
+//! Creates the database with access for its owner only, regardless of the umask. SQLite gives the files beside it the
+//! same mode.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Makes the file, which is to hold a database, and the directories above it, where they are missing.
+/// Creates the database file and its directories if they are missing.
 pub(crate) fn create_missing(file: &Path) -> io::Result<()> {
     let Some(directory) = file.parent() else { return Err(io::ErrorKind::IsADirectory.into()) };
     create_missing_directories(directory)?;
     match create_file(file) {
         Ok(()) => sync_directory(directory),
-        Err(_) if file.exists() => Ok(()), // also on a disk that is read-only
+        Err(_) if file.exists() => Ok(()), // on a read-only disk, too
         Err(error) => Err(error),
     }
 }
@@ -21,7 +22,7 @@ fn create_missing_directories(directory: &Path) -> io::Result<()> {
     for directory in missing {
         match create_directory(directory) {
             Ok(()) => directory.parent().map_or(Ok(()), sync_directory)?,
-            // Made meanwhile by another process, or by the step before: `new/..` exists once `new` does.
+            // Created by another process, or by the previous step: `new/..` exists once `new` does.
             Err(_) if directory.is_dir() => {}
             Err(error) => return Err(error),
         }
@@ -47,11 +48,11 @@ fn create_directory(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Waits until the disk has the names in the directory.
+/// Flushes the names in the directory to the disk.
 #[cfg(unix)]
 fn sync_directory(directory: &Path) -> io::Result<()> {
     match File::open(directory)?.sync_all() {
-        // A file system that has no such call for directories.
+        // This file system cannot flush directories.
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
         synced => synced,
     }

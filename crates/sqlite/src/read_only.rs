@@ -1,17 +1,19 @@
-//! [`Sight`]: how a database is read without writing anything, neither to it nor beside it.
+//! [`FileSnapshot`]: reads a database without writing to it or creating files beside it.
 //!
-//! SQLite reads a database with a write-ahead log by way of the log (`-wal`) and of an index of it in shared memory (`-shm`).
-//! Even a read-only connection creates both if they are missing, so it fails on a read-only disk and leaves files elsewhere.
+//! SQLite reads a database in write-ahead mode through the log (`-wal`) and an index of the log in shared memory
+//! (`-shm`). Even a read-only connection creates both files if they are missing. On a read-only disk this fails;
+//! elsewhere it leaves files.
 //!
-//! | beside the database | it is read | a concurrent writer |
+//! | files beside the database | access | concurrent writers |
 //! |---|---|---|
-//! | `-wal` and `-shm` | with SQLite's locks, by way of the `-shm`, which is opened read-only | does no harm |
-//! | a `-wal` with content, no `-shm` | without locks, with an index of the log in RAM | is detected |
-//! | no `-wal`, or an empty one | as an immutable file | is detected |
-//! | a `-journal` with content | not at all: a change has to be undone first | |
+//! | `-wal` and `-shm` | with SQLite's locks and a read-only `-shm` | safe |
+//! | a non-empty `-wal`, no `-shm` | without locks, with an index in RAM | detected |
+//! | no `-wal`, or an empty one | as an immutable file | detected |
+//! | a non-empty `-journal` | refused, because a change must be undone first | |
 //!
-//! No program has the database open in the second and third case, but one may open it during the read. It then changes one of
-//! the files or creates one. So the files are compared with what they were before, and if they differ, the result is dropped.
+//! In the second and third case, no program has the database open. A program that opens it during the read changes or
+//! creates one of the files. Therefore the files are compared before and after the read, and if they differ, the result
+//! is dropped.
 
 use std::fs;
 use std::io;
@@ -22,70 +24,71 @@ use memory_tool_core::FailureKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::failure::{NotOpened, OpenFailure};
-use crate::neighbours::{JOURNAL, LOG, SHARED_MEMORY, beside, look, without_links};
+use crate::failure::{ConnectError, OpenFailure};
+use crate::sidecar::{JOURNAL, LOG, SHARED_MEMORY, beside, metadata, resolve_links};
 
-/// The file system of SQLite that takes no locks.
+/// The SQLite VFS without locks.
 const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
 
-/// A database file and those beside it, as they were at one moment.
+/// The state of a database file and the files beside it.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct Sight {
+pub(crate) struct FileSnapshot {
     path: PathBuf,
-    database: Option<Stamp>,
-    log: Option<Stamp>,
+    database: Option<FileStamp>,
+    log: Option<FileStamp>,
     has_shared_memory: bool,
 }
 
-/// What tells that a file was changed or replaced.
+/// Identifies a state of a file.
 #[derive(Debug, Eq, PartialEq)]
-struct Stamp {
+struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
-    /// Its number on the disk. Not the time of the last change of any kind: as root, SQLite sets the owner of the log.
+    /// The inode number. The status-change time is not used: as root, SQLite sets the owner of the log.
     number: u64,
 }
 
-/// How a database is read.
-enum Way {
+/// The method of reading a database.
+enum AccessMethod {
     Shared,
     WithoutLocks,
     Immutable,
 }
 
-impl Sight {
-    /// Looks at the files.
-    pub(crate) fn of(database: &Path) -> Result<Self, NotOpened> {
-        let path = without_links(database)?; // SQLite's other files lie beside the file, not beside a link to it
-        if stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
-            let source = "a change was interrupted, and SQLite must write to undo it".into();
+impl FileSnapshot {
+    /// Reads the current state of the files.
+    pub(crate) fn of(database: &Path) -> Result<Self, ConnectError> {
+        let path = resolve_links(database)?;
+        if file_stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
+            let source = "a change was interrupted; open the database for writing once to undo it".into();
             return Err(OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into());
         }
         Ok(Self {
-            database: stamp(&path)?,
-            log: stamp(&beside(&path, LOG))?,
-            has_shared_memory: stamp(&beside(&path, SHARED_MEMORY))?.is_some(),
+            database: file_stamp(&path)?,
+            log: file_stamp(&beside(&path, LOG))?,
+            has_shared_memory: file_stamp(&beside(&path, SHARED_MEMORY))?.is_some(),
             path,
         })
     }
 
-    fn way(&self) -> Way {
+    fn access_method(&self) -> AccessMethod {
         match &self.log {
-            Some(_) if self.has_shared_memory => Way::Shared,
-            Some(log) if log.size > 0 => Way::WithoutLocks,
-            _ => Way::Immutable,
+            Some(_) if self.has_shared_memory => AccessMethod::Shared,
+            Some(log) if log.size > 0 => AccessMethod::WithoutLocks,
+            _ => AccessMethod::Immutable,
         }
     }
 
     /// Opens a connection that writes nothing.
     pub(crate) fn connect(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = match self.way() {
-            Way::Shared => Connection::open_with_flags(self.url("readonly_shm=1"), flags)?,
-            Way::Immutable => Connection::open_with_flags(self.url("immutable=1"), flags)?,
-            Way::WithoutLocks => {
+        let connection = match self.access_method() {
+            AccessMethod::Shared => Connection::open_with_flags(self.url("readonly_shm=1"), flags)?,
+            AccessMethod::Immutable => Connection::open_with_flags(self.url("immutable=1"), flags)?,
+            AccessMethod::WithoutLocks => {
                 let connection = Connection::open_with_flags_and_vfs(self.url(""), flags, WITHOUT_LOCKS)?;
-                connection.query_one("PRAGMA locking_mode = EXCLUSIVE", (), |_| Ok(()))?; // or it needs the shared memory
+                // Without this, SQLite would need the shared memory.
+                connection.query_one("PRAGMA locking_mode = EXCLUSIVE", (), |_| Ok(()))?;
                 connection
             }
         };
@@ -93,9 +96,9 @@ impl Sight {
         Ok(connection)
     }
 
-    /// Whether a result holds whatever other programs did since.
-    pub(crate) fn allows<T, E>(&self, result: &Result<T, E>) -> bool {
-        result.is_ok() && matches!(self.way(), Way::Shared)
+    /// Whether a result is valid regardless of concurrent writers.
+    pub(crate) fn is_conclusive<T, E>(&self, result: &Result<T, E>) -> bool {
+        result.is_ok() && matches!(self.access_method(), AccessMethod::Shared)
     }
 
     fn url(&self, query: &str) -> String {
@@ -116,10 +119,10 @@ impl Sight {
     }
 }
 
-/// What the file is like, if there is one.
-fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
-    let found = look(path)?;
-    Ok(found.map(|found| Stamp { size: found.len(), modified: found.modified().ok(), number: number(&found) }))
+/// The stamp of a file; `None` if it does not exist.
+fn file_stamp(path: &Path) -> io::Result<Option<FileStamp>> {
+    let found = metadata(path)?;
+    Ok(found.map(|found| FileStamp { size: found.len(), modified: found.modified().ok(), number: number(&found) }))
 }
 
 #[cfg(unix)]

@@ -1,26 +1,26 @@
-//! The tables: whose database it is, and how a file of an older version is brought up to date.
+//! The schema: recognizing databases of this crate, and upgrading those of older versions.
 
 use std::fmt;
 
 use memory_tool_core::OpenMode;
 use rusqlite::{Connection, MAIN_DB, TransactionBehavior};
 
-use crate::failure::{NotOpened, OpenFailure};
+use crate::failure::{ConnectError, OpenFailure};
 
-/// "cmem" in ASCII, in the header of each database: `file` and SQLite tell by it whose the file is.
+/// "cmem" in ASCII, in the header of each database. SQLite and the command `file` identify the format by it.
 const APPLICATION_ID: u32 = 0x636d_656d;
 
-/// Script `n` takes a database from version `n` of the schema to the next. What was released is never edited again.
+/// Script `n` upgrades a database from version `n` of the schema to the next. Released scripts never change.
 const MIGRATIONS: &[&str] =
     &[include_str!("../migrations/0001_files.sql"), include_str!("../migrations/0002_records.sql")];
 
-/// Brings the database up to date, as far as the mode allows it. One that is not ours is left as it is.
-pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), NotOpened> {
+/// Upgrades the database if the mode allows it. A foreign database is left unchanged.
+pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(), ConnectError> {
     let known = newest(MIGRATIONS);
-    let moment = connection.transaction()?; // another process may bring the database up to date in between
-    let found = version(&moment, MIGRATIONS)?;
-    refuse_foreign(&moment, found)?;
-    drop(moment);
+    let transaction = connection.transaction()?; // another process may upgrade the database concurrently
+    let found = version(&transaction, MIGRATIONS)?;
+    refuse_foreign(&transaction, found)?;
+    drop(transaction);
     if found == 0 && mode != OpenMode::Create {
         return Err(OpenFailure::NotFound.into());
     }
@@ -34,8 +34,8 @@ pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(),
     migrate(connection, MIGRATIONS)
 }
 
-/// Refuses a database that a newer program brought up to date since this one opened it.
-pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), NotOpened> {
+/// Refuses a database that a newer program has upgraded since this one opened it.
+pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), ConnectError> {
     let known = newest(MIGRATIONS);
     let found = connection.prepare_cached("PRAGMA user_version")?.query_one((), |row| row.get(0))?;
     if found > known { Err(OpenFailure::NewerSchema { found, known }.into()) } else { Ok(()) }
@@ -45,8 +45,8 @@ fn newest(migrations: &[&str]) -> u32 {
     migrations.len() as u32
 }
 
-/// The version of the schema; 0 where the database is empty.
-fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpened> {
+/// The schema version; 0 for an empty database.
+fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, ConnectError> {
     let known = newest(migrations);
     match state(connection)? {
         (APPLICATION_ID, found, _) if found <= known => Ok(found),
@@ -56,26 +56,26 @@ fn version(connection: &Connection, migrations: &[&str]) -> Result<u32, NotOpene
     }
 }
 
-/// The application, the version, and the number of objects in the schema, all of one moment.
+/// The application id, the version, and the number of objects in the schema, read in one transaction.
 fn state(connection: &Connection) -> rusqlite::Result<(u32, u32, u32)> {
-    let moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let transaction = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let number = |sql| connection.query_one(sql, (), |row| row.get(0));
-    // Not by the functions for pragmas: the schema of the file may have tables and views of their names.
+    // Not with the pragma functions: the schema of the file may contain tables and views of the same names.
     let state = (
         number("PRAGMA application_id")?,
         number("PRAGMA user_version")?,
         number("SELECT count(*) FROM sqlite_schema")?,
     );
-    drop(moment);
+    drop(transaction);
     Ok(state)
 }
 
-/// Refuses a database whose schema is not exactly what the migrations to its version make. A trigger, a view in place of a table or
-/// a generated column is a program of whoever made the file, and would run with each change.
-fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), NotOpened> {
-    let mut ours = Connection::open_in_memory()?;
-    migrate(&mut ours, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
-    let expected = objects(&ours, u32::MAX)?;
+/// Refuses a database whose schema differs from the expected one. A trigger, a view in place of a table, or a generated
+/// column could contain code that runs with each change.
+fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), ConnectError> {
+    let mut reference = Connection::open_in_memory()?;
+    migrate(&mut reference, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
+    let expected = objects(&reference, u32::MAX)?;
     let found = objects(connection, expected.len() as u32 + 1)?;
     let added = found.iter().find(|object| !expected.contains(object));
     let missing = expected.iter().find(|object| !found.contains(object));
@@ -86,7 +86,7 @@ fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), NotOpened
     }
 }
 
-/// An object of a schema: its type, its name, the table that it belongs to, and the statement that makes it.
+/// An object of a schema: its type, name, table, and SQL statement.
 #[derive(Debug, Eq, PartialEq)]
 struct SchemaObject([Option<Vec<u8>>; 4]);
 
@@ -97,22 +97,23 @@ impl fmt::Display for SchemaObject {
     }
 }
 
-/// The first objects of the schema, as many as `most`.
-fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, NotOpened> {
-    const OBJECTS: &str = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_schema LIMIT ?1";
+/// The first `most` objects of the schema.
+fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, ConnectError> {
+    const OBJECTS: &str = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) \
+         FROM sqlite_schema LIMIT ?1";
     let mut statement = connection.prepare(OBJECTS)?;
     let objects =
         statement.query_map([most], |row| Ok(SchemaObject([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])))?;
     Ok(objects.collect::<Result<_, _>>()?)
 }
 
-/// The log lets readers go on while somebody writes. The mode stays with the file.
-fn keep_write_ahead_log(connection: &Connection) -> Result<(), NotOpened> {
+/// The log lets readers continue during a write. The mode is stored in the file.
+fn keep_write_ahead_log(connection: &Connection) -> Result<(), ConnectError> {
     let mode: String = connection.query_one("PRAGMA journal_mode = WAL", (), |row| row.get(0))?;
     if mode == "wal" { Ok(()) } else { Err(OpenFailure::NoWriteAheadLog { mode }.into()) }
 }
 
-fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), NotOpened> {
+fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), ConnectError> {
     while version(connection, migrations)? < newest(migrations) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version = version(&transaction, migrations)?; // another process may have been faster
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_any_version_is_brought_forward_step_by_step() {
+    fn a_database_of_any_version_is_upgraded() {
         for start in 0..=STEPS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
             migrate(&mut connection, &STEPS[..start]).unwrap();
@@ -156,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_leaves_the_state_before_it() {
+    fn a_failed_step_is_rolled_back() {
         let mut connection = Connection::open_in_memory().unwrap();
         let broken = [STEPS[0], STEPS[1], "ALTER TABLE note ADD COLUMN author TEXT; INSERT INTO nowhere VALUES (1)"];
-        assert!(matches!(migrate(&mut connection, &broken), Err(NotOpened(OpenFailure::Failed { .. }))));
+        assert!(matches!(migrate(&mut connection, &broken), Err(ConnectError(OpenFailure::Failed { .. }))));
         assert_eq!(state(&connection), (2, vec![("kept".to_owned(), None)]));
         migrate(&mut connection, STEPS).unwrap();
         assert_eq!(state(&connection).0, 3);
     }
 
     #[test]
-    fn a_newer_database_is_refused_as_it_is() {
+    fn a_newer_database_is_refused_and_unchanged() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, STEPS).unwrap();
         let refused = migrate(&mut connection, &STEPS[..1]);
-        assert!(matches!(refused, Err(NotOpened(OpenFailure::NewerSchema { found: 3, known: 1 }))), "{refused:?}");
+        assert!(matches!(refused, Err(ConnectError(OpenFailure::NewerSchema { found: 3, known: 1 }))), "{refused:?}");
         assert_eq!(state(&connection).0, 3);
     }
 }

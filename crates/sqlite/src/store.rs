@@ -1,4 +1,4 @@
-//! [`SqliteStore`]: the store, one of several memories in a database.
+//! [`SqliteStore`]: one of the memories in a database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use tokio::task::spawn_blocking;
 
 use crate::config::SqliteStoreBuilder;
 use crate::database::Database;
-use crate::failure::{Failure, NotOpened};
+use crate::failure::{ConnectError, Failure};
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
 use crate::{schema, verify};
 
-/// Claude's memory in a SQLite database, one of any number of memories in the same file.
+/// A memory in a SQLite database, which may contain any number of memories.
 ///
-/// Any number of processes on one machine may open one file: they lose nothing and see each other's changes at once.
-/// Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime.
+/// Any number of processes on one machine may open one file. No edit is lost, and changes are visible at once. Clones
+/// are cheap and share one store. The methods must be called within a tokio runtime.
 ///
 /// ```
 /// use memory_tool_core::{Engine, MemoryTool};
@@ -49,15 +49,16 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the memory `default` in the database `path` with the default options, and makes the file where it is missing.
+    /// Opens the memory `default` in the database `path` with the default options. Creates the file if it does not
+    /// exist.
     ///
     /// # Errors
-    /// Those of [`SqliteStoreBuilder::open`].
+    /// The same as [`SqliteStoreBuilder::open`].
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, OpenError> {
         Self::builder(path).open().await
     }
 
-    /// A store in the database `path` with options of your own.
+    /// Returns a builder for a store in the database `path`.
     pub fn builder(path: impl Into<PathBuf>) -> SqliteStoreBuilder {
         SqliteStoreBuilder::new(path.into())
     }
@@ -65,16 +66,16 @@ impl SqliteStore {
     pub(crate) async fn open_with(builder: SqliteStoreBuilder) -> Result<Self, OpenError> {
         let SqliteStoreBuilder { path, memory: name, options } = builder;
         let memory = Memory { name, max_file_bytes: options.max_file_bytes };
-        let (file, asked) = (path.clone(), memory.clone());
-        let opening = spawn_blocking(move || Database::open(&file, &asked, options.timeout, options.mode));
+        let (file, requested) = (path.clone(), memory.clone());
+        let opening = spawn_blocking(move || Database::open(&file, &requested, options.timeout, options.mode));
         let opened = opening.await.unwrap_or_else(|error| Err(std::io::Error::from(error).into()));
-        let database = opened.map_err(|NotOpened(source)| {
+        let database = opened.map_err(|ConnectError(source)| {
             OpenError::new(format!("in the database {}", path.display()), source.kind(), source)
         })?;
         Ok(Self { database: Arc::new(database), memory })
     }
 
-    /// The memory of another name in the same file, on the same connections.
+    /// Returns another memory in the same file, which shares the connections.
     pub fn memory(&self, name: MemoryName) -> Self {
         let memory = Memory { name, ..self.memory };
         Self { database: Arc::clone(&self.database), memory }
@@ -85,7 +86,7 @@ impl SqliteStore {
         &self.memory.name
     }
 
-    /// The names of the memories in the file that hold a file, sorted.
+    /// The sorted names of the memories that contain a file.
     ///
     /// # Errors
     /// [`StoreError::Failure`].
@@ -99,14 +100,31 @@ impl SqliteStore {
         .await
     }
 
-    /// Checks the whole file, all memories in it: SQLite's own check of the database, then that each file has its content,
-    /// of the size that is noted, under a legal path that is no directory, that each content has its file, and that the names of
-    /// records are legal. Then it reads every file of this memory. It reads the whole database. Others may use it at the same time.
+    /// Checks the whole database and reads every file of this memory. The database may be in use.
+    ///
+    /// The check covers all memories: SQLite's integrity check, paths, sizes, missing and unused contents, and record
+    /// names.
     ///
     /// `progress` is called after each file of this memory.
     ///
+    /// ```
+    /// use memory_tool_sqlite::SqliteStore;
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("memory.sqlite");
+    /// let store = SqliteStore::open(path).await?;
+    /// for problem in store.verify(|_| {}).await?.problems {
+    ///     eprintln!("{problem}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// A [`StoreError::Failure`] that leaves open whether the database is whole; damage is a problem of the report instead.
+    /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let find = |connection: &mut Connection, memory: &Memory| verify::problems(connection, &memory.name);
         let mut report = VerifyReport::default();
@@ -120,7 +138,7 @@ impl SqliteStore {
         report.read_files(self, progress).await
     }
 
-    /// Runs `work`, which reads, on a connection and the name of this memory, off the async threads.
+    /// Runs `work`, which only reads, outside the async threads.
     async fn read_with<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -160,7 +178,7 @@ impl Store for SqliteStore {
 
 const APPLYING: &str = "applying a batch";
 
-/// Reads the path under the preconditions. A file or the root without any is one statement, which needs no transaction.
+/// Reads a path under preconditions. Without any, the root or a file needs one statement and no transaction.
 fn read(
     connection: &mut Connection,
     memory: &Memory,
@@ -172,19 +190,19 @@ fn read(
     {
         return Ok(node);
     }
-    let transaction = connection.transaction()?; // all is seen at one moment
+    let transaction = connection.transaction()?; // for a consistent snapshot
     let files = Files { connection: &transaction, memory };
     options.check(&files)?;
     files.read(path)
 }
 
-/// Checks what a batch without changes requires.
+/// Checks a batch without changes.
 fn check(connection: &mut Connection, memory: &Memory, batch: &Batch) -> Result<(), Failure> {
-    let transaction = connection.transaction()?; // all is seen at one moment
+    let transaction = connection.transaction()?; // for a consistent snapshot
     Ok(batch.check(&Files { connection: &transaction, memory })?)
 }
 
-/// Applies the batch in one transaction, which is undone where this returns before its end.
+/// Applies the batch in one transaction, which is rolled back on an error.
 fn apply(connection: &mut Connection, memory: &Memory, batch: Batch) -> Result<(), Failure> {
     batch.check_file_sizes(memory.max_file_bytes)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

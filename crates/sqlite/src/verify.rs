@@ -1,4 +1,4 @@
-//! Whether a database holds what it should.
+//! The check of a whole database.
 
 use memory_tool_core::{MemoryPath, Problem, RecordName};
 use rusqlite::{Connection, ErrorCode, Row, Transaction};
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::files::canonical;
 use crate::name::MemoryName;
 
-/// What is wrong with the database, with all memories in it, at one moment. A problem of one file of `memory` names its path.
+/// The problems of the database in one snapshot. A problem of a file in `memory` has its path.
 pub(crate) fn problems(connection: &mut Connection, memory: &MemoryName) -> Result<Vec<Problem>, Failure> {
     let transaction = connection.transaction()?;
     let damage = damage(&transaction)?;
@@ -22,7 +22,7 @@ pub(crate) fn problems(connection: &mut Connection, memory: &MemoryName) -> Resu
     Ok(problems)
 }
 
-/// What SQLite finds. It gives up where the damage is too great for its own check.
+/// The problems that SQLite finds. Its check fails if the database is too damaged.
 fn damage(transaction: &Transaction<'_>) -> Result<Vec<Problem>, Failure> {
     let mut statement = transaction.prepare("PRAGMA integrity_check")?;
     let messages = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>();
@@ -44,13 +44,13 @@ fn check_files(transaction: &Transaction<'_>, memory: &MemoryName, problems: &mu
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let (store, path) = (text(row, 0)?, text(row, 1)?);
-        if let Some(reason) = illegality(row, illegality_of_file)? {
-            problems.push(Problem::new(format!("{path:?} of the memory {store:?} is not legal: {reason}")));
+        if let Some(reason) = broken_rule(row, broken_rule_of_file)? {
+            problems.push(Problem::new(format!("invalid path {path:?} in memory {store:?}: {reason}")));
         }
         let message = match (row.get::<_, i64>(2)?, row.get::<_, Option<i64>>(3)?) {
-            (_, None) => format!("{path} of the memory {store} has no content"),
+            (_, None) => format!("{path} in memory {store} has no content"),
             (noted, Some(found)) if noted != found => {
-                format!("{path} of the memory {store} has {found} bytes instead of {noted}")
+                format!("{path} in memory {store} has {found} bytes instead of {noted}")
             }
             _ => continue,
         };
@@ -64,23 +64,23 @@ fn check_files(transaction: &Transaction<'_>, memory: &MemoryName, problems: &mu
     Ok(())
 }
 
-/// The text of a column, whatever stands in it.
+/// The text of a column of any type.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
 }
 
-/// The rule that the first two columns break: the name of a store, and a name in it.
-fn illegality(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> rusqlite::Result<Option<String>> {
+/// The rule that the first two columns break: the name of a memory, and a name in it.
+fn broken_rule(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> rusqlite::Result<Option<String>> {
     Ok(match (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_str()) {
         (Ok(store), Ok(name)) => match MemoryName::parse(store) {
             Ok(_) => of_name(name),
             Err(error) => Some(error.to_string()),
         },
-        _ => Some("it is not UTF-8".to_owned()),
+        _ => Some("not UTF-8".to_owned()),
     })
 }
 
-fn illegality_of_file(path: &str) -> Option<String> {
+fn broken_rule_of_file(path: &str) -> Option<String> {
     match MemoryPath::parse(path) {
         Ok(parsed) if parsed.is_root() => Some("a file cannot be /memories itself".to_owned()),
         Ok(parsed) if parsed.as_str() != path => Some("it ends with a slash".to_owned()),
@@ -90,12 +90,13 @@ fn illegality_of_file(path: &str) -> Option<String> {
 }
 
 fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Result<(), Failure> {
-    const BENEATH_FILES: &str = "SELECT upper.store, upper.path, lower.path FROM file AS upper CROSS JOIN file AS lower \
-         ON lower.store = upper.store AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
-    let mut statement = transaction.prepare(BENEATH_FILES)?;
+    const UNDER_FILES: &str = "SELECT upper.store, upper.path, lower.path \
+         FROM file AS upper CROSS JOIN file AS lower ON lower.store = upper.store \
+         AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
+    let mut statement = transaction.prepare(UNDER_FILES)?;
     let found = statement.query_map((), |row| {
-        let (store, path, beneath) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
-        Ok(Problem::new(format!("{path} of the memory {store} is a file, and {beneath} lies beneath it")))
+        let (store, path, lower) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
+        Ok(Problem::new(format!("{path} in memory {store} is a file, but {lower} is under it")))
     })?;
     for problem in found {
         problems.push(problem?);
@@ -107,7 +108,7 @@ fn check_contents(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) ->
     const WITHOUT_FILE: &str = "SELECT id FROM content WHERE id NOT IN (SELECT content_id FROM file)";
     let mut statement = transaction.prepare(WITHOUT_FILE)?;
     for id in statement.query_map((), |row| row.get::<_, i64>(0))? {
-        problems.push(Problem::new(format!("the content {} belongs to no file", id?)));
+        problems.push(Problem::new(format!("content {} does not belong to any file", id?)));
     }
     Ok(())
 }
@@ -116,10 +117,10 @@ fn check_records(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> 
     let mut statement = transaction.prepare("SELECT store, name FROM record")?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
-        let illegality_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());
-        if let Some(reason) = illegality(row, illegality_of_record)? {
+        let broken_rule_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());
+        if let Some(reason) = broken_rule(row, broken_rule_of_record)? {
             let (store, name) = (text(row, 0)?, text(row, 1)?);
-            problems.push(Problem::new(format!("the record {name:?} of the memory {store:?} is not legal: {reason}")));
+            problems.push(Problem::new(format!("invalid record {name:?} in memory {store:?}: {reason}")));
         }
     }
     Ok(())

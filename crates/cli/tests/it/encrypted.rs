@@ -295,8 +295,8 @@ fn lost_contents_are_reported_once_and_can_be_written_again() {
         ))
         .unwrap();
     let expected = [
-        "/memories/foreign of the memory a has no content".to_owned(),
-        "/memories/lost of the memory plain has no content".to_owned(),
+        "/memories/foreign in memory a has no content".to_owned(),
+        "/memories/lost in memory plain has no content".to_owned(),
         "a copy of the index cannot be read: the inner store cannot read stored object /memories/index-1: reading failed: \
          the content of a file is missing"
             .to_owned(),

@@ -65,7 +65,7 @@ fn a_file_without_a_memory_is_refused_and_not_changed() {
             &(|place: &Place| fs::write(place.database(), "text").unwrap()) as &dyn Fn(&Place),
         ),
         ("the database is not a memory store", &|place| change(place, "CREATE TABLE customer (name TEXT)")),
-        ("the database has version 7 of the schema, and this program knows those up to 2", &|place| {
+        ("the database has schema version 7; this program supports versions up to 2", &|place| {
             Session::start(place.sqlite("a"), &[]).close();
             change(place, newer);
         }),

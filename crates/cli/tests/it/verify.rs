@@ -117,10 +117,10 @@ fn inconsistent_rows_are_reported_once() {
         INSERT INTO file VALUES ('b' || char(10), '/memories/x', 1, 98, 0, 0);";
     Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
     let expected = [
-        "/memories/empty of the memory a has no content",
-        "/memories/short of the memory a has 4 bytes instead of 7",
-        "\"/memories/x\" of the memory \"b\\n\" is not legal: the name of a memory contains the control character \\n",
-        "the content 99 belongs to no file",
+        "/memories/empty in memory a has no content",
+        "/memories/short in memory a has 4 bytes instead of 7",
+        "invalid path \"/memories/x\" in memory \"b\\n\": the name of a memory contains the control character \\n",
+        "content 99 does not belong to any file",
     ];
     let (status, output, errors) = verify(place.sqlite("a"), &[]);
     assert_eq!((status, output, errors.as_str()), (Some(1), expected.join("\n") + "\n4 problems found\n", ""));

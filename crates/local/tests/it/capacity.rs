@@ -1,4 +1,4 @@
-//! `[X4]`: what lies beneath a directory is not counted anew for each batch, and the count is right all the same.
+//! `[X4]`: the cached usage of a directory is correct.
 
 use std::fs;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn write(file: &str) -> Batch {
     Batch::new().write(path(file), "text")
 }
 
-/// The store after this batch has at most two files. Whether it was applied.
+/// Applies the batch with a quota of two files. Returns whether it was applied.
 async fn fits(store: &LocalStore, batch: Batch) -> bool {
     let two = Quota::new().with_files(2);
     match store.apply(batch.limit(MemoryPath::root(), two)).await {
@@ -25,7 +25,7 @@ async fn fits(store: &LocalStore, batch: Batch) -> bool {
 }
 
 #[tokio::test]
-async fn every_change_of_this_store_is_counted() {
+async fn the_usage_includes_every_change_of_this_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     assert!(fits(&store, write("/memories/d/a")).await);
@@ -42,7 +42,7 @@ async fn every_change_of_this_store_is_counted() {
 }
 
 #[tokio::test]
-async fn what_another_session_writes_is_counted_at_once() {
+async fn the_usage_includes_changes_of_other_stores() {
     let directory = tempfile::tempdir().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     assert!(fits(&store, write("/memories/a")).await);
@@ -56,7 +56,7 @@ async fn what_another_session_writes_is_counted_at_once() {
 }
 
 #[tokio::test]
-async fn a_batch_is_not_refused_for_what_a_person_has_removed() {
+async fn files_removed_by_other_programs_do_not_count() {
     let directory = tempfile::tempdir().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     assert!(fits(&store, write("/memories/a")).await && fits(&store, write("/memories/b")).await);
@@ -64,9 +64,9 @@ async fn a_batch_is_not_refused_for_what_a_person_has_removed() {
     assert!(fits(&store, write("/memories/c")).await);
 }
 
-/// Where nothing is limited, no epoch is kept: it would cost each change something.
+/// Without quotas, an epoch would only cost time.
 #[tokio::test]
-async fn an_epoch_is_left_only_where_somebody_counts() {
+async fn an_epoch_is_written_only_with_a_quota() {
     let directory = tempfile::tempdir().unwrap();
     let epoch = directory.path().join(".memory-tool/epoch");
     let store = LocalStore::open(directory.path()).await.unwrap();
@@ -79,9 +79,9 @@ async fn an_epoch_is_left_only_where_somebody_counts() {
     assert_ne!(fs::read(&epoch).unwrap(), first);
 }
 
-/// It would be a write with each change that says nothing new.
+/// Writing it with each change would be redundant.
 #[tokio::test]
-async fn an_epoch_is_not_left_anew_where_nobody_else_has_left_one() {
+async fn an_own_epoch_is_not_rewritten() {
     let directory = tempfile::tempdir().unwrap();
     let epoch = directory.path().join(".memory-tool/epoch");
     let store = LocalStore::open(directory.path()).await.unwrap();
@@ -94,9 +94,9 @@ async fn an_epoch_is_not_left_anew_where_nobody_else_has_left_one() {
     assert!(!fits(&store, write("/memories/c")).await);
 }
 
-/// Others would go on with what they counted before it.
+/// Other processes would trust their outdated caches.
 #[tokio::test]
-async fn a_change_that_can_leave_no_epoch_is_not_made() {
+async fn a_change_fails_if_the_epoch_cannot_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let epoch = directory.path().join(".memory-tool/epoch");
     let store = LocalStore::open(directory.path()).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_change_that_can_leave_no_epoch_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_rename_that_leads_deeper_is_counted() {
+async fn a_rename_updates_the_depth() {
     let directory = tempfile::tempdir().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     let counted = |batch: Batch| batch.limit(path("/memories/a"), Quota::new().with_files(9));

@@ -1,14 +1,15 @@
-//! `[X3]`: several tasks and several stores on one directory behave as if one command came after another.
+//! `[X3]`: several tasks and stores on one directory behave as if their commands ran one after another.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::Memory;
+use crate::support::TestMemory;
 use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Store, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::faults::{drop_futures, write_two};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -16,7 +17,8 @@ fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// Runs the inputs at once, each on a store of its own as another process would have, and gives their outcomes in order.
+/// Runs the inputs concurrently, alternating between the stores as several processes would. Returns the results in
+/// order.
 async fn at_once(stores: &[LocalStore], inputs: Vec<Value>) -> Vec<Result<String, String>> {
     let barrier = Arc::new(tokio::sync::Barrier::new(inputs.len()));
     let tasks = inputs.into_iter().zip(stores.iter().cycle()).map(|(input, store)| {
@@ -33,13 +35,13 @@ async fn at_once(stores: &[LocalStore], inputs: Vec<Value>) -> Vec<Result<String
     outcomes
 }
 
-async fn two_stores(memory: &Memory) -> [LocalStore; 2] {
+async fn two_stores(memory: &TestMemory) -> [LocalStore; 2] {
     [LocalStore::open(memory.base()).await.unwrap(), LocalStore::open(memory.base()).await.unwrap()]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
-    let memory = Memory::new().await;
+async fn x3_concurrent_inserts_lose_no_line() {
+    let memory = TestMemory::new().await;
     for stores in [vec![memory.tool.store().clone()], two_stores(&memory).await.to_vec()] {
         memory.create("/memories/log.txt", "").await;
         let mut tasks = JoinSet::new();
@@ -48,7 +50,8 @@ async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
             tasks.spawn(async move {
                 for line in 0..50 {
                     let text = format!("{task}-{line}\n");
-                    let input = json!({"command": "insert", "path": "/memories/log.txt", "insert_line": 0, "insert_text": text});
+                    let path = "/memories/log.txt";
+                    let input = json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text});
                     tool.call(input).await.unwrap();
                 }
             });
@@ -64,8 +67,8 @@ async fn x3_eight_tasks_that_insert_at_once_lose_no_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_of_two_that_create_one_path_one_wins() {
-    let memory = Memory::new().await;
+async fn x3_one_of_two_concurrent_creates_wins() {
+    let memory = TestMemory::new().await;
     let stores = two_stores(&memory).await;
     for round in 0..by_tier(40, 200, 1_000) {
         let path = format!("/memories/{round}/file.txt");
@@ -80,8 +83,8 @@ async fn x3_of_two_that_create_one_path_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_of_two_that_rename_to_one_path_one_wins() {
-    let memory = Memory::new().await;
+async fn x3_one_of_two_concurrent_renames_wins() {
+    let memory = TestMemory::new().await;
     let stores = two_stores(&memory).await;
     for round in 0..by_tier(40, 200, 1_000) {
         let (first, second, target) =
@@ -99,20 +102,20 @@ async fn x3_of_two_that_rename_to_one_path_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x1_a_reader_sees_a_batch_and_a_rename_whole_or_not_at_all() {
-    let memory = Memory::new().await;
+async fn x1_readers_see_batches_and_renames_atomically() {
+    let memory = TestMemory::new().await;
     let [writer, reader] = two_stores(&memory).await;
     for name in ["left/a", "left/b", "left/c"] {
         memory.create(&format!("/memories/{name}"), "0").await;
     }
-    let has_seen_enough = Arc::new(AtomicBool::new(false));
-    let is_over = Arc::clone(&has_seen_enough);
+    let is_enough = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&is_enough);
     let writing = tokio::spawn(async move {
         for round in 1.. {
             if round >= 300 && is_over.load(Ordering::Relaxed) {
                 break;
             }
-            assert!(round < 100_000, "the reader came too late to see anything");
+            assert!(round < 100_000, "the reader observed too few states");
             let (from, to) = if round % 2 == 1 { ("left", "right") } else { ("right", "left") };
             let rename = Batch::new().rename(path(&format!("/memories/{from}")), path(&format!("/memories/{to}")));
             writer.apply(rename).await.unwrap();
@@ -123,21 +126,21 @@ async fn x1_a_reader_sees_a_batch_and_a_rename_whole_or_not_at_all() {
             writer.apply(batch).await.unwrap();
         }
     });
-    let mut sights = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     while !writing.is_finished() {
         let files = reader.list(&MemoryPath::root()).await.unwrap();
         let directories: BTreeSet<_> = files.iter().map(|file| file.path.parent().unwrap()).collect();
         let sizes: BTreeSet<_> = files.iter().map(|file| file.size).collect();
         assert_eq!((files.len(), directories.len(), sizes.len()), (3, 1, 1), "{files:?}");
-        sights.insert(sizes);
-        has_seen_enough.store(sights.len() > 3, Ordering::Relaxed);
+        observed.insert(sizes);
+        is_enough.store(observed.len() > 3, Ordering::Relaxed);
     }
     writing.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_nothing() {
-    let memory = Memory::new().await;
+async fn a_lock_that_is_never_released_is_an_error() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/a.txt", "a").await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
     held.lock().unwrap();
@@ -160,8 +163,8 @@ async fn a_lock_that_another_program_never_releases_is_an_error_and_changes_noth
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_writer_is_not_starved_by_readers() {
-    let memory = Memory::new().await;
+async fn readers_do_not_starve_a_writer() {
+    let memory = TestMemory::new().await;
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock"));
     let held = held.or_else(|_| {
         std::fs::write(memory.base().join(".memory-tool/lock"), "")?;
@@ -179,8 +182,8 @@ async fn a_writer_is_not_starved_by_readers() {
     while !is_writer_in_line() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // The writer waits for the reader that holds the lock. A reader that comes now has to queue behind it, although it
-    // could share the lock: so it reads what the writer wrote.
+    // The writer waits for the reader that holds the lock. A new reader queues behind the writer, although it could
+    // share the lock, so it reads the new contents.
     let reading = tokio::spawn(async move { reader.read(&path("/memories/a")).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!writing.is_finished() && !reading.is_finished());
@@ -190,56 +193,28 @@ async fn a_writer_is_not_starved_by_readers() {
     assert_eq!(file.content, b"new");
 }
 
-fn write_two(content: &str) -> Batch {
-    let batch = Batch::new().write(path("/memories/d/a"), content);
-    batch.write(path("/memories/b"), content)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new() {
-    let memory = Memory::new().await;
-    let store = memory.tool.store().clone();
-    let mut dropped = 0;
-    let mut rounds = 0;
-    while rounds < 300 || dropped <= 20 {
-        assert!(rounds < 100_000, "only {dropped} futures were dropped half way");
-        store.apply(write_two("old")).await.unwrap();
-        let applying = tokio::spawn({
-            let store = store.clone();
-            async move { store.apply(write_two("new")).await }
-        });
-        std::thread::sleep(Duration::from_micros(rounds % 300 * 3));
-        rounds += 1;
-        applying.abort();
-        dropped += usize::from(applying.await.is_err());
-        let contents = [read(&store, "/memories/d/a").await, read(&store, "/memories/b").await];
-        assert!(contents == ["old", "old"] || contents == ["new", "new"], "{contents:?}");
-    }
+async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
+    let memory = TestMemory::new().await;
+    drop_futures(memory.tool.store(), Duration::from_micros(900)).await;
     assert_eq!(crate::support::tree(&memory.base().join(".memory-tool/staging")), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_that_is_dropped_while_it_waits_its_turn_does_nothing() {
-    let memory = Memory::new().await;
+async fn a_future_dropped_while_waiting_has_no_effect() {
+    let memory = TestMemory::new().await;
     let store = memory.tool.store().clone();
-    store.apply(write_two("old")).await.unwrap();
+    write_two(&store, "old").await.unwrap();
     let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
     held.lock().unwrap();
     let first = tokio::spawn({
         let store = store.clone();
-        async move { store.apply(write_two("first")).await }
+        async move { write_two(&store, "first").await }
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let second = tokio::time::timeout(Duration::from_millis(50), store.apply(write_two("second"))).await;
+    let second = tokio::time::timeout(Duration::from_millis(50), write_two(&store, "second")).await;
     assert!(second.is_err());
     held.unlock().unwrap();
     first.await.unwrap().unwrap();
-    assert_eq!(read(&store, "/memories/b").await, "first");
-}
-
-async fn read(store: &LocalStore, text: &str) -> String {
-    match store.read(&path(text)).await.unwrap() {
-        Node::File(file) => String::from_utf8(file.content).unwrap(),
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(store.read_to_string("/memories/b").await.unwrap(), "first");
 }

@@ -1,4 +1,4 @@
-//! What other programs leave in the directory: it breaks no listing, and nothing of it is lost by surprise.
+//! Entries that other programs create: they break no listing, and are not lost unexpectedly.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-use crate::support::{Memory, tree};
+use crate::support::{TestMemory, tree};
 use memory_tool_core::{Engine, FailureKind, MemoryTool, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn make_pipe(path: &std::path::Path) {
 
 #[tokio::test]
 async fn p4_special_files_are_neither_listed_nor_opened() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     memory.create("/memories/existing", "a").await;
     make_pipe(&memory.on_disk("/memories/d/pipe"));
@@ -26,7 +26,7 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
     let listing = memory.view("/memories/d").await;
     assert!(listing.ends_with("\n1B\t/memories/d\n1B\t/memories/d/a.txt"), "{listing}");
     for path in ["/memories/d/pipe", "/memories/d/socket"] {
-        // Opening the pipe would wait for ever.
+        // Opening the pipe would block forever.
         for reply in memory.every_command_on(path).await {
             let expected = format!("Error: The path {path} is neither a file nor a directory and cannot be used");
             assert_eq!(reply, expected);
@@ -37,8 +37,8 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_legal_break_no_listing() {
-    let memory = Memory::new().await;
+async fn illegal_names_break_no_listing() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     let directory = memory.on_disk("/memories/d");
     let illegal: [&[u8]; 5] =
@@ -51,12 +51,12 @@ async fn names_that_are_not_legal_break_no_listing() {
     assert_eq!(memory.rename("/memories/d", "/memories/e").await, "Successfully renamed /memories/d to /memories/e");
     assert_eq!(tree(&memory.on_disk("/memories/e")).len(), 1 + illegal.len());
     memory.delete("/memories/e/a.txt").await;
-    assert_eq!(tree(&memory.on_disk("/memories/e")).len(), illegal.len(), "files that nobody named are kept");
+    assert_eq!(tree(&memory.on_disk("/memories/e")).len(), illegal.len(), "files with illegal names are kept");
 }
 
 #[tokio::test]
-async fn a_person_may_edit_the_files_and_nothing_else_lies_among_them() {
-    let memory = Memory::new().await;
+async fn people_can_edit_the_files() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/notes.txt", "one\n").await;
     fs::write(memory.on_disk("/memories/notes.txt"), "two\n").unwrap();
     fs::create_dir(memory.on_disk("/memories/mine")).unwrap();
@@ -72,8 +72,8 @@ async fn a_person_may_edit_the_files_and_nothing_else_lies_among_them() {
 }
 
 #[tokio::test]
-async fn names_like_our_own_are_ordinary_names() {
-    let memory = Memory::new().await;
+async fn names_of_internal_files_are_ordinary_names() {
+    let memory = TestMemory::new().await;
     for name in [".memory-tool/lock", "memories", "lock", "journal", "staging", ".tmp-1"] {
         let path = format!("/memories/{name}");
         assert_eq!(memory.create(&path, name).await, format!("File created successfully at: {path}"));
@@ -82,8 +82,8 @@ async fn names_like_our_own_are_ordinary_names() {
 }
 
 #[tokio::test]
-async fn directories_that_vanish_while_the_store_is_open_come_back() {
-    let memory = Memory::new().await;
+async fn removed_directories_are_recreated() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/a.txt", "a").await;
     fs::remove_dir_all(memory.base().join("memories")).unwrap();
     assert!(memory.view("/memories").await.ends_with("\n0B\t/memories"));
@@ -93,14 +93,14 @@ async fn directories_that_vanish_while_the_store_is_open_come_back() {
     let failed = "Error: The memory storage failed. Nothing was changed.";
     assert_eq!(memory.create("/memories/c.txt", "c").await, failed);
     assert_eq!(memory.view("/memories").await, failed);
-    fs::create_dir_all(memory.base()).unwrap(); // a new directory of that name is another store
+    fs::create_dir_all(memory.base()).unwrap(); // a new directory with this name is another store
     assert_eq!(memory.view("/memories").await, failed);
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_our_own_directories_is_refused() {
+async fn a_link_instead_of_a_store_directory_is_refused() {
     for name in ["memories", ".memory-tool", ".memory-tool/staging"] {
-        let memory = Memory::new().await;
+        let memory = TestMemory::new().await;
         memory.create("/memories/a.txt", "a").await;
         fs::remove_dir_all(memory.base().join(name)).unwrap();
         symlink(memory.outside(), memory.base().join(name)).unwrap();
@@ -111,7 +111,7 @@ async fn a_link_in_the_place_of_our_own_directories_is_refused() {
         assert!(reply.starts_with("Error: The memory storage failed"), "{reply}");
         assert_eq!(tree(&memory.outside()), []);
     }
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     fs::write(memory.outside().join("target"), "kept").unwrap();
     fs::remove_file(memory.base().join(".memory-tool/lock")).ok();
     symlink(memory.outside().join("target"), memory.base().join(".memory-tool/lock")).unwrap();
@@ -120,8 +120,8 @@ async fn a_link_in_the_place_of_our_own_directories_is_refused() {
 }
 
 #[tokio::test]
-async fn a_damaged_journal_stops_the_store_and_loses_nothing() {
-    let memory = Memory::new().await;
+async fn a_damaged_journal_blocks_the_store_and_loses_no_file() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/a.txt", "a").await;
     let journal = memory.base().join(".memory-tool/journal");
     for damaged in ["", "{", r#"{"format": 2, "steps": []}"#] {
@@ -137,7 +137,7 @@ async fn a_damaged_journal_stops_the_store_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_base_that_cannot_be_a_directory_is_refused() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let file = memory.outside().join("file");
     fs::write(&file, "x").unwrap();
     for base in [file.clone(), file.join("beneath")] {
@@ -149,7 +149,7 @@ async fn a_base_that_cannot_be_a_directory_is_refused() {
 
 #[tokio::test]
 async fn a_tree_as_deep_as_a_path_can_be_is_listed_moved_and_deleted() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let deep = format!("/memories{}", "/d".repeat(507));
     assert_eq!(memory.create(&deep, "x").await, format!("File created successfully at: {deep}"));
     assert!(memory.view("/memories").await.ends_with("\n1B\t/memories\n1B\t/memories/d/\n1B\t/memories/d/d/"));
@@ -164,7 +164,7 @@ async fn a_tree_as_deep_as_a_path_can_be_is_listed_moved_and_deleted() {
 
 #[tokio::test]
 async fn clear_all_memory_leaves_an_empty_directory() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     memory.create("/memories/.hidden", "b").await;
     assert_eq!(memory.tool.clear_all_memory().await.unwrap().to_string(), "All memory cleared");
@@ -175,8 +175,8 @@ async fn clear_all_memory_leaves_an_empty_directory() {
 }
 
 #[tokio::test]
-async fn a_base_is_made_with_all_that_is_missing_above_it() {
-    let memory = Memory::new().await;
+async fn missing_directories_above_the_base_are_created() {
+    let memory = TestMemory::new().await;
     let base = memory.outside().join("new/../other/./base");
     LocalStore::open(&base).await.unwrap();
     assert!(memory.outside().join("other/base/memories").is_dir());

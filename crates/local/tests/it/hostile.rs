@@ -1,5 +1,5 @@
-//! A store that somebody else made: a copy, a clone, an archive, another user's directory. Nothing in `.memory-tool` is believed, and
-//! nothing outside the base is read, moved, written or made.
+//! Untrusted stores: a copy, a clone, an archive, or another user's directory. Nothing outside the base is read, moved,
+//! written or created.
 
 use std::error::Error as _;
 use std::fs::{self, File, Permissions};
@@ -16,20 +16,22 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
 
-/// A temporary name as the store makes them.
+/// A valid temporary name.
 const STAGED: &str = "0123456789abcdef";
 const OTHER: &str = "fedcba9876543210";
-/// Far more than there is RAM, and no room on the disk.
+/// A valid step of a journal.
+const RENAME: &str = r#"{"rename":{"from":"/memories/a","to":"/memories/b"}}"#;
+/// More bytes than the RAM or the disk can hold.
 const HUGE: u64 = 1 << 40;
 
 fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// A base that was put together by hand, next to a directory that no command may reach.
-struct Hostile(TempDir);
+/// A handcrafted base, next to a directory that is off limits.
+struct HostileStore(TempDir);
 
-impl Hostile {
+impl HostileStore {
     fn new() -> Self {
         let hostile = Self(TempDir::new().unwrap());
         for directory in ["base/memories", "base/.memory-tool/staging", "base/.memory-tool/conflicts", "outside"] {
@@ -65,9 +67,9 @@ impl Hostile {
         LocalStore::open(self.base()).await
     }
 
-    /// That reading fails as damaged, and that nothing is moved by it, anywhere.
+    /// Checks that reads and writes fail as damaged and change no file.
     async fn refuses(&self, what: &str) {
-        // Opening a store may make what it lacks besides files, so that does not count.
+        // Opening a store may create directories; the lock files are created here.
         let store = self.open().await.unwrap();
         fs::File::create(self.private("lock")).unwrap();
         fs::File::create(self.private("turnstile")).unwrap();
@@ -87,9 +89,9 @@ fn make_pipe(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_journal_moves_nothing_into_the_memory_from_outside() {
+async fn a_journal_cannot_move_files_into_the_memory() {
     for link in ["../../../outside", "/ABSOLUTE"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         let target = if link.starts_with('/') { hostile.path("outside") } else { link.into() };
         symlink(target, hostile.private("staging/d")).unwrap();
         symlink("../../memories", hostile.private("conflicts/d")).unwrap();
@@ -99,11 +101,11 @@ async fn a_journal_moves_nothing_into_the_memory_from_outside() {
 }
 
 #[tokio::test]
-async fn a_journal_moves_nothing_out_of_the_store() {
-    let hostile = Hostile::new();
+async fn a_journal_cannot_move_files_out_of_the_store() {
+    let hostile = HostileStore::new();
     hostile.write("base/.memory-tool/staging/d/.profile", "theirs");
     symlink("../../../outside", hostile.private("conflicts/d")).unwrap();
-    symlink("/", hostile.path("base/memories/y")).unwrap(); // the step is impossible, so its contents are set aside
+    symlink("/", hostile.path("base/memories/y")).unwrap(); // makes the step impossible, so its contents are set aside
     hostile.journal(r#"{"write":{"path":"/memories/y","staged":"d/.profile","replaces":null}}"#);
     hostile.refuses("staged").await;
     hostile.journal(r#"{"remove":{"path":"/memories/y","removed":"../conflicts/d/y"}}"#);
@@ -111,8 +113,8 @@ async fn a_journal_moves_nothing_out_of_the_store() {
 }
 
 #[tokio::test]
-async fn a_journal_that_no_store_wrote_is_damaged() {
-    let hostile = Hostile::new();
+async fn an_invalid_journal_is_damaged() {
+    let hostile = HostileStore::new();
     hostile.write("base/memories/a", "a");
     let write = |staged: &str| format!(r#"{{"write":{{"path":"/memories/x","staged":"{staged}","replaces":null}}}}"#);
     let remove = |removed: &str| format!(r#"{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}}"#);
@@ -126,7 +128,7 @@ async fn a_journal_that_no_store_wrote_is_damaged() {
     }
     for steps in [
         format!("{},{}", write(STAGED), write(OTHER)),   // overlapping paths
-        format!("{},{}", write(STAGED), remove(STAGED)), // one temporary name
+        format!("{},{}", write(STAGED), remove(STAGED)), // the same temporary name
         r#"{"write":{"path":"/memories","staged":"0123456789abcdef","replaces":null}}"#.to_owned(),
         r#"{"write":{"path":"/memories/../x","staged":"0123456789abcdef","replaces":null}}"#.to_owned(),
         r#"{"write":{"path":"/memories/x","staged":"0123456789abcdef","replaces":null,"more":1}}"#.to_owned(),
@@ -140,14 +142,13 @@ async fn a_journal_that_no_store_wrote_is_damaged() {
 }
 
 #[tokio::test]
-async fn what_no_store_staged_is_not_moved_into_place() {
-    let hostile = Hostile::new();
+async fn only_regular_staged_files_are_moved_into_place() {
+    let hostile = HostileStore::new();
     hostile.write("base/memories/a", "a");
     let staged = hostile.private("staging").join(STAGED);
-    // The first step could be made. It is not, as the second is not to be believed.
-    hostile.journal(&format!(
-        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write":{{"path":"/memories/x","staged":"{STAGED}","replaces":null}}}}"#
-    ));
+    // The first step is possible, but is not executed because the second is invalid.
+    let write = format!(r#"{{"write":{{"path":"/memories/x","staged":"{STAGED}","replaces":null}}}}"#);
+    hostile.journal(&format!("{RENAME},{write}"));
     symlink(hostile.path("outside/id_rsa"), &staged).unwrap();
     hostile.refuses("a link").await;
     fs::remove_file(&staged).unwrap();
@@ -162,12 +163,12 @@ async fn what_no_store_staged_is_not_moved_into_place() {
     fs::remove_dir(&staged).unwrap();
     fs::write(&staged, "staged").unwrap();
     let store = hostile.open().await.unwrap();
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2, "a file that was staged is moved into place");
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2, "a staged file is moved into place");
 }
 
 #[tokio::test]
-async fn contents_are_set_aside_in_no_directory_but_ours() {
-    let hostile = Hostile::new();
+async fn contents_are_set_aside_only_in_a_real_directory() {
+    let hostile = HostileStore::new();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
     symlink("/", hostile.path("base/memories/y")).unwrap();
     hostile.journal(&format!(r#"{{"write":{{"path":"/memories/y","staged":"{STAGED}","replaces":null}}}}"#));
@@ -176,12 +177,12 @@ async fn contents_are_set_aside_in_no_directory_but_ours() {
     let store = hostile.open().await.unwrap();
     assert!(store.list(&MemoryPath::root()).await.is_err());
     assert_eq!(tree(&hostile.path("outside")).len(), 1);
-    assert!(hostile.private("staging").join(STAGED).exists(), "nothing is lost");
+    assert!(hostile.private("staging").join(STAGED).exists(), "the staged file is kept");
 }
 
 #[tokio::test]
-async fn a_journal_that_is_too_long_or_no_file_is_not_read() {
-    let hostile = Hostile::new();
+async fn an_oversized_or_special_journal_is_not_read() {
+    let hostile = HostileStore::new();
     File::create(hostile.private("journal")).unwrap().set_len(HUGE).unwrap();
     let start = Instant::now();
     let store = hostile.open().await.unwrap();
@@ -196,11 +197,11 @@ async fn a_journal_that_is_too_long_or_no_file_is_not_read() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// Nothing but a regular file is locked, and none is changed.
+/// Other files are neither locked nor changed.
 #[tokio::test]
-async fn only_a_regular_file_is_locked_and_none_is_written() {
+async fn only_regular_files_are_locked_and_none_is_written() {
     for name in ["lock", "turnstile"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         fs::set_permissions(hostile.path("outside/id_rsa"), Permissions::from_mode(0o640)).unwrap();
         let before = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
         for kind in ["link", "pipe", "directory"] {
@@ -221,7 +222,7 @@ async fn only_a_regular_file_is_locked_and_none_is_written() {
             assert!(matches!(written, Err(StoreError::Failure { .. })), "{name} as a {kind}: {written:?}");
             if kind == "directory" { fs::remove_dir(&ours).unwrap() } else { fs::remove_file(&ours).unwrap() }
         }
-        // As in a backup that was made with hard links.
+        // As in a backup made with hard links.
         let store = hostile.open().await.unwrap();
         fs::hard_link(hostile.path("outside/id_rsa"), hostile.private(name)).unwrap();
         store.apply(Batch::new().write(path("/memories/a"), "a")).await.unwrap();
@@ -233,8 +234,8 @@ async fn only_a_regular_file_is_locked_and_none_is_written() {
 }
 
 #[tokio::test]
-async fn the_epoch_is_never_written_into_the_file_that_is_there() {
-    let hostile = Hostile::new();
+async fn the_epoch_never_overwrites_an_existing_file() {
+    let hostile = HostileStore::new();
     hostile.write("outside/id_rsa", "the private key that is longer");
     let before = tree(&hostile.path("outside"));
     let epoch = hostile.private("epoch");
@@ -257,14 +258,14 @@ async fn the_epoch_is_never_written_into_the_file_that_is_there() {
     }
 }
 
-/// The file of the record `a`: the SHA-256 of its name.
+/// The file of the record `a`, named by the SHA-256 of the name.
 const RECORD: &str = "records/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
 
 #[tokio::test]
-async fn what_no_store_wrote_is_not_a_record() {
+async fn only_regular_files_are_records() {
     let name: RecordName = "a".parse().unwrap();
     for kind in ["hard link", "link", "pipe", "huge", "directory"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         fs::create_dir(hostile.private("records")).unwrap();
         let file = hostile.private(RECORD);
         match kind {
@@ -288,7 +289,7 @@ async fn what_no_store_wrote_is_not_a_record() {
             let written = store.apply(batch.write_record(name.clone(), "new")).await;
             if kind == "directory" {
                 assert!(matches!(written, Err(StoreError::Failure { .. })), "{written:?}");
-                assert_eq!(store.list("/memories").await.unwrap(), [], "nothing is decided");
+                assert_eq!(store.list("/memories").await.unwrap(), [], "no file is written");
             } else {
                 written.unwrap();
                 assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new", "{kind}");
@@ -299,8 +300,8 @@ async fn what_no_store_wrote_is_not_a_record() {
 }
 
 #[tokio::test]
-async fn records_that_others_may_write_are_refused() {
-    let hostile = Hostile::new();
+async fn records_writable_by_others_are_refused() {
+    let hostile = HostileStore::new();
     let name: RecordName = "a".parse().unwrap();
     let store = hostile.open().await.unwrap();
     let write = || Batch::new().write_record(name.clone(), "record");
@@ -313,19 +314,18 @@ async fn records_that_others_may_write_are_refused() {
     assert!(trusting.read_record(&name).await.unwrap().is_some());
 }
 
-/// The file of the batch may be in place by then: so its record is not given up, however long it takes.
+/// The file of the batch may already be in place, so its record is retried.
 #[tokio::test]
-async fn a_decided_record_waits_until_others_may_not_write_records() {
-    let hostile = Hostile::new();
+async fn a_committed_record_waits_until_others_cannot_write_records() {
+    let hostile = HostileStore::new();
     let name: RecordName = "a".parse().unwrap();
     hostile.write("base/memories/a", "a");
     let store = hostile.open().await.unwrap();
     store.apply(Batch::new().write_record(name.clone(), "old")).await.unwrap();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
-    hostile.journal(&format!(
-        r#"{{"rename":{{"from":"/memories/a","to":"/memories/b"}}}},{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#
-    ));
+    let write = format!(r#"{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#);
+    hostile.journal(&format!("{RENAME},{write}"));
     let refused = store.list("/memories").await.unwrap_err();
     assert!(refused.source().unwrap().to_string().contains("run `chmod go-w` on it"), "{refused:?}");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o700)).unwrap();
@@ -334,8 +334,8 @@ async fn a_decided_record_waits_until_others_may_not_write_records() {
 }
 
 #[tokio::test]
-async fn a_journal_changes_no_file_as_a_record() {
-    let hostile = Hostile::new();
+async fn a_journal_cannot_name_an_invalid_record() {
+    let hostile = HostileStore::new();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
     for name in ["", ".", "..", "../lock", "/etc/passwd", "a/../../b", "A", "a\\u0000"] {
         for step in [
@@ -356,9 +356,9 @@ async fn a_journal_changes_no_file_as_a_record() {
 }
 
 #[tokio::test]
-async fn a_private_directory_that_others_may_write_to_is_refused() {
+async fn a_private_directory_writable_by_others_is_refused() {
     for name in [".memory-tool", ".memory-tool/staging"] {
-        let hostile = Hostile::new();
+        let hostile = HostileStore::new();
         hostile.write("base/memories/a", "a");
         let directory = hostile.path("base").join(name);
         let store = hostile.open().await.unwrap();

@@ -1,4 +1,4 @@
-//! Other programs change the files while the store does, and take no lock: nothing of theirs is lost by it.
+//! Other programs change files concurrently, without a lock. Their changes are never lost.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,31 +8,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Memory, tree};
+use crate::support::{TestMemory, tree};
 use memory_tool_core::{Batch, MemoryPath, Node, OpenOptions, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 
 const ROUNDS: usize = 20;
-/// More rounds only follow where none of these hit the moment.
+/// The limit on additional rounds if no round hits the moment.
 const MAX_ROUNDS: usize = 1_000;
 
 fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// How long the store may take until it writes: who looks away just then, as on a busy machine, never sees it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for the store to write. On a busy machine, the moment can be missed.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Runs `act` on a thread of its own as soon as the store is seen to write new contents; `None` where it never was.
+/// Runs `act` on another thread as soon as the store writes new contents. Returns `None` if that was not observed.
 fn while_it_writes<T: Send + 'static>(
-    memory: &Memory,
+    memory: &TestMemory,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<Option<T>> {
     let staging: PathBuf = memory.base().join(".memory-tool/staging");
     std::thread::spawn(move || {
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < MAX_WAIT {
             if fs::read_dir(&staging).unwrap().next().is_some() {
                 return Some(act());
             }
@@ -42,8 +42,8 @@ fn while_it_writes<T: Send + 'static>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_a_file_that_another_program_makes_meanwhile_is_not_overwritten() {
-    let memory = Memory::new().await;
+async fn c2_a_file_created_by_another_program_is_not_overwritten() {
+    let memory = TestMemory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
     let (mut rounds, mut refused) = (0, 0);
     while rounds < ROUNDS || refused == 0 {
@@ -64,12 +64,12 @@ async fn c2_a_file_that_another_program_makes_meanwhile_is_not_overwritten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn x3_a_save_while_an_edit_is_flushed_is_not_overwritten() {
-    let memory = Memory::new().await;
+async fn x3_a_save_during_an_edit_is_not_overwritten() {
+    let memory = TestMemory::new().await;
     let target = memory.on_disk("/memories/notes.txt");
     let (mut rounds, mut saves, mut kept) = (0, 0, 0);
     while rounds < ROUNDS || saves == 0 {
-        assert!(rounds < MAX_ROUNDS, "the store was never seen to write");
+        assert!(rounds < MAX_ROUNDS, "no write of the store was observed");
         rounds += 1;
         fs::write(&target, "x".repeat(2_000_000)).unwrap();
         let saved = while_it_writes(&memory, {
@@ -83,13 +83,13 @@ async fn x3_a_save_while_an_edit_is_flushed_is_not_overwritten() {
         saves += usize::from(saved.join().unwrap().is_some());
         kept += usize::from(fs::read_to_string(&target).unwrap().contains("theirs"));
     }
-    // The instant between the last look and the rename remains, in which no program can be seen.
+    // A save between the last check and the rename cannot be detected.
     assert!(kept > saves / 2, "{} of {saves} saves were lost", saves - kept);
 }
 
 #[tokio::test]
-async fn x1_a_batch_whose_path_is_taken_by_what_is_not_listed_changes_nothing() {
-    let memory = Memory::new().await;
+async fn x1_a_batch_onto_an_unlisted_entry_changes_nothing() {
+    let memory = TestMemory::new().await;
     let store = memory.tool.store();
     memory.create("/memories/a", "old").await;
     fs::create_dir(memory.on_disk("/memories/d")).unwrap();
@@ -111,7 +111,7 @@ async fn x1_a_batch_whose_path_is_taken_by_what_is_not_listed_changes_nothing() 
 
 #[tokio::test]
 async fn p4_listing_a_link_is_refused() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     symlink("/etc", memory.on_disk("/memories/link")).unwrap();
     for beneath in ["/memories/link", "/memories/link/x"] {
         let refused = memory.tool.store().list(&path(beneath)).await.unwrap_err();
@@ -120,8 +120,8 @@ async fn p4_listing_a_link_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_comes_and_goes_is_there_or_not_and_breaks_nothing() {
-    let memory = Memory::new().await;
+async fn a_flickering_file_breaks_no_view() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/keep/a", "k").await;
     let stop = Arc::new(AtomicBool::new(false));
     let flicker = std::thread::spawn({
@@ -146,19 +146,19 @@ async fn a_file_that_comes_and_goes_is_there_or_not_and_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn a_lock_timeout_beyond_all_time_is_none() {
-    let memory = Memory::new().await;
+async fn the_maximum_timeout_does_not_overflow() {
+    let memory = TestMemory::new().await;
     let store =
         LocalStore::builder(memory.base()).options(OpenOptions::new().timeout(Duration::MAX)).open().await.unwrap();
     assert_eq!(store.read(&path("/memories/a")).await.unwrap(), Node::Absent);
 }
 
 #[test]
-fn readers_that_wait_for_the_lock_leave_room_for_other_blocking_work() {
+fn waiting_readers_do_not_occupy_the_blocking_threads() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).max_blocking_threads(8).enable_time().build().unwrap();
     runtime.block_on(async {
-        let memory = Memory::new().await;
+        let memory = TestMemory::new().await;
         memory.create("/memories/a", "k").await;
         let held = File::open(memory.base().join(".memory-tool/lock")).unwrap();
         held.lock().unwrap();

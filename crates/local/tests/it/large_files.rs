@@ -1,9 +1,9 @@
-//! A file that is too large to be read is refused before it is read; it can be listed, renamed and deleted all the same.
+//! Files that are too large are refused before they are read. They can still be listed, renamed and deleted.
 
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
-use crate::support::Memory;
+use crate::support::TestMemory;
 use memory_tool_core::{
     Batch, DEFAULT_MAX_FILE_BYTES, Engine, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, Quota, ReadOptions,
     Store, StoreError, StoreExt,
@@ -11,14 +11,14 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use serde_json::json;
 
-/// Far more than there is RAM.
+/// More bytes than the RAM can hold.
 const HUGE: u64 = 1 << 40;
 
 fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// The most memory that this process ever had, in KiB.
+/// The peak memory of this process in KiB.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -26,14 +26,14 @@ fn peak_kib() -> u64 {
 }
 
 #[tokio::test]
-async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
-    let memory = Memory::new().await;
+async fn a_huge_file_cannot_be_read_but_can_be_managed() {
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/small", "text").await;
     File::create(memory.on_disk("/memories/d/big")).unwrap().set_len(HUGE).unwrap();
     let start = Instant::now();
     let refused = format!(
-        "Error: The file is too large to read: it has {HUGE} bytes and the limit is {DEFAULT_MAX_FILE_BYTES}. You can delete or \
-         rename it."
+        "Error: The file is too large to read: it has {HUGE} bytes and the limit is {DEFAULT_MAX_FILE_BYTES}. You can \
+         delete or rename it."
     );
     assert_eq!(memory.view("/memories/d/big").await, refused);
     assert_eq!(memory.insert("/memories/d/big", "line").await, refused);
@@ -46,7 +46,7 @@ async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
     assert!(memory.rename("/memories/d/big", "/memories/e/moved").await.starts_with("Successfully renamed"));
     assert!(memory.rename("/memories/e", "/memories/f").await.starts_with("Successfully renamed"));
 
-    // Several changes in one batch, and limits on all of it.
+    // A batch of several changes with a quota.
     let limits = Quota::new().with_bytes(HUGE + 1_000);
     let batch = Batch::new().limit(MemoryPath::root(), limits).rename(path("/memories/f"), path("/memories/g"));
     let batch = batch.write(path("/memories/h"), "h");
@@ -61,7 +61,7 @@ async fn a_huge_file_is_refused_at_once_and_in_the_way_of_nothing() {
 
 #[tokio::test]
 async fn a_huge_file_can_be_replaced() {
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     let store = memory.tool.store();
     for batch in [Batch::new(), Batch::new().write(path("/memories/other"), "x")] {
         File::create(memory.on_disk("/memories/big")).unwrap().set_len(HUGE).unwrap();
@@ -71,7 +71,7 @@ async fn a_huge_file_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn no_file_is_written_that_cannot_be_read() {
+async fn an_oversized_file_cannot_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let store =
         LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(8)).open().await.unwrap();
@@ -92,7 +92,7 @@ async fn no_file_is_written_that_cannot_be_read() {
     assert!(matches!(store.read(&path("/memories/a")).await.unwrap(), Node::File(file) if file.content == b"12345678"));
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
 
-    // What lies there already may be larger: the limit may have been another one.
+    // Existing files may be larger: the limit may have changed.
     let other =
         LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(4)).open().await.unwrap();
     assert!(matches!(other.read(&path("/memories/a")).await, Err(StoreError::Refused { .. })));

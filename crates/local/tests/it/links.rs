@@ -1,22 +1,22 @@
-//! `[P4]`: no symbolic link is ever followed, also in the instant between check and use.
+//! `[P4]`: symbolic links are never followed, even if they appear between check and use.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Memory, tree};
+use crate::support::{TestMemory, tree};
 
 fn refusal(path: &str) -> String {
     format!("Error: Path {path} would escape /memories directory via a symbolic link")
 }
 
-/// Another program swaps a directory for a link to the outside and back, as fast as it can, while commands use it.
+/// Another program repeatedly swaps a directory with a link to the outside while commands use it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p4_a_directory_that_is_swapped_for_a_link_between_check_and_use_leads_nowhere() {
+async fn p4_a_directory_swapped_with_a_link_leads_nowhere() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-    let memory = Memory::new().await;
+    let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "inside").await;
     fs::write(memory.outside().join("a.txt"), "outside").unwrap();
     let (path, link) = (memory.on_disk("/memories/d"), memory.base().join("link"));

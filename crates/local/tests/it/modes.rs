@@ -1,4 +1,4 @@
-//! Files have mode 0600 and directories 0700, whatever the umask. The umask belongs to the process: one test, no others.
+//! Files have mode 0600 and directories 0700, regardless of the umask. This changes the umask of the whole process.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn new_files_and_directories_are_private_whatever_the_umask() {
+async fn new_files_and_directories_are_private_under_any_umask() {
     for mask in [0o000, 0o022, 0o177, 0o777] {
         let directory = tempfile::tempdir().unwrap();
         let before = umask(Mode::from_raw_mode(mask));

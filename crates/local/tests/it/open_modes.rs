@@ -1,4 +1,4 @@
-//! What opening and reading a store may make: nothing, unless it was opened to be created.
+//! Only the mode `Create` lets opening and reading create files.
 
 use std::error::Error as _;
 use std::fs;
@@ -26,7 +26,7 @@ async fn open(base: &Path, mode: OpenMode) -> Result<LocalStore, OpenError> {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_made() {
+async fn a_missing_store_is_not_created() {
     let directory = TempDir::new().unwrap();
     fs::create_dir(directory.path().join("empty")).unwrap();
     fs::write(directory.path().join("file"), "").unwrap();
@@ -42,11 +42,11 @@ async fn what_is_not_there_is_not_made() {
 }
 
 #[tokio::test]
-async fn an_existing_store_is_opened_as_it_is_and_can_be_changed() {
+async fn an_existing_store_is_opened_unchanged_and_writable() {
     let directory = TempDir::new().unwrap();
     fs::create_dir(directory.path().join("memories")).unwrap();
     let store = open(directory.path(), OpenMode::Existing).await.unwrap();
-    assert_eq!(tree(directory.path()).len(), 1, "opening made something");
+    assert_eq!(tree(directory.path()).len(), 1, "opening created something");
     store.apply(write("/memories/a")).await.unwrap();
     assert!(matches!(store.read(&path("/memories/a")).await.unwrap(), Node::File(_)));
     open(directory.path(), OpenMode::Existing).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_directory_of_plain_files_is_read_without_a_lock() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_read_only_refuses_changes_and_sees_those_of_others() {
+async fn a_read_only_store_refuses_changes_and_sees_those_of_others() {
     let directory = TempDir::new().unwrap();
     let writer = LocalStore::open(directory.path()).await.unwrap();
     writer.apply(write("/memories/a")).await.unwrap();
@@ -109,9 +109,9 @@ async fn a_reader_waits_for_a_writer_and_readers_do_not_wait_for_each_other() {
     assert_eq!(reader.list(&MemoryPath::root()).await.unwrap().len(), 1);
 }
 
-/// `[X1]`: half of a batch is shown to nobody, not even to a reader that may not complete it.
+/// `[X1]`: a partial batch is never visible, even if the reader cannot complete it.
 #[tokio::test]
-async fn x1_a_reader_that_may_change_nothing_waits_for_a_batch_to_be_completed() {
+async fn x1_a_read_only_store_never_shows_a_partial_batch() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     store.apply(write("/memories/a")).await.unwrap();
@@ -132,7 +132,7 @@ async fn x1_a_reader_that_may_change_nothing_waits_for_a_batch_to_be_completed()
 }
 
 #[tokio::test]
-async fn a_reader_reports_a_journal_that_cannot_be_completed() {
+async fn a_read_only_store_reports_an_invalid_journal() {
     let directory = TempDir::new().unwrap();
     LocalStore::open(directory.path()).await.unwrap().apply(write("/memories/a")).await.unwrap();
     fs::write(directory.path().join(".memory-tool/journal"), r#"{"format":1,"steps":"none"}"#).unwrap();

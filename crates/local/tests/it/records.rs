@@ -1,5 +1,4 @@
-//! Records: where they lie, what changes with them, and what a store that is opened for reading only makes of them. And the times of
-//! listings.
+//! Records, their files, and read-only stores. Also the times in listings.
 
 use std::fs;
 use std::time::SystemTime;
@@ -25,7 +24,7 @@ async fn content(store: &LocalStore, name: &RecordName) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn a_name_of_any_length_is_one_file() {
+async fn a_record_name_of_any_length_is_one_file() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     let long = ["a".repeat(MAX_RECORD_NAME_BYTES), format!("{}a", "a/".repeat(200))];
@@ -43,9 +42,9 @@ async fn a_name_of_any_length_is_one_file() {
     assert_eq!(fs::read_dir(directory.path().join(".memory-tool/records")).unwrap().count(), 0);
 }
 
-/// A batch without a record costs what it always did: no directory is made for records, and none is looked for.
+/// A batch without records must not create or look up their directory.
 #[tokio::test]
-async fn nothing_is_made_for_records_before_there_is_one() {
+async fn the_first_record_creates_the_directory() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     store.write("/memories/a", "a").await.unwrap();
@@ -56,7 +55,7 @@ async fn nothing_is_made_for_records_before_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_record_that_changed_is_a_mismatch_and_nothing_changes() {
+async fn a_stale_record_version_is_a_mismatch() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
     let name = record("a");
@@ -73,7 +72,7 @@ async fn a_record_that_changed_is_a_mismatch_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_read_only_reads_records_and_changes_nothing() {
+async fn a_read_only_store_reads_records_and_changes_nothing() {
     let directory = TempDir::new().unwrap();
     let open = || LocalStore::builder(directory.path()).options(OpenOptions::new().read_only()).open();
     fs::create_dir(directory.path().join("memories")).unwrap();
@@ -110,7 +109,7 @@ async fn verify_reads_records_and_files_and_reports_a_journal() {
     let pending = read_only.verify(|_| {}).await.unwrap();
     assert_eq!((pending.files, pending.problems.len()), (0, 1), "{pending:?}");
     assert!(pending.problems[0].message.contains("an interrupted change is pending"), "{pending:?}");
-    assert_eq!(store.verify(|_| {}).await.unwrap().problems, [], "a store that may change completes it");
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, [], "a writable store completes the batch");
 
     fs::write(&journal, "none").unwrap();
     for store in [&store, &read_only] {
@@ -120,9 +119,9 @@ async fn verify_reads_records_and_files_and_reports_a_journal() {
     }
 }
 
-/// What another program holds is not damage.
+/// A lock held by another program is not damage.
 #[tokio::test]
-async fn verify_of_a_store_that_is_locked_is_busy() {
+async fn verify_fails_as_busy_if_the_store_is_locked() {
     let directory = TempDir::new().unwrap();
     LocalStore::open(directory.path()).await.unwrap().write("/memories/a", "a").await.unwrap();
     let lock = fs::File::open(directory.path().join(".memory-tool/lock")).unwrap();
@@ -137,7 +136,7 @@ async fn verify_of_a_store_that_is_locked_is_busy() {
 async fn a_listing_has_the_time_of_the_last_write() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
-    let start = SystemTime::now() - std::time::Duration::from_secs(2); // a file system may keep whole seconds
+    let start = SystemTime::now() - std::time::Duration::from_secs(2); // some file systems store whole seconds
     store.write("/memories/d/a", "text").await.unwrap();
     let listed = store.list("/memories").await.unwrap().remove(0);
     let modified = fs::metadata(directory.path().join("memories/d/a")).unwrap().modified().unwrap();

@@ -1,37 +1,38 @@
-//! The conformance suite on the local store, and tests that start themselves again as another process or report what they cannot do
-//! here as ignored. They have a `main` of their own, so that each case is a named test.
+//! The conformance suite on the local store, and tests that start this program again or need special rights.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test prints, and fails by panicking"
-)]
+#![allow(clippy::panic, clippy::print_stderr, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
-mod batch_crash;
-mod faults;
 mod mounts;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod support;
+mod system_calls;
 
 use std::process::ExitCode;
 
 use memory_tool_core::BoxError;
+use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::faults::{kill_writers, trial, write_until_killed};
 use memory_tool_test_fixtures::{Fixtures, LocalFixture, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
-    batch_crash::write_if_asked();
-    if let Some(status) = faults::make_change_if_asked() {
+    write_until_killed(async |base| LocalStore::open(base).await.unwrap());
+    if let Some(status) = system_calls::run_child() {
         return Ok(status);
     }
     let mut fixtures = Fixtures::default();
-    fixtures.add_tests([batch_crash::trial()]);
+    fixtures.add_tests([trial("crash::kills_leave_no_partial_batch", true, "", kills_leave_no_partial_batch)]);
     if Tier::current() >= Tier::Full {
-        fixtures.add_tests(faults::trials().chain(mounts::trials()));
+        fixtures.add_tests(system_calls::trials().chain(mounts::trials()));
     }
     fixtures.add("conformance", LocalFixture::new);
     fixtures.run()
+}
+
+/// Continues until a kill leaves a journal to be completed.
+fn kills_leave_no_partial_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let journal = directory.path().join(".memory-tool/journal");
+    let check = async |store: &LocalStore| assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+    kill_writers(directory.path(), async |base| LocalStore::open(base).await.unwrap(), |_| journal.exists(), 1, check);
 }

@@ -1,76 +1,41 @@
-//! A disk that is full, read-only, or another than expected: each a clear error, with nothing lost.
+//! Full and read-only disks, and unexpected mounts: each is a clear error and loses no data.
 //!
-//! The tests mount small file systems, which takes the rights of root on Linux. Without them they are reported as ignored.
+//! The tests mount small file systems, which needs root on Linux. Without root they are ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, OpenOptions, Store, StoreError};
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
+use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let can_mount = Mount::new("size=64k").is_some();
-    let trial = |name: &str, test: fn()| {
-        let reason = if can_mount { "" } else { " (needs the right to mount a file system)" };
-        let run = move || {
-            test();
-            Ok::<(), Failed>(())
-        };
-        Trial::test(format!("mounts::{name}{reason}"), run).with_ignored_flag(!can_mount)
-    };
+    let trial =
+        |name: &str, test: fn()| trial(&format!("mounts::{name}"), can_mount, "the right to mount a file system", test);
     vec![
-        trial("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
+        trial("a_full_disk_is_an_error_and_loses_no_file", a_full_disk_is_an_error_and_loses_no_file),
         trial("a_read_only_disk_can_be_read", a_read_only_disk_can_be_read),
         trial("plain_files_on_a_read_only_disk_can_be_read", plain_files_on_a_read_only_disk_can_be_read),
-        trial("a_store_of_another_user_is_opened_for_reading_only", a_store_of_another_user_is_opened_for_reading_only),
-        trial("memories_that_are_a_mount_of_their_own_are_refused", memories_that_are_a_mount_of_their_own_are_refused),
-        trial("a_mount_among_the_files_stops_nothing_else", a_mount_among_the_files_stops_nothing_else),
-        trial("clearing_a_full_disk_clears_it", clearing_a_full_disk_clears_it),
+        trial("a_store_of_another_user_can_only_be_read", a_store_of_another_user_can_only_be_read),
+        trial("a_separate_mount_of_memories_is_refused", a_separate_mount_of_memories_is_refused),
+        trial("a_mount_among_the_files_blocks_only_itself", a_mount_among_the_files_blocks_only_itself),
+        trial("a_full_disk_can_be_cleared", a_full_disk_can_be_cleared),
     ]
 }
 
-/// A small file system in RAM, unmounted on drop.
-struct Mount {
-    directory: tempfile::TempDir,
-}
-
-impl Mount {
-    fn new(options: &str) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        Self::mount(directory.path(), options).then_some(Self { directory })
-    }
-
-    fn mount(path: &Path, options: &str) -> bool {
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path).output();
-        mount.is_ok_and(|mount| mount.status.success())
-    }
-
-    fn base(&self) -> PathBuf {
-        self.directory.path().join("base")
-    }
-
-    fn remount(&self, options: &str) {
-        let options = format!("remount,{options}");
-        let mount = Command::new("mount").args(["-o", &options]).arg(self.directory.path()).output().unwrap();
-        assert!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.directory.path()).status();
-    }
-}
-
-/// What the model reads.
+/// The reply or error that the model reads.
 fn call(tool: &impl MemoryTool, input: serde_json::Value) -> String {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    match runtime.block_on(tool.call(input)) {
+    match block_on(tool.call(input)) {
         Ok(reply) => reply.to_string(),
         Err(error) => error.to_string(),
     }
+}
+
+fn base(mount: &Mount) -> PathBuf {
+    mount.path().join("base")
 }
 
 fn open(base: &Path) -> Result<Engine<LocalStore>, String> {
@@ -78,14 +43,13 @@ fn open(base: &Path) -> Result<Engine<LocalStore>, String> {
 }
 
 fn open_as(options: LocalStoreBuilder) -> Result<Engine<LocalStore>, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = runtime.block_on(options.open());
+    let store = block_on(options.open());
     store.map(Engine::new).map_err(|error| std::error::Error::source(&error).unwrap().to_string())
 }
 
-fn a_full_disk_is_an_error_and_loses_nothing() {
+fn a_full_disk_is_an_error_and_loses_no_file() {
     let mount = Mount::new("size=256k").unwrap();
-    let tool = open(&mount.base()).unwrap();
+    let tool = open(&base(&mount)).unwrap();
     let create = |number: usize| {
         let path = format!("/memories/d{number}/file.txt");
         call(&tool, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)}))
@@ -93,27 +57,32 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     let created = (0..10).take_while(|&number| create(number).starts_with("File created")).count();
     assert!((2..6).contains(&created), "{created}");
     assert_eq!(create(99), "Error: The memory storage is full. Nothing was changed.");
-    assert_eq!(crate::support::tree(&mount.base().join(".memory-tool/staging")), [], "what failed takes up no space");
-    let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": "x".repeat(50_000), "new_str": "y"});
-    let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+    assert_eq!(
+        crate::support::tree(&base(&mount).join(".memory-tool/staging")),
+        [],
+        "failed commands take up no space"
+    );
+    let (old, text) = ("x".repeat(50_000), "z".repeat(60_000));
+    let edit = json!({"command": "str_replace", "path": "/memories/d0/file.txt", "old_str": old, "new_str": "y"});
+    let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": text});
     assert_eq!(call(&tool, grow.clone()), "Error: The memory storage is full. Nothing was changed.");
-    let files = crate::support::tree(&mount.base().join("memories"));
+    let files = crate::support::tree(&base(&mount).join("memories"));
     let whole = files.iter().filter(|(_, content)| content.as_ref().is_some_and(|content| *content == [b'x'; 50_000]));
-    assert_eq!(whole.count(), created, "a file was lost or is there in part");
-    // Claude can make room, and what failed then works.
+    assert_eq!(whole.count(), created, "a file was lost or truncated");
+    // After Claude deletes a file, the failed command works.
     assert!(call(&tool, json!({"command": "delete", "path": "/memories/d2"})).starts_with("Successfully deleted"));
     assert!(call(&tool, edit).starts_with("The memory file has been edited."));
     assert!(call(&tool, grow).ends_with("has been edited."));
-    assert_eq!(crate::support::tree(&mount.base().join(".memory-tool/staging")), []);
+    assert_eq!(crate::support::tree(&base(&mount).join(".memory-tool/staging")), []);
 }
 
 fn a_read_only_disk_can_be_read() {
     let mount = Mount::new("size=256k").unwrap();
-    let tool = open(&mount.base()).unwrap();
+    let tool = open(&base(&mount)).unwrap();
     let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
     call(&tool, create);
     mount.remount("ro");
-    let tool = open(&mount.base()).unwrap();
+    let tool = open(&base(&mount)).unwrap();
     let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
     assert!(view.ends_with("     1\ta"), "{view}");
     for input in [
@@ -124,18 +93,18 @@ fn a_read_only_disk_can_be_read() {
     ] {
         assert_eq!(call(&tool, input), "Error: The memory storage refused access. Nothing was changed.");
     }
-    let error = open(&mount.directory.path().join("new")).unwrap_err();
+    let error = open(&mount.path().join("new")).unwrap_err();
     assert!(error.contains("Read-only"), "{error}");
 }
 
-/// A directory that was copied by hand, without `.memory-tool`, which nobody can make there.
+/// A directory copied by hand, without `.memory-tool`, which cannot be created there.
 fn plain_files_on_a_read_only_disk_can_be_read() {
     let mount = Mount::new("size=256k").unwrap();
-    std::fs::create_dir_all(mount.base().join("memories")).unwrap();
-    std::fs::write(mount.base().join("memories/a.txt"), "a").unwrap();
+    std::fs::create_dir_all(base(&mount).join("memories")).unwrap();
+    std::fs::write(base(&mount).join("memories/a.txt"), "a").unwrap();
     mount.remount("ro");
-    assert!(open(&mount.base()).unwrap_err().contains("Read-only"));
-    let tool = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
+    assert!(open(&base(&mount)).unwrap_err().contains("Read-only"));
+    let tool = open_as(LocalStore::builder(base(&mount)).options(OpenOptions::new().read_only())).unwrap();
     let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
     assert!(view.ends_with("     1\ta"), "{view}");
     let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
@@ -146,58 +115,57 @@ fn chown(owner: &str, path: &Path) {
     assert!(Command::new("chown").arg(owner).arg(path).status().unwrap().success());
 }
 
-fn a_store_of_another_user_is_opened_for_reading_only() {
+fn a_store_of_another_user_can_only_be_read() {
     let mount = Mount::new("size=256k").unwrap();
-    let tool = open(&mount.base()).unwrap();
+    let tool = open(&base(&mount)).unwrap();
     let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
     assert!(call(&tool, create).starts_with("File created"));
     let view = json!({"command": "view", "path": "/memories/a.txt"});
     for name in [".memory-tool", ".memory-tool/staging"] {
-        let directory = mount.base().join(name);
+        let directory = base(&mount).join(name);
         chown("12345", &directory);
-        let error = open(&mount.base()).unwrap_err();
+        let error = open(&base(&mount)).unwrap_err();
         assert!(error.contains("belongs to user 12345, but this process runs as user 0"), "{error}");
         assert!(error.contains("`chown -R 0` on the directory"), "{error}");
         let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
         assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed.");
-        let before = crate::support::tree(&mount.base());
-        let reader = open_as(LocalStore::builder(mount.base()).options(OpenOptions::new().read_only())).unwrap();
+        let before = crate::support::tree(&base(&mount));
+        let reader = open_as(LocalStore::builder(base(&mount)).options(OpenOptions::new().read_only())).unwrap();
         assert!(call(&reader, view.clone()).ends_with("     1\ta"));
-        assert_eq!(crate::support::tree(&mount.base()), before);
-        let trusting = open_as(LocalStore::builder(mount.base()).trust_other_users()).unwrap();
+        assert_eq!(crate::support::tree(&base(&mount)), before);
+        let trusting = open_as(LocalStore::builder(base(&mount)).trust_other_users()).unwrap();
         assert!(call(&trusting, view.clone()).ends_with("     1\ta"));
         chown("0", &directory);
     }
-    assert!(open(&mount.base()).is_ok());
+    assert!(open(&base(&mount)).is_ok());
 }
 
-fn memories_that_are_a_mount_of_their_own_are_refused() {
+fn a_separate_mount_of_memories_is_refused() {
     let mount = Mount::new("size=256k").unwrap();
-    let memories = mount.base().join("memories");
+    let memories = base(&mount).join("memories");
     std::fs::create_dir_all(&memories).unwrap();
     let bind = || Command::new("mount").arg("--bind").arg(&memories).arg(&memories).status().unwrap().success();
     for mounted in [Mount::mount(&memories, "size=64k"), bind()] {
         assert!(mounted);
-        let error = open(&mount.base()).unwrap_err();
+        let error = open(&base(&mount)).unwrap_err();
         Command::new("umount").arg(&memories).status().unwrap();
-        assert!(error.contains("a mount of its own"), "{error}");
+        assert!(error.contains("`memories` is a separate mount"), "{error}");
     }
-    assert!(open(&mount.base()).is_ok());
+    assert!(open(&base(&mount)).is_ok());
 }
 
-/// A batch that cannot be made is refused before it is decided: else its journal would stop the whole store.
-fn a_mount_among_the_files_stops_nothing_else() {
+/// The batch is refused before the commit. Its journal would block the whole store.
+fn a_mount_among_the_files_blocks_only_itself() {
     let mount = Mount::new("size=256k").unwrap();
-    let tool = open(&mount.base()).unwrap();
+    let tool = open(&base(&mount)).unwrap();
     call(&tool, json!({"command": "create", "path": "/memories/a", "file_text": "old"}));
-    let foreign = mount.base().join("memories/m");
+    let foreign = base(&mount).join("memories/m");
     std::fs::create_dir(&foreign).unwrap();
     assert!(Mount::mount(&foreign, "size=64k"));
     let path = |text: &str| text.parse::<MemoryPath>().unwrap();
     let batch = Batch::new().write(path("/memories/a"), "new");
     let batch = batch.write(path("/memories/m/b"), "new");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let refused = runtime.block_on(tool.store().apply(batch)).unwrap_err();
+    let refused = block_on(tool.store().apply(batch)).unwrap_err();
     assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
     assert!(call(&tool, json!({"command": "view", "path": "/memories/a"})).ends_with("\told"));
     let create = json!({"command": "create", "path": "/memories/c", "file_text": "c"});
@@ -205,16 +173,15 @@ fn a_mount_among_the_files_stops_nothing_else() {
     Command::new("umount").arg(&foreign).status().unwrap();
 }
 
-/// Emptying the store takes effect at once, so nothing that fails after that may say that nothing was changed.
-fn clearing_a_full_disk_clears_it() {
-    let mount = Mount::new("nr_inodes=9").unwrap(); // the root, ours, and one file
-    let tool = open(&mount.base()).unwrap();
+/// Clearing takes effect at once. A later error must not report that nothing was changed.
+fn a_full_disk_can_be_cleared() {
+    let mount = Mount::new("nr_inodes=9").unwrap(); // the root, the directories of the store, and one file
+    let tool = open(&base(&mount)).unwrap();
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
     assert!(call(&tool, create.clone()).starts_with("File created"));
-    let fill = |number: usize| std::fs::write(mount.base().join(format!("memories/{number}")), "x").is_ok();
+    let fill = |number: usize| std::fs::write(base(&mount).join(format!("memories/{number}")), "x").is_ok();
     assert!((0..9).any(|number| !fill(number)), "the disk is not full");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(tool.clear_all_memory()).unwrap().to_string(), "All memory cleared");
+    assert_eq!(block_on(tool.clear_all_memory()).unwrap().to_string(), "All memory cleared");
     assert!(call(&tool, json!({"command": "view", "path": "/memories"})).ends_with("\n0B\t/memories"));
     assert!(call(&tool, create).starts_with("File created"));
 }

@@ -1,22 +1,23 @@
-//! `[X3]`: several tasks, stores and connections on one file behave as if one command came after another, and readers wait for
-//! nobody.
+//! `[X3]`: several tasks, stores and connections on one file behave as if their commands ran one after another. Readers
+//! never wait.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{Place, call, name, path, read, write};
-use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
+use crate::support::{TestDirectory, call, name, read, write};
+use memory_tool_core::{FailureKind, MemoryPath, OpenOptions, StoreError, StoreExt};
 use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::faults::drop_futures;
 use serde_json::json;
 
 const INSERTER: &str = "MEMORY_TOOL_TEST_INSERTER";
 const PROCESSES: usize = 8;
 const INSERTS: usize = 50;
-/// How long to wait for what need not wait: less than the time after which who waits for a lock gives up.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The limit for operations that should not wait, below the timeout of the store.
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-#[ignore = "what each process of the next test does"]
+#[ignore = "run by the next test in other processes"]
 async fn insert_lines() {
     let database = std::env::var_os(INSERTER).unwrap();
     let store = SqliteStore::open(database).await.unwrap();
@@ -28,15 +29,15 @@ async fn insert_lines() {
 }
 
 #[tokio::test]
-async fn processes_lose_no_edit_of_each_other() {
-    let place = Place::in_ram();
+async fn concurrent_processes_lose_no_edit() {
+    let directory = TestDirectory::in_ram();
     let start = |_| {
         let mut process = Command::new(std::env::current_exe().unwrap());
         let process =
-            process.args(["--exact", "concurrency::insert_lines", "--ignored"]).env(INSERTER, place.database());
+            process.args(["--exact", "concurrency::insert_lines", "--ignored"]).env(INSERTER, directory.database());
         process.stdout(Stdio::null()).spawn().unwrap()
     };
-    let store = place.open().await;
+    let store = directory.open().await;
     write(&store, "/memories/log", "").await.unwrap();
     for mut process in (0..PROCESSES).map(start).collect::<Vec<_>>() {
         assert!(process.wait().unwrap().success());
@@ -48,13 +49,13 @@ async fn processes_lose_no_edit_of_each_other() {
     assert_eq!(lines.len(), PROCESSES * INSERTS);
 }
 
-/// All at the very moment at which the file comes into being.
+/// All of them open it at the moment of its creation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn a_new_file_is_opened_by_many_at_once() {
+async fn many_tasks_can_open_a_new_file() {
     for _ in 0..20 {
-        let place = Place::in_ram();
+        let directory = TestDirectory::in_ram();
         let open = |number: usize| {
-            let database = place.database();
+            let database = directory.database();
             tokio::spawn(async move {
                 let store = SqliteStore::open(database).await.unwrap();
                 write(&store, &format!("/memories/{number}"), "text").await.unwrap();
@@ -63,16 +64,16 @@ async fn a_new_file_is_opened_by_many_at_once() {
         for opening in (0..PROCESSES).map(open).collect::<Vec<_>>() {
             opening.await.unwrap();
         }
-        assert_eq!(place.open().await.list(&MemoryPath::root()).await.unwrap().len(), PROCESSES);
+        assert_eq!(directory.open().await.list(&MemoryPath::root()).await.unwrap().len(), PROCESSES);
     }
 }
 
 #[tokio::test]
 async fn readers_do_not_wait_for_a_writer() {
-    let place = Place::new();
-    let store = place.open().await;
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, "/memories/a", "old").await.unwrap();
-    let other = place.connection();
+    let other = directory.connection();
     other.execute_batch("BEGIN IMMEDIATE; DELETE FROM file").unwrap();
     let writing = tokio::spawn({
         let store = store.clone();
@@ -82,9 +83,13 @@ async fn readers_do_not_wait_for_a_writer() {
     let reading = async {
         assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
         assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
-        assert_eq!(read(&place.open().await, "/memories/a").await.unwrap(), "old", "nor does who opens the file");
+        assert_eq!(
+            read(&directory.open().await, "/memories/a").await.unwrap(),
+            "old",
+            "a new store does not wait either"
+        );
     };
-    tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    tokio::time::timeout(MAX_WAIT, reading).await.unwrap();
     assert!(!writing.is_finished());
     other.execute_batch("COMMIT").unwrap();
     writing.await.unwrap().unwrap();
@@ -92,14 +97,14 @@ async fn readers_do_not_wait_for_a_writer() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_never_released_is_an_error_and_changes_nothing() {
-    let place = Place::new();
-    let store = SqliteStore::builder(place.database())
+async fn a_lock_that_is_never_released_is_an_error() {
+    let directory = TestDirectory::new();
+    let store = SqliteStore::builder(directory.database())
         .options(OpenOptions::new().timeout(Duration::from_millis(50)))
         .open()
         .await
         .unwrap();
-    let other = place.connection();
+    let other = directory.connection();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "a"});
     let busy = "Error: The memory storage is busy. Nothing was changed. Try again.";
@@ -115,20 +120,20 @@ async fn a_lock_that_is_never_released_is_an_error_and_changes_nothing() {
             assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{refused:?}");
         }
     };
-    tokio::time::timeout(PATIENCE, refused).await.expect("they wait at once, not one after another");
+    tokio::time::timeout(MAX_WAIT, refused).await.expect("they wait concurrently");
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(call(&store, create).await, "File created successfully at: /memories/a");
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
 }
 
-/// Writers that wait hold no thread: readers and other stores go on, on a runtime that has few threads for blocking work.
+/// Writers wait without a thread, so readers and other stores proceed even with few blocking threads.
 #[test]
 fn waiting_writers_do_not_occupy_the_threads() {
-    let place = Place::new();
+    let directory = TestDirectory::new();
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = place.open().await;
-        let other = place.connection();
+        let store = directory.open().await;
+        let other = directory.connection();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let writers = (0..50).map(|number| {
             let store = store.memory(name(&format!("tenant {number}")));
@@ -136,7 +141,7 @@ fn waiting_writers_do_not_occupy_the_threads() {
         });
         let writers: Vec<_> = writers.collect();
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let reading = tokio::time::timeout(PATIENCE, read(&store, "/memories/a"));
+        let reading = tokio::time::timeout(MAX_WAIT, read(&store, "/memories/a"));
         assert_eq!(reading.await.expect("a thread is free"), None);
         other.execute_batch("COMMIT").unwrap();
         for writer in writers {
@@ -146,33 +151,8 @@ fn waiting_writers_do_not_occupy_the_threads() {
     });
 }
 
-fn write_two(content: &str) -> Batch {
-    let batch = Batch::new().write(path("/memories/d/a"), content);
-    batch.write(path("/memories/b"), content)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_that_is_dropped_while_it_works_leaves_the_old_state_or_the_new() {
-    let place = Place::new();
-    let store = place.open().await;
-    let mut dropped = 0;
-    let mut rounds = 0;
-    while rounds < 300 || dropped <= 20 {
-        assert!(rounds < 100_000, "only {dropped} futures were dropped half way");
-        store.apply(write_two("old")).await.unwrap();
-        let applying = tokio::spawn({
-            let store = store.clone();
-            async move { store.apply(write_two("new")).await }
-        });
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_micros(rounds % 300 / 2) {
-            tokio::task::yield_now().await;
-        }
-        rounds += 1;
-        applying.abort();
-        dropped += usize::from(applying.await.is_err());
-        store.apply(Batch::new()).await.unwrap(); // after whatever is under way
-        let contents = [read(&store, "/memories/d/a").await.unwrap(), read(&store, "/memories/b").await.unwrap()];
-        assert!(contents == ["old", "old"] || contents == ["new", "new"], "{contents:?}");
-    }
+async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
+    let directory = TestDirectory::new();
+    drop_futures(&directory.open().await, Duration::from_micros(150)).await;
 }

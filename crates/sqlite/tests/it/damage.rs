@@ -1,6 +1,6 @@
-//! Files whose contents were lost to another program: reading one is an error, and anything else makes the store whole again.
+//! Files whose contents another program removed: reading them is an error, and they can be removed, renamed or written.
 
-use crate::support::{Place, call, name, path, read, write};
+use crate::support::{TestDirectory, call, name, path, read, write};
 use memory_tool_core::{
     Batch, Engine, FailureKind, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt,
 };
@@ -9,19 +9,19 @@ use serde_json::json;
 
 const LOST: &str = "/memories/d/lost";
 
-/// A store with a file whose content is lost, and two that are whole.
-async fn damaged(place: &Place) -> SqliteStore {
-    let store = place.open().await;
+/// A store with a file whose content is missing, and two intact files.
+async fn damaged(directory: &TestDirectory) -> SqliteStore {
+    let store = directory.open().await;
     for file in [LOST, "/memories/d/whole", "/memories/other"] {
         write(&store, file, "text").await.unwrap();
     }
-    lose(place, LOST);
+    lose(directory, LOST);
     store
 }
 
-/// Removes the content of a file, as a program that does not keep to the schema may.
-fn lose(place: &Place, file: &str) {
-    let other = place.connection();
+/// Removes the content of a file, as a program might that ignores the schema.
+fn lose(directory: &TestDirectory, file: &str) {
+    let other = directory.connection();
     other.pragma_update(None, "foreign_keys", false).unwrap();
     let lost =
         other.execute("DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = ?1)", [file]).unwrap();
@@ -34,26 +34,26 @@ async fn assert_damaged(store: &SqliteStore, file: &str) {
 }
 
 #[tokio::test]
-async fn it_is_listed_and_its_neighbours_are_whole() {
-    let place = Place::new();
-    let store = damaged(&place).await;
+async fn a_damaged_file_is_listed_and_others_are_intact() {
+    let directory = TestDirectory::new();
+    let store = damaged(&directory).await;
     assert_damaged(&store, LOST).await;
     let listed = store.list(&MemoryPath::root()).await.unwrap();
     assert!(listed.iter().any(|file| file.path == path(LOST)), "{listed:?}");
     assert_eq!(read(&store, "/memories/d/whole").await.unwrap(), "text");
-    let told = call(&store, json!({"command": "view", "path": LOST})).await;
-    assert_eq!(told, "Error: The memory storage holds damaged data here. Nothing was changed.");
+    let reply = call(&store, json!({"command": "view", "path": LOST})).await;
+    assert_eq!(reply, "Error: The memory storage holds damaged data here. Nothing was changed.");
 }
 
 #[tokio::test]
-async fn it_can_be_written_anew() {
-    let place = Place::new();
-    let store = damaged(&place).await;
+async fn a_damaged_file_can_be_written() {
+    let directory = TestDirectory::new();
+    let store = damaged(&directory).await;
     for content in ["a new text", "", "another"] {
         write(&store, LOST, content).await.unwrap();
         assert_eq!(read(&store, LOST).await.unwrap(), content);
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
-        lose(&place, LOST);
+        lose(&directory, LOST);
     }
     let overwriting = Engine::builder(store.clone()).create_overwrites(true).build();
     overwriting.call(json!({"command": "create", "path": LOST, "file_text": "by Claude"})).await.unwrap();
@@ -61,28 +61,28 @@ async fn it_can_be_written_anew() {
     assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
 }
 
-/// It keeps the moment when it was made, and what was read before is never taken for what it is now.
+/// The time of creation stays, and the version is new.
 #[tokio::test]
-async fn what_is_written_anew_is_the_same_file_at_another_version() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_rewritten_file_keeps_its_creation_time_and_gets_a_new_version() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, LOST, "text").await.unwrap();
-    place.connection().execute("UPDATE file SET created_at = 1", ()).unwrap();
+    directory.connection().execute("UPDATE file SET created_at = 1", ()).unwrap();
     let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
-    lose(&place, LOST);
+    lose(&directory, LOST);
     write(&store, LOST, "text").await.unwrap();
     let stale = Batch::new().require(path(LOST), Precondition::Version(before.version));
     let refused = store.apply(stale.write(path(LOST), "stale")).await.unwrap_err();
     assert!(matches!(refused, StoreError::VersionMismatch { .. }), "{refused:?}");
-    let created: i64 = place.connection().query_row("SELECT created_at FROM file", (), |row| row.get(0)).unwrap();
+    let created: i64 = directory.connection().query_row("SELECT created_at FROM file", (), |row| row.get(0)).unwrap();
     assert_eq!(created, 1);
 }
 
 #[tokio::test]
-async fn it_can_be_removed_alone_and_with_its_directory() {
+async fn a_damaged_file_can_be_removed_alone_and_with_its_directory() {
     for removed in [LOST, "/memories/d", "/memories"] {
-        let place = Place::new();
-        let store = damaged(&place).await;
+        let directory = TestDirectory::new();
+        let store = damaged(&directory).await;
         store.apply(Batch::new().remove(path(removed))).await.unwrap();
         assert_eq!(store.read(&path(LOST)).await.unwrap(), Node::Absent);
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
@@ -90,10 +90,10 @@ async fn it_can_be_removed_alone_and_with_its_directory() {
 }
 
 #[tokio::test]
-async fn it_can_be_renamed_alone_and_with_its_directory() {
+async fn a_damaged_file_can_be_renamed_alone_and_with_its_directory() {
     for (from, to, now) in [(LOST, "/memories/e", "/memories/e"), ("/memories/d", "/memories/e", "/memories/e/lost")] {
-        let place = Place::new();
-        let store = damaged(&place).await;
+        let directory = TestDirectory::new();
+        let store = damaged(&directory).await;
         store.apply(Batch::new().rename(path(from), path(to))).await.unwrap();
         assert_eq!(store.read(&path(LOST)).await.unwrap(), Node::Absent);
         assert_damaged(&store, now).await;
@@ -102,14 +102,14 @@ async fn it_can_be_renamed_alone_and_with_its_directory() {
     }
 }
 
-/// A condition cannot be held against what cannot be read.
+/// A precondition cannot be checked against a missing content.
 #[tokio::test]
-async fn a_condition_on_it_is_damage_and_changes_nothing() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_precondition_on_a_damaged_file_fails_as_damaged() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, LOST, "text").await.unwrap();
     let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
-    lose(&place, LOST);
+    lose(&directory, LOST);
     for expected in [Precondition::Absent, Precondition::Version(before.version)] {
         let batch = Batch::new().require(path(LOST), expected).write(path(LOST), "new");
         let error = store.apply(batch).await.unwrap_err();
@@ -119,9 +119,9 @@ async fn a_condition_on_it_is_damage_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_file_of_that_path_in_another_memory_stays_as_it_is() {
-    let place = Place::new();
-    let store = damaged(&place).await;
+async fn the_same_path_in_another_memory_is_unaffected() {
+    let directory = TestDirectory::new();
+    let store = damaged(&directory).await;
     let other = store.memory(name("other"));
     write(&other, LOST, "of the other").await.unwrap();
     write(&store, LOST, "new").await.unwrap();

@@ -1,9 +1,9 @@
-//! A database, and files beside it, that somebody made to do harm: nothing in them runs, and nothing outside is touched.
+//! Hostile databases and files beside them: they run no code and change no other file.
 
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Place, call, cause, name, path, read, write};
+use crate::support::{TestDirectory, call, cause, name, path, read, write};
 use memory_tool_core::{
     Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, Store, StoreError, StoreExt,
 };
@@ -16,17 +16,17 @@ async fn refusal(database: &Path, mode: OpenMode) -> OpenError {
 }
 
 /// A database with a file, which no program has open.
-async fn place_with_a_file() -> Place {
-    let place = Place::new();
-    write(&place.open().await, "/memories/a", "text").await.unwrap();
-    while fs::read_dir(place.directory()).unwrap().count() > 1 {
+async fn database_with_a_file() -> TestDirectory {
+    let directory = TestDirectory::new();
+    write(&directory.open().await, "/memories/a", "text").await.unwrap();
+    while fs::read_dir(directory.path()).unwrap().count() > 1 {
         tokio::task::yield_now().await; // a thread closes the database, which removes the log
     }
-    place
+    directory
 }
 
 #[tokio::test]
-async fn a_schema_that_is_not_ours_is_refused_as_it_is() {
+async fn a_foreign_schema_is_refused_and_unchanged() {
     let to_a_view =
         "CREATE TABLE hidden AS SELECT * FROM file; DROP TABLE file; CREATE VIEW file AS SELECT * FROM hidden;";
     for (changed, object) in [
@@ -46,23 +46,23 @@ async fn a_schema_that_is_not_ours_is_refused_as_it_is() {
         ("CREATE TABLE \"\u{1b}[2J\" (a)", "table \"\\u{1b}[2J\""),
         ("ANALYZE", "table \"sqlite_stat1\""),
     ] {
-        let place = place_with_a_file().await;
-        place.connection().execute_batch(changed).unwrap();
-        let before = fs::read(place.database()).unwrap();
+        let directory = database_with_a_file().await;
+        directory.connection().execute_batch(changed).unwrap();
+        let before = fs::read(directory.database()).unwrap();
         for mode in MODES {
-            let failure = refusal(&place.database(), mode).await;
+            let failure = refusal(&directory.database(), mode).await;
             assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{changed}: {failure:?}");
             assert!(cause(&failure).to_string().contains(object), "{changed}: {failure}");
         }
-        assert!(fs::read(place.database()).unwrap() == before, "{changed}");
+        assert!(fs::read(directory.database()).unwrap() == before, "{changed}");
     }
 }
 
-/// Three bytes of such a schema are read by no SQL: it is changed where it is stored.
+/// The stored text of the schema is changed directly.
 #[tokio::test]
-async fn a_schema_whose_text_was_changed_is_refused() {
-    let place = place_with_a_file().await;
-    place
+async fn a_schema_with_a_changed_text_is_refused() {
+    let directory = database_with_a_file().await;
+    directory
         .connection()
         .execute_batch(
             "PRAGMA writable_schema = ON;
@@ -70,17 +70,17 @@ async fn a_schema_whose_text_was_changed_is_refused() {
         )
         .unwrap();
     for mode in MODES {
-        let failure = refusal(&place.database(), mode).await;
+        let failure = refusal(&directory.database(), mode).await;
         assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{failure:?}");
     }
 }
 
-/// A journal may say that it is one of several, which another file lists. SQLite removes that file when it has undone the change.
+/// A journal may name another file, which SQLite removes after undoing the change.
 #[tokio::test]
 async fn a_journal_removes_no_other_file() {
     const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
-    let place = place_with_a_file().await;
-    let victim = place.directory().join("victim");
+    let directory = database_with_a_file().await;
+    let victim = directory.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     let victims_name = victim.to_str().unwrap().as_bytes();
     let mut journal = MAGIC.to_vec();
@@ -94,8 +94,8 @@ async fn a_journal_removes_no_other_file() {
     journal.extend(victims_name.iter().map(|&byte| u32::from(byte)).sum::<u32>().to_be_bytes());
     journal.extend(MAGIC);
     for mode in MODES {
-        fs::write(place.directory().join("memory.sqlite-journal"), &journal).unwrap();
-        let opened = SqliteStore::builder(place.database()).options(OpenOptions::new().mode(mode)).open().await;
+        fs::write(directory.path().join("memory.sqlite-journal"), &journal).unwrap();
+        let opened = SqliteStore::builder(directory.database()).options(OpenOptions::new().mode(mode)).open().await;
         assert_eq!(fs::read(&victim).unwrap(), b"precious", "{mode:?}");
         let failure = opened.unwrap_err();
         assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
@@ -104,18 +104,18 @@ async fn a_journal_removes_no_other_file() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_with_another_name_is_not_written() {
+async fn a_file_with_another_hard_link_is_not_written() {
     for file in ["memory.sqlite", "memory.sqlite-wal", "memory.sqlite-shm", "memory.sqlite-journal"] {
-        let place = place_with_a_file().await;
-        let own = place.directory().join(file);
-        let other = place.directory().join("other");
+        let directory = database_with_a_file().await;
+        let own = directory.path().join(file);
+        let other = directory.path().join("other");
         if !own.exists() {
             fs::write(&own, "").unwrap();
         }
         fs::hard_link(&own, &other).unwrap();
         let before = fs::read(&other).unwrap();
         for mode in [OpenMode::Create, OpenMode::Existing] {
-            let failure = refusal(&place.database(), mode).await;
+            let failure = refusal(&directory.database(), mode).await;
             assert!(
                 matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }),
                 "{failure:?}"
@@ -125,33 +125,33 @@ async fn a_file_with_another_name_is_not_written() {
     }
 }
 
-/// As many as SQLite takes for a file, and neither links nor devices.
+/// Links with the names of the files that SQLite keeps beside a database.
 #[cfg(unix)]
 #[tokio::test]
 async fn links_beside_the_database_are_not_followed() {
     for ending in ["-wal", "-shm", "-journal"] {
-        let place = place_with_a_file().await;
-        let victim = place.directory().join("victim");
+        let directory = database_with_a_file().await;
+        let victim = directory.path().join("victim");
         fs::write(&victim, "precious").unwrap();
-        let file = place.directory().join(format!("memory.sqlite{ending}"));
+        let file = directory.path().join(format!("memory.sqlite{ending}"));
         let _ = fs::remove_file(&file);
         std::os::unix::fs::symlink(&victim, &file).unwrap();
-        if let Ok(store) = SqliteStore::builder(place.database()).open().await {
+        if let Ok(store) = SqliteStore::builder(directory.database()).open().await {
             let _ = write(&store, "/memories/b", "text").await;
         }
         assert_eq!(fs::read(&victim).unwrap(), b"precious", "{ending}");
     }
 }
 
-/// Sizes that no file has, and texts that are none.
+/// Impossible sizes, and text that is not UTF-8.
 #[tokio::test]
-async fn rows_that_lie_break_nothing() {
-    let place = place_with_a_file().await;
-    let store = place.open().await;
+async fn invalid_rows_break_no_operation() {
+    let directory = database_with_a_file().await;
+    let store = directory.open().await;
     for file in ["/memories/b", "/memories/c", "/memories/d"] {
         write(&store, file, "text").await.unwrap();
     }
-    place
+    directory
         .connection()
         .execute_batch(
             "UPDATE file SET size = 9223372036854775807 WHERE path IN ('/memories/a', '/memories/b');
@@ -161,26 +161,29 @@ async fn rows_that_lie_break_nothing() {
              INSERT INTO file VALUES (CAST(x'ff' AS TEXT), '/memories/x', 0, 50, 0, 0);",
         )
         .unwrap();
-    let shown = call(&store, serde_json::json!({"command": "view", "path": "/memories"})).await;
-    assert!(shown.contains("/memories/a") && shown.contains("damaged\t/memories/c"), "{shown}");
+    let listing = call(&store, serde_json::json!({"command": "view", "path": "/memories"})).await;
+    assert!(listing.contains("/memories/a") && listing.contains("damaged\t/memories/c"), "{listing}");
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
     assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
     let limited = Batch::new().limit(MemoryPath::root(), Quota::new().with_bytes(9));
     let refused = store.apply(limited.write(path("/memories/e"), "e")).await.unwrap_err();
     assert!(matches!(refused, StoreError::OverQuota { .. }), "{refused:?}");
     let problems = store.verify(|_| {}).await.unwrap().problems;
-    let illegal = problems.iter().filter(|problem| problem.to_string().contains("is not legal")).count();
+    let illegal = problems.iter().filter(|problem| problem.to_string().contains("invalid path")).count();
     assert_eq!((problems.len(), illegal), (5, 2), "{problems:?}");
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_is_not_read() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn an_oversized_file_is_not_read() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, "/memories/at-the-limit", &"x".repeat(1_000)).await.unwrap();
     write(&store, "/memories/above", &"x".repeat(1_001)).await.unwrap();
-    let limited =
-        SqliteStore::builder(place.database()).options(OpenOptions::new().max_file_bytes(1_000)).open().await.unwrap();
+    let limited = SqliteStore::builder(directory.database())
+        .options(OpenOptions::new().max_file_bytes(1_000))
+        .open()
+        .await
+        .unwrap();
     let limited = limited.memory(name("other")).memory(name("default"));
     assert_eq!(read(&limited, "/memories/at-the-limit").await.unwrap().len(), 1_000);
     let refused = limited.read(&path("/memories/above")).await.unwrap_err();

@@ -1,11 +1,11 @@
-//! Memories in one file: no command in one shows or changes anything of another, whatever their names.
+//! Memories in one file are isolated, regardless of their names.
 
-use crate::support::{Place, call, name, path, write};
+use crate::support::{TestDirectory, call, name, path, write};
 use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store, StoreExt};
 use memory_tool_sqlite::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError, SqliteStore};
 use serde_json::{Value, json};
 
-/// Prefixes of one another, in other case, with characters that mean something to SQL, to patterns and to paths.
+/// Prefixes of each other, other cases, and characters with a meaning in SQL, patterns and paths.
 const NAMES: [&str; 14] =
     ["a", "A", "ab", "a/b", "a/", "%", "_", "a%", "'", "''; DROP TABLE file; --", "\"a\"", "*", "é", "e\u{301}"];
 
@@ -23,11 +23,11 @@ fn commands(text: &str) -> Vec<Value> {
     ]
 }
 
-/// The same commands in all memories, in step, so that each path is there in all the others at that moment.
+/// Runs the same commands in all memories in lockstep, so each path exists in all of them.
 #[tokio::test]
-async fn commands_answer_as_in_a_memory_of_its_own() {
-    let place = Place::in_ram();
-    let store = place.open().await;
+async fn replies_are_those_of_a_separate_memory() {
+    let directory = TestDirectory::in_ram();
+    let store = directory.open().await;
     let stores = NAMES.map(|text| store.memory(name(text)));
     for step in 0..commands("").len() {
         for (store, text) in stores.iter().zip(NAMES) {
@@ -46,9 +46,9 @@ async fn commands_answer_as_in_a_memory_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_empties_one_memory_spares_the_others() {
-    let place = Place::in_ram();
-    let store = place.open().await;
+async fn clearing_one_memory_spares_the_others() {
+    let directory = TestDirectory::in_ram();
+    let store = directory.open().await;
     for emptied in NAMES {
         for text in NAMES {
             write(&store.memory(name(text)), "/memories/d/file", text).await.unwrap();
@@ -58,24 +58,25 @@ async fn what_empties_one_memory_spares_the_others() {
             let files = store.memory(name(text)).list(&MemoryPath::root()).await.unwrap();
             assert_eq!(files.len(), usize::from(text != emptied), "{text} after {emptied} was emptied");
         }
-        let contents: i64 = place.connection().query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
-        assert_eq!(contents, NAMES.len() as i64 - 1, "what is removed leaves no content");
+        let contents: i64 =
+            directory.connection().query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
+        assert_eq!(contents, NAMES.len() as i64 - 1, "removed files leave no content");
     }
 }
 
 #[tokio::test]
-async fn a_name_is_one_memory_however_it_is_opened() {
-    let place = Place::in_ram();
-    let one = SqliteStore::builder(place.database()).memory(name("user/1")).open().await.unwrap();
+async fn a_name_always_opens_the_same_memory() {
+    let directory = TestDirectory::in_ram();
+    let one = SqliteStore::builder(directory.database()).memory(name("user/1")).open().await.unwrap();
     write(&one, "/memories/a", "text").await.unwrap();
-    let same = place.open().await.memory(name("user/1"));
+    let same = directory.open().await.memory(name("user/1"));
     assert_eq!(same.name(), one.name());
     assert_eq!(same.read(&path("/memories/a")).await.unwrap(), one.read(&path("/memories/a")).await.unwrap());
-    assert_eq!(place.open().await.list(&MemoryPath::root()).await.unwrap(), []);
+    assert_eq!(directory.open().await.list(&MemoryPath::root()).await.unwrap(), []);
 }
 
 #[test]
-fn a_name_that_cannot_be_one_is_refused() {
+fn an_invalid_name_is_refused() {
     assert_eq!(MemoryName::parse(""), Err(MemoryNameError::Empty));
     assert!(MemoryName::parse(&"é".repeat(MAX_MEMORY_NAME_BYTES / 2)).is_ok());
     let length = MAX_MEMORY_NAME_BYTES + 1;

@@ -1,9 +1,9 @@
-//! What a mode of opening allows: which database it finds, and what it leaves unchanged.
+//! Open modes: finding a database, and leaving it unchanged.
 
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Place, cause, name, path, read, write};
+use crate::support::{TestDirectory, cause, name, path, read, write};
 use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenError, OpenMode, OpenOptions, Store, StoreError};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 
@@ -24,72 +24,72 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     contents
 }
 
-/// Copies some of the files of a database that is open into a directory.
-fn copy(place: &Place, suffixes: &[&str]) -> Place {
-    let copy = Place::new();
+/// Copies some files of an open database to a new directory.
+fn copy(directory: &TestDirectory, suffixes: &[&str]) -> TestDirectory {
+    let copy = TestDirectory::new();
     for suffix in suffixes {
         let file = format!("memory.sqlite{suffix}");
-        fs::copy(place.directory().join(&file), copy.directory().join(&file)).unwrap();
+        fs::copy(directory.path().join(&file), copy.path().join(&file)).unwrap();
     }
     copy
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found_and_not_created() {
-    let place = Place::new();
+async fn a_missing_database_is_not_created() {
+    let directory = TestDirectory::new();
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
-        let error = open(&place.directory().join("typo/memory.sqlite"), mode).await.unwrap_err();
+        let error = open(&directory.path().join("typo/memory.sqlite"), mode).await.unwrap_err();
         assert!(error.is_not_found(), "{error:?}");
-        let error = open(&place.database(), mode).await.unwrap_err();
+        let error = open(&directory.database(), mode).await.unwrap_err();
         assert!(error.is_not_found(), "{error:?}");
-        assert_eq!(contents(place.directory()), []);
+        assert_eq!(contents(directory.path()), []);
     }
-    fs::write(place.database(), "").unwrap();
+    fs::write(directory.database(), "").unwrap();
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
-        assert!(open(&place.database(), mode).await.unwrap_err().is_not_found());
-        assert_eq!(contents(place.directory()), [("memory.sqlite".to_owned(), Vec::new())]);
+        assert!(open(&directory.database(), mode).await.unwrap_err().is_not_found());
+        assert_eq!(contents(directory.path()), [("memory.sqlite".to_owned(), Vec::new())]);
     }
 }
 
 #[tokio::test]
 async fn a_memory_without_a_file_is_not_found() {
-    let place = Place::new();
-    let store = place.open().await;
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store.memory(name("alice")), "/memories/a", "text").await.unwrap();
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
-        let error = open_named(&place.database(), "typo", mode).await.unwrap_err();
+        let error = open_named(&directory.database(), "typo", mode).await.unwrap_err();
         assert!(error.is_not_found(), "{error:?}");
         assert!(matches!(cause(&error), OpenFailure::NoSuchMemory { name } if name.as_str() == "typo"), "{error:?}");
         assert_eq!(
-            read(&open_named(&place.database(), "alice", mode).await.unwrap(), "/memories/a").await.unwrap(),
+            read(&open_named(&directory.database(), "alice", mode).await.unwrap(), "/memories/a").await.unwrap(),
             "text"
         );
-        assert_eq!(open(&place.database(), mode).await.unwrap().verify(|_| {}).await.unwrap().problems, []);
+        assert_eq!(open(&directory.database(), mode).await.unwrap().verify(|_| {}).await.unwrap().problems, []);
     }
-    write(&open_named(&place.database(), "alice", OpenMode::Existing).await.unwrap(), "/memories/b", "b")
+    write(&open_named(&directory.database(), "alice", OpenMode::Existing).await.unwrap(), "/memories/b", "b")
         .await
         .unwrap();
-    open_named(&place.database(), "new", OpenMode::Create).await.unwrap();
-    let error = open(place.directory(), OpenMode::Existing).await.unwrap_err();
+    open_named(&directory.database(), "new", OpenMode::Create).await.unwrap();
+    let error = open(directory.path(), OpenMode::Existing).await.unwrap_err();
     assert!(!error.is_not_found(), "{error:?}");
 }
 
-/// Whatever files lie beside the database: none is created, changed or removed, and what was committed is found.
+/// Regardless of the files beside the database, none is created, changed or removed, and committed changes are visible.
 #[tokio::test]
 async fn a_read_only_store_writes_nothing() {
-    let place = Place::new();
-    let store = place.open().await;
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, "/memories/first", "1").await.unwrap();
-    place.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
+    directory.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
     write(&store, "/memories/second", "2").await.unwrap();
     for (suffixes, finds_second) in [
         (&["", "-wal", "-shm"][..], true),
-        (&["", "-wal"], true), // what a copy of a crashed machine's disk may hold
+        (&["", "-wal"], true), // as in a copy of a crashed machine's disk
         (&["", "-shm"], false),
         (&[""], false), // the log was lost
     ] {
-        let copy = copy(&place, suffixes);
-        let before = contents(copy.directory());
+        let copy = copy(&directory, suffixes);
+        let before = contents(copy.path());
         let store = open(&copy.database(), OpenMode::ReadOnly).await.unwrap();
         assert_eq!(read(&store, "/memories/first").await.as_deref(), Some("1"), "{suffixes:?}");
         assert_eq!(read(&store, "/memories/second").await.is_some(), finds_second, "{suffixes:?}");
@@ -104,46 +104,46 @@ async fn a_read_only_store_writes_nothing() {
             assert!(matches!(refused, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{refused:?}");
         }
         drop(store);
-        assert_eq!(contents(copy.directory()), before, "{suffixes:?}");
+        assert_eq!(contents(copy.path()), before, "{suffixes:?}");
     }
 }
 
 #[tokio::test]
 async fn a_read_only_store_sees_what_others_write() {
-    let place = Place::new();
-    let writer = place.open().await;
+    let directory = TestDirectory::new();
+    let writer = directory.open().await;
     write(&writer, "/memories/a", "old").await.unwrap();
-    let reader = open(&place.database(), OpenMode::ReadOnly).await.unwrap();
+    let reader = open(&directory.database(), OpenMode::ReadOnly).await.unwrap();
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "old");
     write(&writer, "/memories/a", "new").await.unwrap();
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "new");
     drop(writer);
-    let files = || fs::read_dir(place.directory()).unwrap().count();
+    let files = || fs::read_dir(directory.path()).unwrap().count();
     while files() > 1 {
-        tokio::task::yield_now().await; // the writer closes the file, and removes the log
+        tokio::task::yield_now().await; // the writer closes the file and removes the log
     }
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "new");
-    write(&place.open().await, "/memories/a", "newest").await.unwrap();
+    write(&directory.open().await, "/memories/a", "newest").await.unwrap();
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "newest");
 }
 
 #[tokio::test]
 async fn an_interrupted_change_is_not_undone_by_a_read_only_store() {
-    let place = Place::new();
-    write(&place.open().await, "/memories/a", "text").await.unwrap();
-    fs::write(place.directory().join("memory.sqlite-journal"), "x").unwrap();
-    let failure = open(&place.database(), OpenMode::ReadOnly).await.unwrap_err();
+    let directory = TestDirectory::new();
+    write(&directory.open().await, "/memories/a", "text").await.unwrap();
+    fs::write(directory.path().join("memory.sqlite-journal"), "x").unwrap();
+    let failure = open(&directory.database(), OpenMode::ReadOnly).await.unwrap_err();
     assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn any_path_can_be_opened_read_only() {
-    let place = Place::new();
+    let directory = TestDirectory::new();
     for odd in [":memory:", "a?b=c#d%41 &é", "link"] {
-        let database = place.directory().join(odd);
+        let database = directory.path().join(odd);
         if odd == "link" {
-            std::os::unix::fs::symlink(place.directory().join(":memory:"), &database).unwrap();
+            std::os::unix::fs::symlink(directory.path().join(":memory:"), &database).unwrap();
         }
         write(&SqliteStore::open(&database).await.unwrap(), "/memories/a", odd).await.unwrap();
         assert_eq!(read(&open(&database, OpenMode::ReadOnly).await.unwrap(), "/memories/a").await.unwrap(), odd);

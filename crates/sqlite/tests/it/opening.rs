@@ -1,11 +1,10 @@
-//! What is opened: new files, files of every version, and what is no memory store. All that is wrong is a clear error, and
-//! is left as it is.
+//! Opening new files, files of every version, and files that are not memory stores. Errors leave the file unchanged.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{Place, call, cause, name, path, read, write};
+use crate::support::{TestDirectory, call, cause, name, path, read, write};
 use memory_tool_core::{
     Batch, ErrorKind, FailureKind, MemoryPath, OpenError, OpenOptions, Store, StoreError, StoreExt,
 };
@@ -13,7 +12,7 @@ use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use rusqlite::Connection;
 use serde_json::json;
 
-/// `tests/versions/{n}.sqlite` holds these, as written by the first release with version `n` of the schema.
+/// The contents of `tests/versions/{n}.sqlite`, written by the first release with schema version `n`.
 const VERSIONS: [u32; 2] = [1, 2];
 const STORED: [(&str, &str, &str); 3] = [
     ("default", "/memories/notes/a.txt", "first\nsecond\n"),
@@ -21,26 +20,26 @@ const STORED: [(&str, &str, &str); 3] = [
     ("user/1", "/memories/notes/a.txt", "another\n"),
 ];
 
-/// From version 2 on there is also this record, in the memory `default`.
+/// A record of the memory `default`, from version 2.
 const RECORD: (&str, &str) = ("wrapper/state", "of the wrapper");
 
 async fn refusal(path: &Path) -> OpenError {
     SqliteStore::open(path).await.unwrap_err()
 }
 
-/// Waits until nobody has the file open: then it is whole by itself.
-fn settle(place: &Place) {
-    let connection = place.connection();
+/// Copies the log into the file.
+fn settle(directory: &TestDirectory) {
+    let connection = directory.connection();
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
 }
 
 #[tokio::test]
 async fn a_file_of_every_version_is_read_verified_and_written() {
     for version in VERSIONS {
-        let place = Place::new();
+        let directory = TestDirectory::new();
         let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/versions/{version}.sqlite"));
-        fs::copy(stored, place.database()).unwrap();
-        let store = place.open().await;
+        fs::copy(stored, directory.database()).unwrap();
+        let store = directory.open().await;
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         for (tenant, path, content) in STORED {
             let store = store.memory(name(tenant));
@@ -56,133 +55,137 @@ async fn a_file_of_every_version_is_read_verified_and_written() {
     }
 }
 
-/// Times are what people see of a file besides its text, and the newest version keeps one of them in another table.
+/// Version 2 moved the time of the last write to another table.
 #[tokio::test]
-async fn bringing_a_file_up_to_date_keeps_the_times() {
-    let place = Place::new();
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions/1.sqlite"), place.database()).unwrap();
+async fn an_upgrade_keeps_the_times() {
+    let directory = TestDirectory::new();
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions/1.sqlite"), directory.database()).unwrap();
     let times = || {
-        let connection = place.connection();
+        let connection = directory.connection();
         let mut statement =
             connection.prepare("SELECT store, path, created, modified FROM memory ORDER BY 1, 2").unwrap();
         let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
         rows.map(Result::unwrap).collect::<Vec<(String, String, String, String)>>()
     };
-    place.connection().execute("UPDATE content SET revision = 2, modified_at = modified_at + 1000 * id", ()).unwrap();
+    directory
+        .connection()
+        .execute("UPDATE content SET revision = 2, modified_at = modified_at + 1000 * id", ())
+        .unwrap();
     let before = times();
-    let read_only = SqliteStore::builder(place.database()).options(OpenOptions::new().read_only()).open().await;
+    let read_only = SqliteStore::builder(directory.database()).options(OpenOptions::new().read_only()).open().await;
     let refused = read_only.unwrap_err();
     assert!(matches!(cause(&refused), OpenFailure::OlderSchema { found: 1, known: 2 }), "{refused:?}");
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    let store = place.open().await;
+    let store = directory.open().await;
     assert_eq!(times(), before);
     assert!(before.iter().all(|(_, _, created, modified)| created < modified), "{before:?}");
     let listed = store.list("/memories").await.unwrap();
     assert!(listed.iter().all(|file| file.created < file.modified), "{listed:?}");
 }
 
-/// Makes the stored file of the newest version, once, before its release: `cargo test -- --ignored store_a_file`.
+/// Creates the stored file of the newest version, once, before its release: `cargo test -- --ignored store_a_file`.
 #[tokio::test]
 #[ignore = "writes to the tree"]
 async fn store_a_file_of_the_newest_version() {
-    let place = Place::new();
-    let store = place.open().await;
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     for (tenant, path, content) in STORED {
         write(&store.memory(name(tenant)), path, content).await.unwrap();
     }
     store.apply(Batch::new().write_record(RECORD.0.parse().unwrap(), RECORD.1)).await.unwrap();
-    let version: u32 = place.connection().query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap();
-    settle(&place);
+    let version: u32 = directory.connection().query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap();
+    settle(&directory);
     let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/versions/{version}.sqlite"));
-    fs::copy(place.database(), stored).unwrap();
+    fs::copy(directory.database(), stored).unwrap();
 }
 
 #[tokio::test]
 async fn an_empty_file_becomes_a_store() {
-    let place = Place::new();
-    fs::write(place.database(), "").unwrap();
-    write(&place.open().await, "/memories/a", "text").await.unwrap();
-    assert_eq!(read(&place.open().await, "/memories/a").await.unwrap(), "text");
+    let directory = TestDirectory::new();
+    fs::write(directory.database(), "").unwrap();
+    write(&directory.open().await, "/memories/a", "text").await.unwrap();
+    assert_eq!(read(&directory.open().await, "/memories/a").await.unwrap(), "text");
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_refused_as_it_is() {
-    let place = Place::new();
+async fn a_file_that_is_not_a_database_is_refused_and_unchanged() {
+    let directory = TestDirectory::new();
     for content in [b"x".repeat(10), b"no database ".repeat(1_000)] {
-        fs::write(place.database(), &content).unwrap();
-        assert!(matches!(cause(&refusal(&place.database()).await), OpenFailure::NotADatabase));
-        assert_eq!(fs::read(place.database()).unwrap(), content);
+        fs::write(directory.database(), &content).unwrap();
+        assert!(matches!(cause(&refusal(&directory.database()).await), OpenFailure::NotADatabase));
+        assert_eq!(fs::read(directory.database()).unwrap(), content);
     }
-    fs::remove_file(place.database()).unwrap();
-    fs::create_dir(place.database()).unwrap();
-    let failure = refusal(&place.database()).await;
+    fs::remove_file(directory.database()).unwrap();
+    fs::create_dir(directory.database()).unwrap();
+    let failure = refusal(&directory.database()).await;
     assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
 }
 
 #[tokio::test]
-async fn a_database_of_another_program_is_refused_as_it_is() {
+async fn a_database_of_another_program_is_refused_and_unchanged() {
     for foreign in [
         "CREATE TABLE customer (name TEXT)",
         "PRAGMA application_id = 42",
         "PRAGMA user_version = 1",
         "CREATE TABLE file (store TEXT, path TEXT); PRAGMA user_version = 1",
     ] {
-        let place = Place::new();
-        place.connection().execute_batch(foreign).unwrap();
-        let before = fs::read(place.database()).unwrap();
-        assert!(matches!(cause(&refusal(&place.database()).await), OpenFailure::NotAStore), "{foreign}");
-        assert_eq!(fs::read(place.database()).unwrap(), before, "{foreign}");
+        let directory = TestDirectory::new();
+        directory.connection().execute_batch(foreign).unwrap();
+        let before = fs::read(directory.database()).unwrap();
+        assert!(matches!(cause(&refusal(&directory.database()).await), OpenFailure::NotAStore), "{foreign}");
+        assert_eq!(fs::read(directory.database()).unwrap(), before, "{foreign}");
     }
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_also_by_a_store_that_is_open() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_newer_schema_is_refused_even_by_an_open_store() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, "/memories/a", "old").await.unwrap();
-    place.connection().execute_batch("PRAGMA user_version = 7").unwrap();
+    directory.connection().execute_batch("PRAGMA user_version = 7").unwrap();
     let refused = write(&store, "/memories/a", "new").await.unwrap_err();
     assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
-    let failure = refusal(&place.database()).await;
+    let failure = refusal(&directory.database()).await;
     assert!(matches!(cause(&failure), OpenFailure::NewerSchema { found: 7, known: 2 }), "{failure:?}");
     assert!(cause(&failure).to_string().contains("version 7"), "{failure:?}");
-    place.connection().execute_batch("PRAGMA user_version = 2").unwrap();
+    directory.connection().execute_batch("PRAGMA user_version = 2").unwrap();
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
 }
 
 #[tokio::test]
-async fn a_database_that_stays_locked_is_busy() {
-    let place = Place::new();
-    place.connection().execute_batch("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE; ROLLBACK").unwrap();
-    let other = place.connection();
+async fn a_locked_database_is_busy() {
+    let directory = TestDirectory::new();
+    directory.connection().execute_batch("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE; ROLLBACK").unwrap();
+    let other = directory.connection();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let opening =
-        SqliteStore::builder(place.database()).options(OpenOptions::new().timeout(Duration::from_millis(50))).open();
+    let opening = SqliteStore::builder(directory.database())
+        .options(OpenOptions::new().timeout(Duration::from_millis(50)))
+        .open();
     let failure = opening.await.unwrap_err();
     assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::Busy, .. }), "{failure:?}");
-    let opening = tokio::spawn(SqliteStore::open(place.database()));
+    let opening = tokio::spawn(SqliteStore::open(directory.database()));
     tokio::time::sleep(Duration::from_millis(50)).await;
     other.execute_batch("COMMIT").unwrap();
     opening.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn damage_is_told_and_what_is_whole_stays_readable() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn damage_is_reported_and_intact_files_stay_readable() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     write(&store, "/memories/first", "text").await.unwrap();
     write(&store, "/memories/large", &"x".repeat(1_000_000)).await.unwrap();
     for number in 0..100 {
         write(&store, &format!("/memories/{number}"), &"y".repeat(2_000)).await.unwrap();
     }
     drop(store);
-    settle(&place);
-    let mut bytes = fs::read(place.database()).unwrap();
+    settle(&directory);
+    let mut bytes = fs::read(directory.database()).unwrap();
     let is_content = |page: &&mut [u8]| page.windows(1_000).any(|window| window.iter().all(|&byte| byte == b'y'));
     let content = bytes.chunks_mut(4_096).filter(is_content).nth(10).unwrap();
     content[..100].fill(0xa5);
-    fs::write(place.database(), bytes).unwrap();
-    let store = place.open().await;
+    fs::write(directory.database(), bytes).unwrap();
+    let store = directory.open().await;
     assert_eq!(read(&store, "/memories/first").await.unwrap(), "text");
     let damaged = "Error: The memory storage holds damaged data here. Nothing was changed.";
     let mut replies = Vec::new();
@@ -196,21 +199,22 @@ async fn damage_is_told_and_what_is_whole_stays_readable() {
     assert!(problems[0].to_string().starts_with("SQLite: "), "{problems:?}");
 }
 
-/// What another program wrote to the tables breaks nothing, and is found.
+/// Invalid rows of another program are reported and harmless.
 #[tokio::test]
-async fn verify_finds_what_others_did() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn verify_reports_invalid_rows() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     for file in ["/memories/a", "/memories/b", "/memories/c"] {
         write(&store, file, "text").await.unwrap();
     }
-    let other = place.connection();
+    let other = directory.connection();
     other
         .execute_batch(
             "PRAGMA foreign_keys = OFF;
              INSERT INTO content VALUES
                  (10, 1, x'00'), (11, 1, x'00'), (12, 1, x'00'), (13, 1, x'00'), (14, 1, x'00'), (99, 1, x'00');
-             INSERT INTO file VALUES ('default', '/memories/a/beneath', 1, 10, 0, 0), ('default', 'elsewhere', 1, 11, 0, 0),
+             INSERT INTO file VALUES ('default', '/memories/a/under', 1, 10, 0, 0),
+                 ('default', 'elsewhere', 1, 11, 0, 0),
                  ('default', '/memories/../x', 1, 12, 0, 0), ('default', '/memories/x/', 1, 13, 0, 0),
                  ('', '/memories/x', 1, 14, 0, 0);
              DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/b');
@@ -220,41 +224,41 @@ async fn verify_finds_what_others_did() {
     let mut found: Vec<_> = store.verify(|_| {}).await.unwrap().problems.iter().map(ToString::to_string).collect();
     found.sort();
     let expected = [
-        "\"/memories/../x\" of the memory \"default\" is not legal: Path /memories/../x would escape /memories directory",
-        "\"/memories/x\" of the memory \"\" is not legal: the name of a memory must not be empty",
-        "\"/memories/x/\" of the memory \"default\" is not legal: it ends with a slash",
-        "\"elsewhere\" of the memory \"default\" is not legal: Path must start with /memories, got: elsewhere",
-        "/memories/a of the memory default is a file, and /memories/a/beneath lies beneath it",
-        "/memories/b of the memory default has no content",
-        "/memories/c of the memory default has 4 bytes instead of 7",
-        "the content 99 belongs to no file",
+        "/memories/a in memory default is a file, but /memories/a/under is under it",
+        "/memories/b in memory default has no content",
+        "/memories/c in memory default has 4 bytes instead of 7",
+        "content 99 does not belong to any file",
+        "invalid path \"/memories/../x\" in memory \"default\": Path /memories/../x would escape /memories directory",
+        "invalid path \"/memories/x\" in memory \"\": the name of a memory must not be empty",
+        "invalid path \"/memories/x/\" in memory \"default\": it ends with a slash",
+        "invalid path \"elsewhere\" in memory \"default\": Path must start with /memories, got: elsewhere",
     ];
     assert_eq!(found, expected);
     let damaged = store.read(&path("/memories/b")).await.unwrap_err();
     assert!(matches!(damaged, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{damaged:?}");
     let files = store.list(&MemoryPath::root()).await.unwrap();
-    assert_eq!(files.len(), 4, "what no path names is left out: {files:?}");
+    assert_eq!(files.len(), 4, "rows with invalid paths are skipped: {files:?}");
     assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
     store.apply(Batch::new().remove(MemoryPath::root())).await.unwrap();
     let contents: i64 = other.query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
-    assert_eq!(contents, 3, "those of `elsewhere` and of the memory without a name, and the one without a file");
+    assert_eq!(contents, 3, "of `elsewhere`, of the unnamed memory, and of no file");
 }
 
-/// What a store read must not look unchanged to it after somebody else changed it.
+/// Without a new revision, a store would not detect the change.
 #[tokio::test]
 async fn a_content_cannot_be_changed_without_its_revision() {
-    let place = Place::new();
-    write(&place.open().await, "/memories/a", "text").await.unwrap();
-    assert!(place.connection().execute("UPDATE content SET bytes = x'00'", ()).is_err());
-    assert_eq!(place.connection().execute("UPDATE content SET bytes = x'00', revision = 2", ()).unwrap(), 1);
+    let directory = TestDirectory::new();
+    write(&directory.open().await, "/memories/a", "text").await.unwrap();
+    assert!(directory.connection().execute("UPDATE content SET bytes = x'00'", ()).is_err());
+    assert_eq!(directory.connection().execute("UPDATE content SET bytes = x'00', revision = 2", ()).unwrap(), 1);
 }
 
 #[tokio::test]
-async fn people_can_read_it_in_a_shell() {
-    let place = Place::new();
-    write(&place.open().await, "/memories/a", "Grüße").await.unwrap();
+async fn the_view_shows_files_as_text() {
+    let directory = TestDirectory::new();
+    write(&directory.open().await, "/memories/a", "Grüße").await.unwrap();
     let sql = "SELECT store, path, text, size, created, modified FROM memory";
-    let row: (String, String, String, i64, String, String) = place
+    let row: (String, String, String, i64, String, String) = directory
         .connection()
         .query_row(sql, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))
         .unwrap();
@@ -262,21 +266,21 @@ async fn people_can_read_it_in_a_shell() {
     assert!(row.4.starts_with("20") && row.4.ends_with('Z') && row.4 <= row.5, "{row:?}");
 }
 
-/// To SQLite these names are no files: a database in RAM, a temporary one, a URI.
+/// SQLite gives these names a meaning: a database in RAM, a temporary database, a URI.
 #[test]
 fn every_path_is_a_file() {
-    let place = Place::new();
+    let directory = TestDirectory::new();
     let program = std::env::current_exe().unwrap();
     let test = ["--exact", "opening::open_odd_names", "--ignored"];
-    let run = std::process::Command::new(program).args(test).current_dir(place.directory()).output().unwrap();
+    let run = std::process::Command::new(program).args(test).current_dir(directory.path()).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
-    let mut names: Vec<_> = fs::read_dir(place.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, [":memory:", "file:a?mode=memory"]);
 }
 
 #[tokio::test]
-#[ignore = "makes files in the current directory: `every_path_is_a_file` runs it"]
+#[ignore = "creates files in the current directory: run by `every_path_is_a_file`"]
 async fn open_odd_names() {
     for odd in [":memory:", "file:a?mode=memory"] {
         write(&SqliteStore::open(odd).await.unwrap(), "/memories/a", "text").await.unwrap();

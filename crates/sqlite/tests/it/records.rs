@@ -1,8 +1,8 @@
-//! Records, and the times of listings.
+//! Records, and the times in listings.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::support::{Place, name, path, write};
+use crate::support::{TestDirectory, name, path, write};
 use memory_tool_core::{
     Batch, FileEntry, Node, OpenOptions, Precondition, ReadOptions, RecordName, Store, StoreError, StoreExt,
 };
@@ -16,11 +16,11 @@ async fn content(store: &SqliteStore, name: &RecordName) -> Option<Vec<u8>> {
     store.read_record(name).await.unwrap().map(|record| record.content)
 }
 
-/// Also of one that was removed in between, and of one that another connection wrote.
+/// This includes records that were removed and written again.
 #[tokio::test]
-async fn no_two_contents_of_a_record_have_one_version() {
-    let place = Place::new();
-    let (store, name) = (place.open().await, record("a/b"));
+async fn each_content_of_a_record_has_its_own_version() {
+    let directory = TestDirectory::new();
+    let (store, name) = (directory.open().await, record("a/b"));
     let mut versions = Vec::new();
     for _ in 0..3 {
         for batch in [Batch::new().write_record(name.clone(), "same"), Batch::new().write_record(name.clone(), "same")]
@@ -44,12 +44,12 @@ async fn no_two_contents_of_a_record_have_one_version() {
 }
 
 #[tokio::test]
-async fn another_program_can_replace_a_record_and_not_update_it() {
-    let place = Place::new();
-    let (store, name) = (place.open().await, record("a"));
+async fn another_program_can_replace_but_not_update_a_record() {
+    let directory = TestDirectory::new();
+    let (store, name) = (directory.open().await, record("a"));
     store.apply(Batch::new().write_record(name.clone(), "ours")).await.unwrap();
     let version = store.read_record(&name).await.unwrap().unwrap().version;
-    let other = place.connection();
+    let other = directory.connection();
     assert!(other.execute("UPDATE record SET bytes = x'00'", ()).is_err());
     other.execute("INSERT OR REPLACE INTO record (store, name, bytes) VALUES ('default', 'a', x'00')", ()).unwrap();
     let replaced = store.read_record(&name).await.unwrap().unwrap();
@@ -58,9 +58,9 @@ async fn another_program_can_replace_a_record_and_not_update_it() {
 }
 
 #[tokio::test]
-async fn each_memory_has_records_of_its_own_which_no_change_of_files_touches() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn each_memory_has_its_own_records() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     let (alice, bob) = (store.memory(name("alice")), store.memory(name("bob")));
     for (store, text) in [(&alice, "of alice"), (&bob, "of bob")] {
         write(store, "/memories/a", "text").await.unwrap();
@@ -70,14 +70,14 @@ async fn each_memory_has_records_of_its_own_which_no_change_of_files_touches() {
     assert_eq!(content(&alice, &record("a")).await.unwrap(), b"of alice");
     alice.apply(Batch::new().remove_record(record("a"))).await.unwrap();
     assert_eq!(content(&bob, &record("a")).await.unwrap(), b"of bob");
-    assert_eq!(store.memory_names().await.unwrap(), [name("bob")], "a record alone makes no memory");
+    assert_eq!(store.memory_names().await.unwrap(), [name("bob")], "a record alone does not list a memory");
 }
 
 #[tokio::test]
-async fn a_record_that_is_too_large_is_neither_read_nor_written() {
-    let place = Place::new();
-    place.open().await.apply(Batch::new().write_record(record("large"), vec![0; 9])).await.unwrap();
-    let limited = SqliteStore::builder(place.database()).options(OpenOptions::new().max_file_bytes(8));
+async fn an_oversized_record_is_neither_read_nor_written() {
+    let directory = TestDirectory::new();
+    directory.open().await.apply(Batch::new().write_record(record("large"), vec![0; 9])).await.unwrap();
+    let limited = SqliteStore::builder(directory.database()).options(OpenOptions::new().max_file_bytes(8));
     let limited = limited.open().await.unwrap();
     assert!(limited.read_record(&record("large")).await.is_err());
     assert!(limited.apply(Batch::new().write_record(record("new"), vec![0; 9])).await.is_err());
@@ -86,22 +86,22 @@ async fn a_record_that_is_too_large_is_neither_read_nor_written() {
 }
 
 #[tokio::test]
-async fn verify_finds_a_record_that_no_name_reaches() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn verify_reports_records_with_invalid_names() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     let insert = "INSERT INTO record (store, name, bytes) VALUES ('default', '../a', x''), ('', 'a', x'')";
-    place.connection().execute(insert, ()).unwrap();
+    directory.connection().execute(insert, ()).unwrap();
     let problems = store.verify(|_| {}).await.unwrap().problems;
     assert_eq!(problems.len(), 2, "{problems:?}");
-    let illegal = "the record \"../a\" of the memory \"default\" is not legal: ";
+    let illegal = "invalid record \"../a\" in memory \"default\": ";
     assert!(problems.iter().any(|problem| problem.message.starts_with(illegal)), "{problems:?}");
 }
 
-/// Both files change in each batch. A read of one under the version of the other never sees one of them changed alone.
+/// Both files change in each batch. A read of one under the version of the other never sees a partial batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_read_under_preconditions_is_of_one_moment() {
-    let place = Place::in_ram();
-    let store = place.open().await;
+async fn a_read_under_preconditions_is_consistent() {
+    let directory = TestDirectory::in_ram();
+    let store = directory.open().await;
     let both = |text: String| Batch::new().write(path("/memories/a"), text.clone()).write(path("/memories/b"), text);
     store.apply(both(String::new())).await.unwrap();
     let writing = tokio::spawn({
@@ -137,14 +137,14 @@ async fn only_file(store: &SqliteStore) -> FileEntry {
 
 #[tokio::test]
 async fn a_listing_has_the_times_of_creation_and_of_the_last_write() {
-    let place = Place::new();
-    let store = place.open().await;
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
     let before = SystemTime::now() - Duration::from_millis(1);
     write(&store, "/memories/a", "text").await.unwrap();
     let created = only_file(&store).await;
     assert!(created.created.is_some() && created.created == created.modified, "{created:?}");
     assert!(created.created.unwrap() >= before && created.created.unwrap() <= SystemTime::now());
-    place.connection().execute("UPDATE file SET created_at = 1, modified_at = 2", ()).unwrap();
+    directory.connection().execute("UPDATE file SET created_at = 1, modified_at = 2", ()).unwrap();
     store.rename("/memories/a", "/memories/d/b").await.unwrap();
     let renamed = only_file(&store).await;
     let at = |milliseconds| Some(UNIX_EPOCH + Duration::from_millis(milliseconds));
@@ -153,6 +153,6 @@ async fn a_listing_has_the_times_of_creation_and_of_the_last_write() {
     let written = only_file(&store).await;
     assert_eq!(written.created, at(1));
     assert!(written.modified.unwrap() >= before, "{written:?}");
-    place.connection().execute("UPDATE file SET created_at = -1, modified_at = 9223372036854775807", ()).unwrap();
+    directory.connection().execute("UPDATE file SET created_at = -1, modified_at = 9223372036854775807", ()).unwrap();
     assert_eq!(only_file(&store).await.created, None);
 }

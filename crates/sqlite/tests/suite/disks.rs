@@ -1,28 +1,29 @@
-//! A disk that is full, or a file or disk that may not be written: each a clear error, with nothing lost.
+//! Full disks, and files and disks without write access: each is a clear error and loses no data.
 //!
-//! The tests mount small file systems and act as another user, which takes the rights of root on Linux. Without them they are
-//! reported as ignored.
+//! The tests mount small file systems and run processes as another user, which needs root on Linux. Without root they
+//! are ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Place, call, cause, read, write};
-use libtest_mimic::{Failed, Trial};
+use crate::support::{TestDirectory, call, cause, read, write};
+use libtest_mimic::Trial;
 use memory_tool_core::{FailureKind, OpenOptions};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
+use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
 
-/// Names the database that a process without the rights of root is to try.
+/// The database that an unprivileged process uses.
 const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
 
-/// Names the database that such a process is to open in read-only mode.
+/// The database that an unprivileged process opens in read-only mode.
 const UNPRIVILEGED_VIEW: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED_VIEW";
 
 const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed.";
 const FULL: &str = "Error: The memory storage is full. Nothing was changed.";
 
-/// In a process that a test has started as another user: uses the database, and reports whether it did.
-pub(crate) fn use_if_asked() -> bool {
+/// In a child process that runs as another user: uses the database. Returns whether this is a child process.
+pub(crate) fn run_child() -> bool {
     if let Some(database) = std::env::var_os(UNPRIVILEGED) {
         use_read_only_file(Path::new(&database));
         return true;
@@ -37,63 +38,29 @@ pub(crate) fn use_if_asked() -> bool {
 pub(crate) fn trials() -> Vec<Trial> {
     let can_mount = Mount::new("size=64k").is_some();
     let can_be_nobody = unprivileged(Path::new("true")).status().is_ok_and(|status| status.success());
-    let trial = |name: &str, can_run: bool, need: &str, test: fn()| {
-        let reason = if can_run { String::new() } else { format!(" (needs {need})") };
-        let run = move || {
-            test();
-            Ok::<(), Failed>(())
-        };
-        Trial::test(format!("disks::{name}{reason}"), run).with_ignored_flag(!can_run)
+    let mount =
+        |name: &str, test: fn()| trial(&format!("disks::{name}"), can_mount, "the right to mount a file system", test);
+    let other_user = |name: &str, test: fn()| {
+        trial(&format!("disks::{name}"), can_be_nobody, "the right to act as another user", test)
     };
-    let mount = |name: &str, test: fn()| trial(name, can_mount, "the right to mount a file system", test);
-    let other_user = |name: &str, test: fn()| trial(name, can_be_nobody, "the right to act as another user", test);
     vec![
-        mount("a_full_disk_is_an_error_and_loses_nothing", a_full_disk_is_an_error_and_loses_nothing),
+        mount("a_full_disk_is_an_error_and_loses_no_file", a_full_disk_is_an_error_and_loses_no_file),
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
-        other_user("a_database_that_cannot_be_written_can_be_viewed", a_database_that_cannot_be_written_can_be_viewed),
+        other_user("a_database_without_write_access_can_be_viewed", a_database_without_write_access_can_be_viewed),
     ]
 }
 
-/// A small file system in RAM, unmounted on drop.
-struct Mount {
-    directory: tempfile::TempDir,
+fn database(mount: &Mount) -> PathBuf {
+    mount.path().join("memory.sqlite")
 }
 
-impl Mount {
-    fn new(options: &str) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(directory.path()).output();
-        mount.is_ok_and(|mount| mount.status.success()).then_some(Self { directory })
-    }
-
-    fn database(&self) -> PathBuf {
-        self.directory.path().join("memory.sqlite")
-    }
-
-    fn remount(&self, options: &str) {
-        let options = format!("remount,{options}");
-        let mount = Command::new("mount").args(["-o", &options]).arg(self.directory.path()).output().unwrap();
-        assert!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.directory.path()).status();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
-}
-
-fn a_full_disk_is_an_error_and_loses_nothing() {
+fn a_full_disk_is_an_error_and_loses_no_file() {
     let mount = Mount::new("size=2m").unwrap();
-    let other = mount.directory.path().join("other");
+    let other = mount.path().join("other");
     std::fs::write(&other, vec![0; 500_000]).unwrap();
     block_on(async {
-        let store = SqliteStore::open(mount.database()).await.unwrap();
+        let store = SqliteStore::open(database(&mount)).await.unwrap();
         let create = async |number: usize| {
             let path = format!("/memories/d{number}/file.txt");
             call(&store, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)})).await
@@ -104,11 +71,12 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         }
         assert!((5..40).contains(&created), "{created}");
         assert_eq!(create(99).await, FULL);
-        let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": "z".repeat(60_000)});
+        let text = "z".repeat(60_000);
+        let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": text});
         assert_eq!(call(&store, grow.clone()).await, FULL);
         for number in 0..created {
             let content = read(&store, &format!("/memories/d{number}/file.txt")).await.unwrap();
-            assert_eq!(content, "x".repeat(50_000), "a file was lost or is there in part");
+            assert_eq!(content, "x".repeat(50_000), "a file was lost or truncated");
         }
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
         std::fs::remove_file(other).unwrap();
@@ -116,22 +84,21 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     });
 }
 
-/// SQLite reads a database with a log only where it can keep the files beside it. So opening one to change it is an error that
-/// says why; the read-only mode opens it.
+/// SQLite needs to write files beside the database, so only the read-only mode opens it.
 fn a_read_only_disk_refuses_changes() {
     let mount = Mount::new("size=2m").unwrap();
     let kind = |failure: &OpenFailure| matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. });
     block_on(async {
-        let store = SqliteStore::open(mount.database()).await.unwrap();
+        let store = SqliteStore::open(database(&mount)).await.unwrap();
         write(&store, "/memories/a.txt", "a").await.unwrap();
         drop(store);
     });
     mount.remount("ro");
     for name in ["memory.sqlite", "new.sqlite", "new/memory.sqlite"] {
-        let refused = block_on(SqliteStore::open(mount.directory.path().join(name))).unwrap_err();
+        let refused = block_on(SqliteStore::open(mount.path().join(name))).unwrap_err();
         assert!(kind(cause(&refused)), "{refused:?}");
     }
-    let database = mount.database();
+    let database = database(&mount);
     block_on(async { assert_can_be_viewed(&database).await });
 }
 
@@ -143,43 +110,43 @@ async fn assert_can_be_viewed(database: &Path) {
     assert_eq!(call(&store, create).await, REFUSED);
 }
 
-/// With and without the files that SQLite keeps beside the database, in a directory that cannot be written either.
-fn a_database_that_cannot_be_written_can_be_viewed() {
-    let place = Place::new();
-    let read_only = Place::new();
+/// With and without the `-wal` and `-shm` files, in a directory without write access.
+fn a_database_without_write_access_can_be_viewed() {
+    let directory = TestDirectory::new();
+    let read_only = TestDirectory::new();
     let store = block_on(async {
-        let store = place.open().await;
+        let store = directory.open().await;
         write(&store, "/memories/a.txt", "a").await.unwrap();
         store
     });
     for suffixes in [&["-wal", "-shm"][..], &["-wal"], &[]] {
         if suffixes.is_empty() {
-            place.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
+            directory.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
         }
         for suffix in ["", "-wal", "-shm"] {
-            let _ = std::fs::remove_file(read_only.directory().join(format!("memory.sqlite{suffix}")));
+            let _ = std::fs::remove_file(read_only.path().join(format!("memory.sqlite{suffix}")));
         }
         for suffix in suffixes.iter().chain(&[""]) {
             let file = format!("memory.sqlite{suffix}");
-            std::fs::copy(place.directory().join(&file), read_only.directory().join(&file)).unwrap();
-            set_mode(&read_only.directory().join(&file), 0o444);
+            std::fs::copy(directory.path().join(&file), read_only.path().join(&file)).unwrap();
+            set_mode(&read_only.path().join(&file), 0o444);
         }
-        set_mode(read_only.directory(), 0o555);
+        set_mode(read_only.path(), 0o555);
         let mut test = unprivileged(&std::env::current_exe().unwrap());
         let test = test.env(UNPRIVILEGED_VIEW, read_only.database()).output().unwrap();
         assert!(test.status.success(), "{suffixes:?}: {}", String::from_utf8_lossy(&test.stderr));
-        set_mode(read_only.directory(), 0o755);
+        set_mode(read_only.path(), 0o755);
     }
     drop(store);
 }
 
 fn a_read_only_file_can_be_read() {
-    let place = Place::new();
-    block_on(async { write(&place.open().await, "/memories/a.txt", "a").await }).unwrap();
-    set_mode(place.directory(), 0o777);
-    set_mode(&place.database(), 0o444);
+    let directory = TestDirectory::new();
+    block_on(async { write(&directory.open().await, "/memories/a.txt", "a").await }).unwrap();
+    set_mode(directory.path(), 0o777);
+    set_mode(&directory.database(), 0o444);
     let mut test = unprivileged(&std::env::current_exe().unwrap());
-    let test = test.env(UNPRIVILEGED, place.database()).output().unwrap();
+    let test = test.env(UNPRIVILEGED, directory.database()).output().unwrap();
     assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stderr));
 }
 
@@ -192,7 +159,7 @@ fn set_mode(path: &Path, mode: u32) {
 #[cfg(not(unix))]
 fn set_mode(_: &Path, _: u32) {}
 
-/// A program run as a user whom permissions bind, where there is one.
+/// A command that runs as an unprivileged user.
 #[cfg(unix)]
 fn unprivileged(program: &Path) -> Command {
     use std::os::unix::process::CommandExt as _;

@@ -1,4 +1,4 @@
-//! A store in a directory of its own, driven by the commands that a model sends.
+//! A store in a temporary directory, used through the commands of the tool.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use memory_tool_local::LocalStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(crate) struct Memory {
+pub(crate) struct TestMemory {
     directory: TempDir,
     pub(crate) tool: Engine<LocalStore>,
 }
 
-impl Memory {
+impl TestMemory {
     pub(crate) async fn new() -> Self {
         let directory = TempDir::new().unwrap();
         let tool = Engine::new(LocalStore::open(directory.path().join("base")).await.unwrap());
@@ -23,26 +23,26 @@ impl Memory {
         self.directory.path().join("base")
     }
 
-    /// Where the file or directory at a path of the tool lies on the disk.
+    /// The location on the disk of a path of the tool.
     pub(crate) fn on_disk(&self, path: &str) -> PathBuf {
         self.base().join(path.strip_prefix('/').unwrap())
     }
 
-    /// A directory beside the base, which no command may reach.
+    /// A directory beside the base, which is off limits.
     pub(crate) fn outside(&self) -> PathBuf {
         let outside = self.directory.path().join("outside");
         std::fs::create_dir_all(&outside).unwrap();
         outside
     }
 
-    /// What the model reads: the reply or the error, in which nothing of the host may show.
+    /// The reply or error that the model reads. It must not contain names of the host.
     pub(crate) async fn call(&self, input: Value) -> String {
         let text = match self.tool.call(input).await {
             Ok(reply) => reply.to_string(),
             Err(error) => error.to_string(),
         };
         let needle = self.directory.path().file_name().unwrap().to_str().unwrap();
-        assert!(!text.contains(needle) && !text.contains("os error"), "the reply shows the host: {text}");
+        assert!(!text.contains(needle) && !text.contains("os error"), "the reply names the host: {text}");
         text
     }
 
@@ -66,7 +66,7 @@ impl Memory {
         self.call(json!({"command": "rename", "old_path": old_path, "new_path": new_path})).await
     }
 
-    /// What each of the six commands answers where its path, or one of its paths, is `path`.
+    /// The replies of the six commands that use `path`.
     pub(crate) async fn every_command_on(&self, path: &str) -> Vec<String> {
         vec![
             self.view(path).await,
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-/// Every file and directory beneath a directory, relative to it, with the contents of the files.
+/// Every file and directory under a directory, with relative paths and the contents of files.
 pub(crate) fn tree(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut pending = vec![directory.to_owned()];

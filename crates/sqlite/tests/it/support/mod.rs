@@ -1,4 +1,4 @@
-//! A database in a directory of its own, driven as a model, a program and another process would.
+//! A database in a temporary directory, and access to it as a model, a program and another process.
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ pub(crate) fn name(text: &str) -> MemoryName {
     text.parse().unwrap()
 }
 
-pub(crate) struct Place {
+pub(crate) struct TestDirectory {
     directory: TempDir,
 }
 
-impl Place {
-    /// On the disk, or in RAM where a test makes many changes and no flush matters.
+impl TestDirectory {
+    /// A directory on the disk. `in_ram` is for tests with many changes that need no flush.
     pub(crate) fn new() -> Self {
         Self { directory: TempDir::new().unwrap() }
     }
@@ -32,7 +32,7 @@ impl Place {
         Self { directory: directory_in_ram().unwrap() }
     }
 
-    pub(crate) fn directory(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
@@ -44,13 +44,13 @@ impl Place {
         SqliteStore::open(self.database()).await.unwrap()
     }
 
-    /// A connection as another program has it.
+    /// A connection of another program.
     pub(crate) fn connection(&self) -> Connection {
         Connection::open(self.database()).unwrap()
     }
 }
 
-/// Why a database was not opened.
+/// The reason why a database was not opened.
 pub(crate) fn cause(error: &OpenError) -> &OpenFailure {
     error.source().and_then(|source| source.downcast_ref()).unwrap()
 }
@@ -66,7 +66,7 @@ pub(crate) async fn read(store: &SqliteStore, at: &str) -> Option<String> {
     }
 }
 
-/// What the model reads: the reply or the error.
+/// The reply or error that the model reads.
 pub(crate) async fn call(store: &SqliteStore, input: Value) -> String {
     match Engine::new(store.clone()).call(input).await {
         Ok(reply) => reply.to_string(),

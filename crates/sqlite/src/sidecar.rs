@@ -1,4 +1,4 @@
-//! The files that SQLite keeps beside a database, and what is refused of them before SQLite acts on them.
+//! The files that SQLite keeps beside a database. Hostile ones are refused before SQLite opens them.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -6,50 +6,50 @@ use std::path::{Path, PathBuf};
 
 use memory_tool_core::FailureKind;
 
-use crate::failure::{NotOpened, OpenFailure};
+use crate::failure::{ConnectError, OpenFailure};
 
-/// What the names of the files end with.
+/// The suffixes of the files.
 pub(crate) const JOURNAL: &str = "-journal";
 pub(crate) const LOG: &str = "-wal";
 pub(crate) const SHARED_MEMORY: &str = "-shm";
 
-/// What a journal ends with that names another file. Once it has undone the change, SQLite removes that file: older versions whatever
-/// it is, newer ones if its name is like that of a journal.
+/// The end of a journal that names another file. After undoing the change, SQLite removes that file. Older versions
+/// remove any file, newer ones only if it is named like a journal.
 const NAMES_A_SUPER_JOURNAL: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// The file with this ending beside the database.
+/// The file with this suffix beside the database.
 pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(ending);
     path.into()
 }
 
-/// The path of the database itself where `path` is a link to it: the other files lie beside it.
+/// Resolves links: the other files are beside the database, not beside a link to it.
 #[cfg(unix)]
-pub(crate) fn without_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// A path with its links resolved has a form on Windows that SQLite takes in no URL.
+/// Not on Windows, where a path with resolved links has a form that SQLite does not accept in a URL.
 #[cfg(not(unix))]
-pub(crate) fn without_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// What the file is like, if there is one.
-pub(crate) fn look(path: &Path) -> io::Result<Option<Metadata>> {
+/// The metadata of a file; `None` if it does not exist.
+pub(crate) fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
     }
 }
 
-/// Refuses files by which opening the database would change or remove files that are not part of it.
-pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
-    let database = without_links(database)?;
+/// Refuses files that would make SQLite change or remove files outside the database.
+pub(crate) fn refuse_hostile(database: &Path) -> Result<(), ConnectError> {
+    let database = resolve_links(database)?;
     for ending in ["", JOURNAL, LOG, SHARED_MEMORY] {
         let path = beside(&database, ending);
-        if look(&path)?.is_some_and(|found| has_other_names(&found)) {
+        if metadata(&path)?.is_some_and(|found| has_other_names(&found)) {
             return Err(refused(
                 &path,
                 "has more than one hard link: writing to it would also change the file under its other name",
@@ -66,17 +66,17 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<(), NotOpened> {
     Ok(())
 }
 
-fn refused(path: &Path, why: &str) -> NotOpened {
+fn refused(path: &Path, why: &str) -> ConnectError {
     let source = format!("{} {why}", path.display()).into();
     OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into()
 }
 
 fn names_a_super_journal(journal: &Path) -> io::Result<bool> {
-    if look(journal)?.is_none_or(|found| !found.is_file()) {
+    if metadata(journal)?.is_none_or(|found| !found.is_file()) {
         return Ok(false);
     }
     let mut file = match File::open(journal) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false), // its change is complete by now
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false), // its change is complete
         file => file?,
     };
     let mut end = [0; NAMES_A_SUPER_JOURNAL.len()];

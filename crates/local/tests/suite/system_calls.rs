@@ -1,17 +1,17 @@
-//! Every system call by which a change touches the disk fails once, and is the last one of its process once: what is
-//! reported must be what happened, and the files must be as before or as after (`[X1]`, `[X2]`).
+//! Fault injection: each system call of a change fails once, and is once the last call of its process. The reported
+//! outcome must be correct, and the files must have their old or their new state (`[X1]`, `[X2]`).
 //!
-//! `strace` puts the failures in. Where it cannot, the tests are reported as ignored. They run this program again as the
-//! process to be struck.
+//! The tests run this program again under `strace`, which injects the faults. Without `strace` they are ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, Precondition, RecordName, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::faults::{block_on, trial};
 
-/// Tells the process to be struck which change to make, and where.
+/// The change that the child process makes, and the base of its store.
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
@@ -20,7 +20,7 @@ const CHANGES: [&str; 9] =
 
 const RECORDS: [&str; 3] = ["written", "removed", "made"];
 
-/// The calls that the store makes, and how each may fail.
+/// The calls that the store makes, and an error for each.
 const FAILURES: [(&str, &str); 9] = [
     ("openat2", "EMFILE"),
     ("fchmod", "EIO"),
@@ -33,29 +33,25 @@ const FAILURES: [(&str, &str); 9] = [
     ("write", "ENOSPC"),
 ];
 
-/// What the process reports by its exit status.
+/// The exit statuses of the child process.
 const DONE: i32 = 0;
 const UNCHANGED: i32 = 10;
 const UNKNOWN: i32 = 11;
 
-/// In a process that a test has started: makes the change, and reports it as the exit status.
-pub(crate) fn make_change_if_asked() -> Option<ExitCode> {
+/// In a child process: makes the change and returns the exit status.
+pub(crate) fn run_child() -> Option<ExitCode> {
     let (change, base) = (std::env::var_os(CHANGE)?, std::env::var_os(BASE)?);
     Some(make_change(&change.into_string().unwrap(), Path::new(&base)))
 }
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success());
-    let reason = if can_trace { "" } else { " (needs strace and the right to trace)" };
-    let trial = |kind: &str, change: &'static str, strike: fn(&str)| {
-        let run = move || {
-            strike(change);
-            Ok::<(), Failed>(())
-        };
-        Trial::test(format!("faults::{kind}::{change}{reason}"), run).with_ignored_flag(!can_trace)
+    let trial = |kind: &str, change: &'static str, check: fn(&str)| {
+        let name = format!("system_calls::{kind}::{change}");
+        trial(&name, can_trace, "strace and the right to trace", move || check(change))
     };
-    let failures = CHANGES.map(|change| trial("a_failure_is_reported_as_what_it_did", change, fail_each_call));
-    let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_the_new", change, kill_at_each_call));
+    let failures = CHANGES.map(|change| trial("a_failure_reports_the_correct_outcome", change, fail_each_call));
+    let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_new_state", change, kill_at_each_call));
     failures.into_iter().chain(kills)
 }
 
@@ -65,10 +61,6 @@ fn path(text: &str) -> MemoryPath {
 
 fn record(name: &str) -> RecordName {
     name.parse().unwrap()
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
 fn make_change(change: &str, base: &Path) -> ExitCode {
@@ -115,7 +107,7 @@ async fn batch(change: &str, store: &LocalStore) -> Result<Batch, StoreError> {
     })
 }
 
-/// A store to be struck, and what it holds before and after the change.
+/// A store for a change with faults.
 struct Target {
     directory: tempfile::TempDir,
     change: &'static str,
@@ -139,7 +131,8 @@ impl Target {
         self.directory.path().join("base")
     }
 
-    /// Runs the change, struck by `fault` at the `number`th call of that name; its status, or that it was not struck.
+    /// Runs the change, with `fault` at the `number`th call. Returns the exit status, or `None` if there was no such
+    /// call.
     fn strike(&self, call: &str, fault: &str, number: usize) -> Option<std::process::ExitStatus> {
         let log = self.directory.path().join("log");
         let mut strace = Command::new("strace");
@@ -157,7 +150,7 @@ impl Target {
         (log.contains("(INJECTED)") || log.contains("killed by SIGKILL")).then_some(status)
     }
 
-    /// What a process that comes afterwards finds.
+    /// The contents as another process reads them.
     fn contents(&self) -> Contents {
         block_on(async {
             let store = LocalStore::open(self.base()).await.unwrap();
@@ -178,7 +171,7 @@ impl Target {
     }
 }
 
-/// What the store holds before and after the change.
+/// The contents of the store before and after the change.
 fn before_and_after(change: &str) -> (Contents, Contents) {
     let target = Target::new(change);
     let before = target.contents();
@@ -187,7 +180,7 @@ fn before_and_after(change: &str) -> (Contents, Contents) {
     (before, target.contents())
 }
 
-/// Strikes each call of each kind in turn, on a fresh store each time, until there are no more; how many there were.
+/// Injects the fault at each call in turn, each time in a new store. Returns the number of calls.
 fn strike_each(
     change: &str,
     fault: impl Fn(&str) -> String,
@@ -217,7 +210,7 @@ fn fail_each_call(change: &str) {
         }
     };
     let strikes = strike_each(change, |error| format!("error={error}"), check);
-    assert!(strikes > 30, "only {strikes} calls could be made to fail");
+    assert!(strikes > 30, "only {strikes} calls failed");
     eprintln!("{change}: {strikes} failures");
 }
 
@@ -229,6 +222,6 @@ fn kill_at_each_call(change: &str) {
         assert!(found == before || found == after, "{place} left {found:?}");
     };
     let strikes = strike_each(change, |_| "signal=KILL".to_owned(), check);
-    assert!(strikes > 30, "only {strikes} calls could be the last");
+    assert!(strikes > 30, "only {strikes} calls were the last");
     eprintln!("{change}: {strikes} kills");
 }
