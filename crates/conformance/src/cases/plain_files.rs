@@ -1,5 +1,5 @@
-//! A memory of plain files, which other programs reach too: what they put there and do there leads no command astray, and
-//! what commands put there is theirs to read.
+//! Memories of plain files, shared with other programs: links and special files cannot redirect a command, and other
+//! programs can read and write the files.
 
 use std::fs;
 use std::io;
@@ -33,7 +33,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "W5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a path through a link to a directory outside the memory reaches what is there",
+        reason: "a path through a link reaches a directory outside the memory",
         run: |subject| Box::pin(link_to_a_directory_outside(subject)),
     },
     CodeCase {
@@ -41,7 +41,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "W5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a link to something that does not exist yet lets a command make it outside the memory",
+        reason: "a dangling link lets a command create its target outside the memory",
         run: |subject| Box::pin(dangling_links(subject)),
     },
     CodeCase {
@@ -49,7 +49,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "W5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a link to itself is followed for ever, or ends in an error of the system's",
+        reason: "a link to itself is followed forever, or returns a raw system error",
         run: |subject| Box::pin(link_loop(subject)),
     },
     CodeCase {
@@ -57,7 +57,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a link within the memory makes one file reachable by two paths, and a delete by the one takes the other",
+        reason: "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
         run: |subject| Box::pin(links_within(subject)),
     },
     CodeCase {
@@ -65,7 +65,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "V2"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a listing shows links, or what they lead to, or counts its size",
+        reason: "a listing shows links or their targets, or counts their sizes",
         run: |subject| Box::pin(links_are_not_listed(subject)),
     },
     CodeCase {
@@ -73,7 +73,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "D1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "deleting a directory deletes what the links in it lead to, or leaves the links",
+        reason: "deleting a directory deletes the targets of its links, or leaves the links",
         run: |subject| Box::pin(delete_spares_targets(subject)),
     },
     CodeCase {
@@ -81,7 +81,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "R1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "renaming a directory moves or copies what the links in it lead to",
+        reason: "renaming a directory moves or copies the targets of its links",
         run: |subject| Box::pin(rename_spares_targets(subject)),
     },
     CodeCase {
@@ -89,7 +89,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "P5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a directory that holds nothing but links is shown, or is taken away for something else",
+        reason: "a directory that contains only links is shown, or is replaced by a file",
         run: |subject| Box::pin(directory_of_links_alone(subject)),
     },
     CodeCase {
@@ -97,7 +97,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a directory that is swapped for a link between check and use leads out of the memory",
+        reason: "a directory that is swapped for a link between check and use leads outside the memory",
         run: |subject| Box::pin(swapped_parent(subject)),
     },
     CodeCase {
@@ -105,7 +105,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "where a link takes the place of the memory's directory, commands reach what it leads to",
+        reason: "if the memory's directory is replaced by a link, commands reach its target",
         run: |subject| Box::pin(root_becomes_a_link(subject)),
     },
     CodeCase {
@@ -113,7 +113,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a pipe is opened, which waits for ever for its other end, or is listed or removed",
+        reason: "a pipe is opened, which blocks forever, or is listed or removed",
         run: |subject| Box::pin(pipes(subject)),
     },
     CodeCase {
@@ -121,7 +121,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a socket or device is listed, opened, moved or removed as a file is",
+        reason: "a socket or device is listed, opened, moved or removed like a file",
         run: |subject| Box::pin(sockets_and_devices(subject)),
     },
     CodeCase {
@@ -129,7 +129,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "D1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a directory that holds a special file cannot be deleted, or is deleted in part",
+        reason: "a directory that contains a special file cannot be deleted, or is deleted in part",
         run: |subject| Box::pin(delete_takes_special_files(subject)),
     },
     CodeCase {
@@ -137,7 +137,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "an edit of a file with a second name outside the memory is made there too",
+        reason: "an edit of a file with a second hard link outside the memory also changes it there",
         run: |subject| Box::pin(hard_links(subject)),
     },
     CodeCase {
@@ -153,7 +153,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P2", "V1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a file whose name no path may hold is listed, where it may forge lines, or is lost",
+        reason: "a file whose name is not allowed in paths is listed, where it can forge lines, or is lost",
         run: |subject| Box::pin(names_that_no_path_has(subject)),
     },
     CodeCase {
@@ -161,7 +161,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "an empty directory that another program made is shown, or is in the way",
+        reason: "an empty directory that another program made is shown, or prevents a file from being created",
         run: |subject| Box::pin(empty_directories(subject)),
     },
     CodeCase {
@@ -169,7 +169,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P5", "V7"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "where another program removes the memory's directory, it is not empty then, or takes no files any more",
+        reason: "after another program removes the memory's directory, it is not empty, or accepts no files",
         run: |subject| Box::pin(removed_root(subject)),
     },
     CodeCase {
@@ -177,7 +177,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["C1", "R1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "other users of the machine may read or change files and directories that a command made",
+        reason: "other users of the machine can read or change files and directories that a command creates",
         run: |subject| Box::pin(modes_of_what_is_made(subject)),
     },
     CodeCase {
@@ -185,7 +185,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["S1", "I1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "an edit gives other users of the machine rights on a file that they did not have",
+        reason: "an edit gives other users of the machine new permissions on a file",
         run: |subject| Box::pin(modes_of_what_is_edited(subject)),
     },
     CodeCase {
@@ -201,7 +201,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["C1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "the bytes on the disk are not those of file_text, or lie under another name",
+        reason: "the bytes on the disk differ from file_text, or are stored under another name",
         run: |subject| Box::pin(bytes_on_disk(subject)),
     },
     CodeCase {
@@ -209,7 +209,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "what another program wrote is not seen, or is overwritten by an edit of what was there before",
+        reason: "a change by another program is not seen, or is overwritten by an edit of the earlier content",
         run: |subject| Box::pin(changes_of_others(subject)),
     },
 ];
@@ -296,7 +296,7 @@ async fn links_are_not_listed(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     place.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
     place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
     let after = place.client.view("/memories").await?;
-    after.judge(expect_json(&before, &after.result)) // the sizes too
+    after.judge(expect_json(&before, &after.result)) // including the sizes
 }
 
 async fn delete_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
@@ -334,15 +334,15 @@ async fn directory_of_links_alone(subject: Arc<dyn Subject>) -> Result<(), Stop>
     place.expect_listed("/memories", &["/memories"]).await?;
     place.expect_nothing("/memories/d").await?;
     place.expect_nothing("/memories/d/e").await?;
-    // The links are somebody's, so no file takes the place of the directory.
+    // The links belong to another program, so no file may replace the directory.
     place.client.create("/memories/d", "text").await?.text(true)?;
     place.expect_trees(&before).await?;
     place.client.must_create("/memories/d/a.txt", "a").await?;
     place.expect_text("/memories/d/a.txt", "a").await
 }
 
-/// Another program swaps a directory for a link to the outside and back while commands use it. What they answer is theirs to
-/// say: at times it is a directory, and at times it is a link.
+/// Another program swaps a directory for a link to the outside and back while commands use it. A command may succeed or
+/// fail, depending on what it finds.
 async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     const ROUNDS: usize = 150;
     const LIMIT: Duration = Duration::from_secs(5);
@@ -369,8 +369,8 @@ async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
             place.send(command).await?;
         }
         let directory = place.outside.path().to_owned();
-        let found = on_disk("look at the files outside", move || tree_of(&directory)).await?;
-        expect_tree(&outside, &found).map_err(|stop| stop.in_step("looking at what is outside the memory"))?;
+        let found = on_disk("read the files outside", move || tree_of(&directory)).await?;
+        expect_tree(&outside, &found).map_err(|stop| stop.in_step("checking the files outside the memory"))?;
         if start.elapsed() > LIMIT {
             break;
         }
@@ -383,7 +383,7 @@ async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     let place = Place::of(&*subject).await?;
     place.client.must_create("/memories/existing.txt", "text").await?;
     let (memories, aside, target) = (place.memories.clone(), place.outside("aside"), place.outside("directory"));
-    on_disk("put a link in the place of the memory", move || {
+    on_disk("replace the memory with a link", move || {
         fs::rename(&memories, aside)?;
         system::link(&target, &memories)
     })
@@ -396,10 +396,10 @@ async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     }
     let listing = place.send(json!({"command": "view", "path": "/memories"})).await?;
     listing.judge(expect_none_of(&["secret.txt".to_owned()], &listing.result.to_string()))?;
-    let found = on_disk("look at the files outside", move || tree_of(&directory)).await?;
+    let found = on_disk("read the files outside", move || tree_of(&directory)).await?;
     expect_tree(&Tree::from([("secret.txt".into(), Item::File(SECRET.into()))]), &found)?;
     let (memories, aside) = (place.memories.clone(), place.outside("aside"));
-    on_disk("put the memory back", move || {
+    on_disk("restore the memory", move || {
         fs::remove_file(&memories)?;
         fs::rename(aside, memories)
     })
@@ -426,12 +426,12 @@ async fn pipes(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         Err(_) => {
             let pipe = place.file("/memories/d/pipe.txt");
             on_disk("release the pipe", move || release(&pipe)).await?;
-            Err(Failure::new("a command on a pipe does not end: it waits for the other end").into())
+            Err(Failure::new("a command on a pipe does not end: it waits for the other end to be opened").into())
         }
     }
 }
 
-/// Lets those go on that wait for the other end of the pipe, for whole threads of a program may wait there.
+/// Unblocks threads that wait for the other end of the pipe.
 fn release(pipe: &Path) -> io::Result<()> {
     for _ in 0..50 {
         drop(fs::OpenOptions::new().read(true).write(true).open(pipe));
@@ -447,7 +447,7 @@ async fn sockets_and_devices(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
     let mut paths = vec!["/memories/d/socket.txt"];
     let device = place.file("/memories/d/device.txt");
-    // The null device. Few may make one.
+    // The null device. Creating one usually takes root.
     if on_disk("make a device", move || system::run("mknod", &device, &["c", "1", "3"])).await? {
         paths.push("/memories/d/device.txt");
     }
@@ -495,7 +495,7 @@ async fn names_that_are_no_text(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         Ok(made.and_then(|()| fs::write(nested.join("a.txt"), "foreign")).is_ok())
     });
     if !are_made.await? {
-        return Ok(()); // this file system has no such names
+        return Ok(()); // this file system does not support such names
     }
     expect_unseen(&place).await
 }
@@ -522,7 +522,7 @@ async fn names_that_no_path_has(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     expect_unseen(&place).await
 }
 
-/// Checks that `/memories/d/a.txt` is all that is seen, that the rest breaks nothing, and that it is not lost.
+/// Checks that only `/memories/d/a.txt` is visible, and that the other files cause no failures and are not lost.
 async fn expect_unseen(place: &Place) -> Result<(), Stop> {
     let (before, _) = place.trees().await?;
     place.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
@@ -535,7 +535,7 @@ async fn expect_unseen(place: &Place) -> Result<(), Stop> {
     let (after, _) = place.trees().await?;
     let foreign = |tree: Tree| tree.into_values().filter(|item| *item == Item::File(b"foreign".into())).count();
     let (before, after) = (foreign(before), foreign(after));
-    check(before == after, || format!("of {before} files that no command named, {after} are left"))
+    check(before == after, || format!("of {before} files that no command named, {after} remain"))
 }
 
 async fn empty_directories(subject: Arc<dyn Subject>) -> Result<(), Stop> {
@@ -576,7 +576,7 @@ async fn modes_of_what_is_made(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     for (path, item) in memories {
         let path = path.to_string_lossy().into_owned();
         let (mode, expected) = (place.mode(&path).await?, if item == Item::Directory { 0o700 } else { 0o600 });
-        check(mode == expected, || format!("{path} was to have the mode {expected:03o}, and has {mode:03o}"))?;
+        check(mode == expected, || format!("expected {path} to have mode {expected:03o}, got {mode:03o}"))?;
     }
     Ok(())
 }
@@ -593,7 +593,7 @@ async fn modes_of_what_is_edited(subject: Arc<dyn Subject>) -> Result<(), Stop> 
         place.expect_text(&path, "other\ntext\n").await?;
         let after = place.mode(&path).await?;
         let widened = after & 0o077 & !before;
-        check(widened == 0, || format!("a file with the mode {before:03o} has {after:03o} after an edit"))?;
+        check(widened == 0, || format!("a file with mode {before:03o} has mode {after:03o} after an edit"))?;
     }
     Ok(())
 }
@@ -603,7 +603,7 @@ async fn nothing_else(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     let create = |path: &str| json!({"command": "create", "path": path, "file_text": "text\n"});
     let delete = |path: &str| json!({"command": "delete", "path": path});
     let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
-    // Each command with all files that are there after it.
+    // Each command with all files that exist after it.
     let commands: [(Value, &[(&str, &str)]); 14] = [
         (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
         (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
@@ -672,7 +672,7 @@ async fn changes_of_others(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     let path = "/memories/notes.txt";
     place.client.must_create(path, "one\n").await?;
     place.expect_text(path, "one\n").await?;
-    place.write(path, "two\n").await?; // of the same size, and in the same moment
+    place.write(path, "two\n").await?; // of the same size, at the same moment
     place.expect_text(path, "two\n").await?;
     place.write(path, "new\n").await?;
     place.client.insert(path, 0, "line").await?.text(false)?;

@@ -1,4 +1,4 @@
-//! What a program asks of the tool beyond the six commands.
+//! Methods of the tool beyond the six commands.
 
 use memory_tool_core::MemoryTool;
 
@@ -12,7 +12,7 @@ pub(crate) const CASES: &[CodeCase] = &[CodeCase {
     clauses: &["V7", "P5"],
     basis: Basis::Sdks,
     needs: &[Need::Tool],
-    reason: "all memory is cleared, or none and the program is told so",
+    reason: "clear_all_memory clears only part of the memory, or clears nothing and reports success",
     run: |subject| Box::pin(async move { clear_all_memory(&*subject).await }),
 }];
 

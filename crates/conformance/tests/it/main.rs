@@ -1,7 +1,7 @@
 //! The table of cases: every clause has one, every id is one of its kind, and `CASES.md` is true.
 //!
-//! `UPDATE_CASES=1 cargo test -p memory-tool-conformance --test it` writes `CASES.md` anew. An id that is gone from it is a
-//! breaking change: see "How cases are versioned" in `docs/conformance.md`.
+//! `UPDATE_CASES=1 cargo test -p memory-tool-conformance --test it` writes `CASES.md` anew. An id that is gone from it
+//! is a breaking change: see "How cases are versioned" in `docs/conformance.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! The suite tested itself: backends that each have one fault, and must fail exactly the cases that name it. In the default tier only
-//! these cases are run on such a backend; that it fails no others is seen in the long tier.
+//! The suite tested itself: backends that each have one fault, and must fail exactly the cases that name it. In the
+//! default tier only these cases are run on such a backend; that it fails no others is seen in the long tier.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,9 @@ use tokio::runtime::Runtime;
 
 use crate::broken;
 
-/// How often a fault is run at most until exactly the cases that it names have failed: who loses a race is a matter of chance. A case
-/// that it names has to fail in one of the runs. One that it does not name may fail in less than half of them, by an accident.
+/// How often a fault is run at most until exactly the cases that it names have failed: who loses a race is a matter of
+/// chance. A case that it names has to fail in one of the runs. One that it does not name may fail in less than half of
+/// them, by an accident.
 const RUNS: usize = 30;
 /// So often at least where other cases than those fail.
 const RUNS_TO_JUDGE: usize = 3;

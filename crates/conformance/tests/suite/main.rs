@@ -1,5 +1,5 @@
-//! The conformance suite on the in-memory store and on the tool over it, and tested itself on broken backends. It has a `main` of its
-//! own, so that each case and each fault is a named test.
+//! The conformance suite on the in-memory store and on the tool over it, and tested itself on broken backends. It has a
+//! `main` of its own, so that each case and each fault is a named test.
 
 #![allow(
     clippy::panic,

@@ -1,5 +1,5 @@
-//! An encrypted store, as it should be or not. It looks at every file for each command, one command at a time: it is small,
-//! not good.
+//! An encrypted store, as it should be or not. It looks at every file for each command, one command at a time: it is
+//! small, not good.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +92,8 @@ impl Place {
     }
 }
 
-/// One file beneath for each file, named by a hash of its path and the key. In it a nonce and the encrypted path and content.
+/// One file beneath for each file, named by a hash of its path and the key. In it a nonce and the encrypted path and
+/// content.
 struct SealedStore {
     place: Arc<Place>,
     key: [u8; 32],

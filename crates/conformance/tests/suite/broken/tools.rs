@@ -521,7 +521,8 @@ impl MemoryTool for BrokenTool {
 
     async fn call(&self, mut input: Value) -> Result<Reply, Error> {
         let Some(fault) = self.fault else { return self.execute(&Command::parse(input)?).await };
-        // A fault may take several steps where the engine takes one. Only of some is it the fault that others come between.
+        // A fault may take several steps where the engine takes one. Only of some is it the fault that others come
+        // between.
         let is_alone = !matches!(fault, Fault::LockLeftBehind | Fault::LostUpdateAboveTheStore);
         let _turn = if is_alone { Some(self.turn.lock().await) } else { None };
         match &mut input {
