@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clause::Clause;
 
-/// The description of a case: what it tests, why, and what it needs from the backend.
+/// The description of a case.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Case {
@@ -16,7 +16,7 @@ pub struct Case {
     pub clauses: Vec<Clause>,
     /// The source of the expected behavior.
     pub basis: Basis,
-    /// What is wrong with a backend that fails the case, in one line.
+    /// The fault of a backend that fails the case, in one line.
     pub reason: String,
     /// The capabilities that the backend needs. If one is missing, the case is ignored.
     pub needs: Vec<Need>,

@@ -14,7 +14,7 @@ use crate::failure::Stop;
 /// Runs the command that follows in a private mount namespace.
 const MOUNTS_OF_ITS_OWN: [&str; 6] = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"];
 
-/// The system calls by which a change reaches the disk. `write` is not among them, because the program also answers
+/// The system calls by which a change reaches the disk. `write` is not among them, because the program also responds
 /// with it. The question mark marks calls that not every machine has.
 const CALLS: &str = "fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat,mkdirat,renameat,renameat2,unlinkat,\
                      ?link,?mkdir,?rename,?unlink";
@@ -107,7 +107,7 @@ fn after_script(script: &str, program: &Command) -> Command {
     prefixed([OsStr::new("sh"), OsStr::new("-c"), &script, OsStr::new("sh")], program)
 }
 
-/// Runs a script that mounts a file system at the directory, its `$0`, for the program alone.
+/// Runs a script that mounts a file system at the directory, its `$0`, visible only to the program.
 fn after_mounting(script: &str, directory: &OsStr, program: &Command) -> Command {
     let script = OsString::from(format!("{script} && exec \"$@\""));
     let shell = [OsStr::new("sh"), OsStr::new("-c"), &script, directory];

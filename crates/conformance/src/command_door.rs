@@ -29,9 +29,7 @@ pub enum InvalidCommandLine {
     #[error("the command line names no program")]
     Empty,
     /// It does not contain `{dir}`.
-    #[error(
-        "the command line lacks {DIRECTORY}, the placeholder for the directory in which the program keeps the memory of a case"
-    )]
+    #[error("the command line lacks {DIRECTORY}, the placeholder for the directory that holds the memory of a case")]
     NoDirectory,
     /// A quote is not closed, or a backslash is the last character.
     #[error("the command line has an unclosed quote")]

@@ -16,7 +16,7 @@ const MAX_REPLY_CHARACTERS: usize = 2_000;
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What is wrong, in one or two lines.
+    /// The problem, in one or two lines.
     pub message: String,
     /// The variables of the failed variant, if the case has variants.
     pub variant: Option<String>,

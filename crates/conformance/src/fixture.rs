@@ -143,9 +143,9 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// Returns a command that starts a program that serves the memory of a store.
     ///
     /// # Behavior
-    /// 1. The program reads one JSON value per line from standard input and answers with one `tool_result` block per
-    ///    line on standard output, like `memory-tool run`. [`serve`](crate::serve) implements this, and a test binary
-    ///    may start itself as the program.
+    /// 1. The program reads one JSON value per line from standard input and writes one `tool_result` block per line to
+    ///    standard output, like `memory-tool run`. [`serve`](crate::serve) implements this. A test binary may start
+    ///    itself as the program.
     /// 2. Several instances run concurrently, and are killed at any moment.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// Opens the store that holds the ciphertexts.
     ///
     /// # Behavior
-    /// 1. It gives the access of an attacker who has the disk but not the key.
+    /// 1. It gives the access of an attacker with the disk but without the key.
     ///
     /// # Errors
     /// [`FixtureError::Lacks`] by default, so the cases of tampering are ignored.

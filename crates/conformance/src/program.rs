@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use crate::failure::{Failure, Stop, excerpt};
 use crate::session::Session;
 
-/// The longest answer to read, so that a program that never stops writing only fails its case.
-const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;
+/// The longest response to read, so that a program that never stops writing only fails its case.
+const MAX_RESPONSE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// How much of the end of standard error to keep for failure messages.
 const KEPT_ERROR_BYTES: usize = 2_000;
@@ -28,7 +28,7 @@ const STDERR_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Program {
     running: Mutex<Running>,
     errors: Arc<StdMutex<Vec<u8>>>,
-    /// The timeout for an answer.
+    /// The timeout for a response.
     answer_timeout: Duration,
 }
 
@@ -68,21 +68,21 @@ impl Program {
             Ok(Ok(())) if answer.pop() == Some(b'\n') => {
                 return serde_json::from_slice(&answer).map_err(|error| {
                     let got = excerpt(&String::from_utf8_lossy(&answer), 0);
-                    Failure::new(format!("the program's answer is not JSON: {error}: {got}")).into()
+                    Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
                 });
             }
-            Ok(Ok(())) => "did not answer with a line".to_owned(),
+            Ok(Ok(())) => "did not respond with a line".to_owned(),
             Ok(Err(error)) => format!("closed its input or output: {error}"),
             Err(_) => {
                 kill(&mut running.child).await;
                 let seconds = self.answer_timeout.as_secs_f64();
-                return Err(Failure::new(format!("the program did not answer within {seconds} s")).into());
+                return Err(Failure::new(format!("the program did not respond within {seconds} s")).into());
             }
         };
         Err(self.post_mortem(running, &problem).await.into())
     }
 
-    /// Describes why a program does not answer.
+    /// Describes why a program does not respond.
     async fn post_mortem(&self, running: &mut Running, problem: &str) -> Failure {
         let group = running.child.id(); // not available after `wait` returns
         let ended = match timeout(STDERR_TIMEOUT, running.child.wait()).await {
@@ -109,8 +109,8 @@ impl Session for Program {
         if let Some(failure) = &running.failure {
             return Err(Failure::clone(failure).into());
         }
-        // This remains if the future is dropped before the answer arrives.
-        running.failure = Some(Failure::new("the case is wrong: it sends a call before the answer to the last one"));
+        // This remains if the future is dropped before the response arrives.
+        running.failure = Some(Failure::new("the case is wrong: it sends a call before the response to the last one"));
         let answer = self.answer(&mut running, line).await;
         running.failure = answer.as_ref().err().map(|failure| Failure::clone(failure));
         Ok(answer?)
@@ -131,10 +131,10 @@ impl Running {
             input.write_all(b"\n").await?;
             input.flush().await
         };
-        let read = async { output.take(MAX_ANSWER_BYTES).read_until(b'\n', answer).await };
+        let read = async { output.take(MAX_RESPONSE_BYTES).read_until(b'\n', answer).await };
         let (written, read) = futures::future::join(write, read).await;
         read?;
-        // If the program answers and closes before it reads the whole line, its answer counts.
+        // If the program responds and closes its input before it reads the whole line, its response counts.
         if answer.is_empty() { written } else { Ok(()) }
     }
 }

@@ -13,10 +13,10 @@ use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_none_of, expe
 /// Texts by which raw operating-system errors are recognized (`[W5]`).
 const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
 
-/// A connection that sends lines and receives answers.
+/// A connection that sends lines and receives responses.
 #[async_trait]
 pub(crate) trait Session: Send + Sync {
-    /// Sends a line of JSON and returns the `tool_result` block that answers it.
+    /// Sends a line of JSON and returns the `tool_result` block of the response.
     async fn call(&self, line: &str) -> Result<Value, Stop>;
 
     /// Kills the program as `kill -9` does.
@@ -120,7 +120,7 @@ impl Client {
     }
 }
 
-/// The answer to a line. A failed check includes the line and the answer.
+/// The response to a line. A failed check includes both.
 #[derive(Debug)]
 pub(crate) struct Answer {
     line: String,
@@ -155,12 +155,12 @@ impl Answer {
         self.judge(expect_all_of(&[part.to_owned()], self.text(true)?))
     }
 
-    /// Adds the line and the answer to a failure.
+    /// Adds the line and the response to a failure.
     pub(crate) fn judge(&self, outcome: Result<(), Box<Failure>>) -> Result<(), Stop> {
         outcome.map_err(|failure| self.fail(*failure))
     }
 
-    /// A failure with this message, the line and the answer.
+    /// A failure with this message, the line and the response.
     pub(crate) fn wrong(&self, message: impl Into<String>) -> Stop {
         self.fail(Failure::new(message))
     }

@@ -40,7 +40,7 @@ fn tool_over(store: Arc<dyn Store>, options: &ToolOptions) -> Arc<dyn MemoryTool
     Arc::new(builder.build())
 }
 
-// The guard is the last field, so it is dropped after everything that needs it.
+// The guard is the last field, so it is dropped after its users.
 struct StoreSubject<F: StoreFixture> {
     tool: Arc<dyn MemoryTool>,
     store: Arc<dyn Store>,

@@ -23,7 +23,7 @@ const NO_STORE: &str = "the backend is tested only through its commands, without
 /// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// The timeout for an answer of a program.
+    /// The timeout for a response of a program.
     pub(crate) answer_timeout: Duration,
     /// The number of races between the same clients.
     pub(crate) races: usize,

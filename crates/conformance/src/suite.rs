@@ -25,7 +25,7 @@ use crate::subject::{Door, Effort, Subject};
 use crate::tool_door::ToolDoor;
 use crate::vectors::{self, Vector};
 
-/// The default timeout for an answer of a program.
+/// The default timeout for a response of a program.
 pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The default number of races between the same clients.
@@ -120,7 +120,7 @@ impl Suite {
         self
     }
 
-    /// Sets the timeout for an answer of a program. Default: [`DEFAULT_ANSWER_TIMEOUT`].
+    /// Sets the timeout for a response of a program. Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
         self.effort.answer_timeout = answer_timeout;
         self

@@ -30,7 +30,7 @@ impl<F: ToolFixture> Door for ToolDoor<F> {
     }
 }
 
-// The guard is the last field, so it is dropped after everything that needs it.
+// The guard is the last field, so it is dropped after its users.
 struct ToolSubject<F: ToolFixture> {
     tool: Arc<dyn MemoryTool>,
     fixture: Arc<F>,

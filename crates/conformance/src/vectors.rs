@@ -248,7 +248,7 @@ impl Step {
         let checks = checks.into_iter().map(|(name, value)| serde_json::from_value(json!({ name: value })));
         let checks: Vec<_> = checks.collect::<Result<_, _>>().map_err(|error| wrong(format!("check: {error}")))?;
         if matches!(action, Action::Input(_) | Action::Line(_)) == checks.is_empty() {
-            return Err(wrong("a call needs at least one check, and other actions take none".to_owned()));
+            return Err(wrong("a call needs at least one check, and other actions must not have checks".to_owned()));
         }
         Ok(Self { action, checks })
     }

@@ -1,4 +1,4 @@
-//! Dropped futures: an operation takes effect as a whole or not at all.
+//! Dropped futures: no operation is applied in part.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -60,7 +60,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X2", "I1"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Tracing],
-        reason: "a disk error during an edit leaves a partial file, or none",
+        reason: "a disk error during an edit leaves a partial file, or deletes the file",
         run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::editing()).await }),
     },
     CodeCase {

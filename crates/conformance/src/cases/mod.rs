@@ -1,4 +1,4 @@
-//! The cases written in code: those that need more than a sequence of commands.
+//! The cases written in code, because they need more than a sequence of commands.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -153,7 +153,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P2", "V1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a file whose name is not allowed in paths is listed, where it can forge lines, or is lost",
+        reason: "a file whose name is not allowed in paths is lost, or is listed and can forge lines",
         run: |subject| Box::pin(names_that_no_path_has(subject)),
     },
     CodeCase {
@@ -341,8 +341,8 @@ async fn directory_of_links_alone(subject: Arc<dyn Subject>) -> Result<(), Stop>
     place.expect_text("/memories/d/a.txt", "a").await
 }
 
-/// Another program swaps a directory for a link to the outside and back while commands use it. A command may succeed or
-/// fail, depending on what it finds.
+/// Another program swaps a directory for a link to the outside and back while commands use it. Each command may succeed
+/// or fail.
 async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     const ROUNDS: usize = 150;
     const LIMIT: Duration = Duration::from_secs(5);
@@ -672,7 +672,7 @@ async fn changes_of_others(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     let path = "/memories/notes.txt";
     place.client.must_create(path, "one\n").await?;
     place.expect_text(path, "one\n").await?;
-    place.write(path, "two\n").await?; // of the same size, at the same moment
+    place.write(path, "two\n").await?; // of the same size, with the same timestamp
     place.expect_text(path, "two\n").await?;
     place.write(path, "new\n").await?;
     place.client.insert(path, 0, "line").await?.text(false)?;

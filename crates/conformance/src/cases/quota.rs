@@ -37,7 +37,7 @@ macro_rules! quota_case {
 pub(crate) const CASES: &[CodeCase] = &[
     quota_case!(
         "store.quota-files",
-        "a batch that exceeds a quota of files is applied, or one that adds no file is refused",
+        "a batch that exceeds a quota of files is applied, or a batch without new files is refused",
         files
     ),
     quota_case!(
@@ -47,7 +47,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     ),
     quota_case!(
         "store.quota-file-bytes",
-        "a file exceeds the quota of bytes per file, or one that is too long cannot be shortened",
+        "a file exceeds the quota of bytes per file, or an oversized file cannot be shortened",
         file_bytes
     ),
     quota_case!(
@@ -58,7 +58,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     quota_case!("store.quota-shrinks", "files over a quota cannot be edited, shortened, moved or removed", shrinks),
     quota_case!(
         "store.quota-of-a-directory",
-        "files outside the directory count, or files renamed into or out of it do not",
+        "files outside the directory are counted, or files renamed into it are ignored",
         of_a_directory
     ),
     quota_case!(

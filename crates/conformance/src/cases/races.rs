@@ -174,7 +174,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "a session that views a file while another rewrites it sees a mixture, part of it, or nothing",
+        reason: "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
         run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Sessions(2)).await }),
     },
     CodeCase {
@@ -182,7 +182,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a process that views a file while another rewrites it sees a mixture, part of it, or nothing",
+        reason: "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
         run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -374,7 +374,11 @@ async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(
     for number in 0..races {
         looker.must_create(path(number), format!("{above}\nthe same\nbelow")).await?;
     }
-    let replace = |number, contender| json!({"command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)});
+    let replace = |number, contender| {
+        json!({
+            "command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)
+        })
+    };
     for (number, winner) in race(races, &clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
         expect_file(&looker, &path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
     }
@@ -458,7 +462,7 @@ async fn deletes(subject: &dyn Subject, contenders: Contenders) -> Result<(), St
     read_back::expect_files(&looker, &[]).await
 }
 
-/// One client deletes a directory while another creates files in it. The delete must remove everything that exists at
+/// One client deletes a directory while another creates files in it. The delete must remove every file that exists at
 /// that time, and files created later must remain.
 async fn delete_against_creates(subject: &dyn Subject) -> Result<(), Stop> {
     const ROUNDS: usize = 40;

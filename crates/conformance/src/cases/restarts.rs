@@ -90,7 +90,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "I1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a program that is killed while it edits a large file leaves a partial file, or none",
+        reason: "a program that is killed while it edits a large file leaves a partial file, or deletes the file",
         run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::editing()).await }),
     },
     CodeCase {
@@ -137,7 +137,7 @@ async fn run_and_kill(subject: &dyn Subject, commands: &[Value]) -> Result<Clien
     subject.process_client()
 }
 
-/// Checks that exactly these files exist, with these texts.
+/// Checks that exactly these files exist, with these contents.
 async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), Stop> {
     let paths: Result<Vec<MemoryPath>, _> = expected.iter().map(|(path, _)| path.parse()).collect();
     read_back::expect_files(client, &paths?).await?;
@@ -226,12 +226,12 @@ async fn kill_in_the_middle(subject: &dyn Subject, interruption: &Interruption) 
 enum Moment {
     /// After this delay.
     After(Duration),
-    /// As soon as another client sees a change, if that happens before the answer.
+    /// As soon as another client sees a change, if that happens before the response.
     FirstSign { onlooker: Client, view: Value },
 }
 
 impl Moment {
-    /// Waits for the moment, or until `is_over` is set.
+    /// Waits for the moment, unless `is_over` is set first.
     async fn wait(self, is_over: &AtomicBool) -> Result<(), Stop> {
         match self {
             // The runtime's timer is too coarse: a command can take less than its millisecond.
@@ -259,7 +259,7 @@ async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Resu
         match select(answer, moment).await {
             Either::Left((answer, moment)) => {
                 is_over.store(true, Ordering::Relaxed);
-                moment.await?; // wait for the answer to the last view
+                moment.await?; // wait for the response to the last view
                 answer?.text(false).map(|_| true)?
             }
             Either::Right((awaited, _)) => awaited.map(|()| false)?,

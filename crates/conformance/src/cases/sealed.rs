@@ -1,4 +1,4 @@
-//! Encrypted memories: what an attacker with access to the ciphertexts can read and change.
+//! Encrypted memories, attacked by someone with access to the ciphertexts.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ async fn tamper(beneath: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Res
     Ok(beneath.write(file, content).await?)
 }
 
-/// Checks that each file fails to read, is missing, or reads as it was written.
+/// Checks that each file fails to read, is missing, or has its original content.
 async fn expect_nothing_else(store: &dyn Store, what: &str) -> Result<(), Stop> {
     for (file, content) in files()? {
         if let Ok(Node::File(found)) = store.read(&file).await {
@@ -112,7 +112,7 @@ async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
     let (_, beneath) = two_files(subject).await?;
     for (file, sealed) in sealed_files(&*beneath).await? {
         for secret in &SECRETS[..2] {
-            // A part of a text must not be readable either.
+            // A fragment must not be readable either.
             for part in secret.as_bytes().chunks_exact(8) {
                 let part = String::from_utf8_lossy(part);
                 check(!contains(&sealed, &part), || format!("{part:?} is readable in {file} of the underlying store"))?;
@@ -188,7 +188,7 @@ async fn flipped_bit(subject: &dyn Subject) -> Result<(), Stop> {
     expect_intact(&*store).await
 }
 
-/// Checks that both files read as they were written.
+/// Checks that both files have their original content.
 async fn expect_intact(store: &dyn Store) -> Result<(), Stop> {
     for (file, content) in files()? {
         expect_file(store, &file, content).await?;
@@ -199,7 +199,7 @@ async fn expect_intact(store: &dyn Store) -> Result<(), Stop> {
 async fn expect_file(store: &dyn Store, file: &MemoryPath, content: &str) -> Result<(), Stop> {
     match store.read(file).await? {
         Node::File(found) if found.content == content.as_bytes() => Ok(()),
-        other => Err(Failure::new(format!("{file} does not read as it was written: {other:?}")).into()),
+        other => Err(Failure::new(format!("{file} does not have its original content: {other:?}")).into()),
     }
 }
 

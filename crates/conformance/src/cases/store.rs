@@ -42,16 +42,11 @@ macro_rules! store_case {
 }
 
 pub(crate) const CASES: &[CodeCase] = &[
-    store_case!(
-        "store.read",
-        ["P5"],
-        "a path with a file, with files under it, or with neither reads as something else",
-        read
-    ),
+    store_case!("store.read", ["P5"], "a file, a directory or a missing path reads as another kind of node", read),
     store_case!(
         "store.read-under-preconditions",
         ["X3"],
-        "a read under preconditions returns wrong content, or not the error of the first precondition that does not hold",
+        "a read under preconditions returns wrong content, or the wrong error if one does not hold",
         read_under_preconditions
     ),
     store_case!("store.any-bytes", ["C1"], "some bytes of a file are changed or truncate it", any_bytes),
@@ -739,7 +734,7 @@ async fn only_entry(store: &dyn Store) -> Result<FileEntry, Stop> {
     };
     let is_now = |time: SystemTime| time + CLOCK_MARGIN >= now && time <= now + CLOCK_MARGIN;
     check(file.created.is_none_or(is_now) && file.modified.is_none_or(is_now), || {
-        format!("the file was written just now, but its entry is {file:?}")
+        format!("the file was just written, but its entry is {file:?}")
     })?;
     check(file.created.zip(file.modified).is_none_or(|(created, modified)| created <= modified), || {
         format!("the file was modified before it was created: {file:?}")
@@ -884,7 +879,7 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
             check(is_of_one_batch, || {
                 let known = String::from_utf8_lossy(&known.content);
                 format!(
-                    "every batch writes two files, but under the version of {first} with {known:?}, {place} is from another batch"
+                    "under the version of {first} with {known:?}, {place} is from another batch, although each writes both"
                 )
             })?;
         }

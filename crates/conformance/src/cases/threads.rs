@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::failure::{Failure, Stop};
 
-/// Futures that each run on their own thread, because tasks on a tool that never yields could run one after another.
+/// Futures that each run on their own thread, because a tool that never yields would block other tasks.
 /// Dropping this stops them.
 pub(super) struct Threads<T> {
     running: JoinSet<Result<T, Stop>>,
