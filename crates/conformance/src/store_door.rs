@@ -92,7 +92,7 @@ impl<F: StoreFixture> Subject for StoreSubject<F> {
         unless_refused(Need::Scopes, self.fixture.scope(&self.guard, name).await)
     }
 
-    async fn beneath(&self) -> Result<Arc<dyn Store>, Stop> {
+    async fn ciphertexts(&self) -> Result<Arc<dyn Store>, Stop> {
         self.fixture.beneath(&self.guard).await.map_err(|error| Stop::from_fixture(Need::Sealed, error))
     }
 

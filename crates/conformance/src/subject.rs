@@ -79,7 +79,7 @@ pub(crate) trait Subject: Send + Sync {
     }
 
     /// The store that holds the ciphertexts.
-    async fn beneath(&self) -> Result<Arc<dyn Store>, Stop> {
+    async fn ciphertexts(&self) -> Result<Arc<dyn Store>, Stop> {
         Err(Stop::lacks(Need::Sealed, NO_STORE))
     }
 
@@ -183,7 +183,7 @@ impl dyn Subject + '_ {
             Need::Mounts => circumstances::expect_mounts().await,
             Need::Tracing => circumstances::expect_tracing().await,
             Need::Scopes => self.scope("probe").await.map(drop),
-            Need::Sealed => self.beneath().await.map(drop),
+            Need::Sealed => self.ciphertexts().await.map(drop),
         };
         match outcome {
             Err(Stop::Lacks { reason, .. }) => Some(reason),

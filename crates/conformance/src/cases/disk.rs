@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
-use crate::cases::place::{Item, on_disk, system, tree_of};
+use crate::cases::plain_memory::{Item, on_disk, system, tree_of};
 use crate::circumstances::{Call, Circumstances, Trace};
 use crate::failure::{Failure, Stop, expect_text};
 use crate::session::Client;

@@ -67,7 +67,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         preconditions
     ),
     records_case!(
-        "records.version-of-what-was-made-again",
+        "records.version-after-recreation",
         ["X3"],
         "a record that is removed and recreated gets a version that it had before",
         version_of_what_was_made_again

@@ -110,7 +110,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::deleting()).await }),
     },
     CodeCase {
-        id: "restarts.others-go-on",
+        id: "restarts.others-continue",
         clauses: &["X3", "X1", "X2"],
         basis: Basis::Project,
         needs: &[Need::Processes],

@@ -55,7 +55,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         plaintext_among_ciphertexts
     ),
     sealed_case!(
-        "sealed.damage-stays-where-it-is",
+        "sealed.damage-is-isolated",
         "a damaged file makes the listing or other files fail",
         damage_stays_where_it_is
     ),
@@ -68,7 +68,7 @@ async fn two_files(subject: &dyn Subject) -> Result<(Arc<dyn Store>, Arc<dyn Sto
     for (file, content) in files()? {
         store.write(file, content).await?;
     }
-    Ok((store, subject.beneath().await?))
+    Ok((store, subject.ciphertexts().await?))
 }
 
 fn files() -> Result<[(MemoryPath, &'static str); 2], Stop> {
@@ -76,10 +76,10 @@ fn files() -> Result<[(MemoryPath, &'static str); 2], Stop> {
 }
 
 /// All files of the underlying store.
-async fn sealed_files(beneath: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, Stop> {
+async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, Stop> {
     let mut found = Vec::new();
-    for entry in beneath.list(MemoryPath::root()).await? {
-        if let Node::File(file) = beneath.read(&entry.path).await? {
+    for entry in underlying.list(MemoryPath::root()).await? {
+        if let Node::File(file) = underlying.read(&entry.path).await? {
             found.push((entry.path, file.content));
         }
     }
@@ -88,8 +88,8 @@ async fn sealed_files(beneath: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>,
     Ok(found)
 }
 
-async fn tamper(beneath: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
-    Ok(beneath.write(file, content).await?)
+async fn tamper(underlying: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
+    Ok(underlying.write(file, content).await?)
 }
 
 /// Checks that each file fails to read, is missing, or has its original content.
@@ -109,8 +109,8 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
 }
 
 async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
-    let (_, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (_, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[..2] {
             // A fragment must not be readable either.
             for part in secret.as_bytes().chunks_exact(8) {
@@ -123,8 +123,8 @@ async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
 }
 
 async fn names(subject: &dyn Subject) -> Result<(), Stop> {
-    let (_, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (_, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[2..] {
             check(!file.as_str().contains(secret), || {
                 format!("the name {file} in the underlying store contains {secret:?}")
@@ -137,10 +137,10 @@ async fn names(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn records(subject: &dyn Subject) -> Result<(), Stop> {
     let name: RecordName = "suite/state".parse()?;
-    let (store, beneath) = two_files(subject).await?;
+    let (store, underlying) = two_files(subject).await?;
     store.apply(Batch::new().write_record(name.clone(), RECORD)).await?;
-    let mut stored = sealed_files(&*beneath).await?;
-    if let Some(record) = beneath.read_record(&name).await? {
+    let mut stored = sealed_files(&*underlying).await?;
+    if let Some(record) = underlying.read_record(&name).await? {
         stored.push((MemoryPath::root(), record.content));
     }
     for (_, sealed) in stored {
@@ -150,14 +150,14 @@ async fn records(subject: &dyn Subject) -> Result<(), Stop> {
 }
 
 async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = (subject.store()?, subject.beneath().await?);
+    let (store, underlying) = (subject.store()?, subject.ciphertexts().await?);
     // All ciphertexts so far, with their paths.
     let mut seen: Vec<(Vec<u8>, MemoryPath)> = Vec::new();
     for round in 0..3 {
         for file in ["/memories/a", "/memories/b"] {
             store.write(path(file)?, b"0123456789abcdef0123456789abcdef".to_vec()).await?;
             let mut is_new = false;
-            for (place, ciphertext) in sealed_files(&*beneath).await? {
+            for (place, ciphertext) in sealed_files(&*underlying).await? {
                 match seen.iter().find(|(known, _)| *known == ciphertext) {
                     Some((_, known_place)) => check(*known_place == place, || {
                         format!("in round {round}, the same ciphertext was at {known_place} and at {place}")
@@ -175,15 +175,15 @@ async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
 }
 
 async fn flipped_bit(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (store, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for place in 0..sealed.len() {
             let mut flipped = sealed.clone();
             flipped[place] ^= 1 << (place % 8);
-            tamper(&*beneath, &file, flipped).await?;
+            tamper(&*underlying, &file, flipped).await?;
             expect_nothing_else(&*store, &format!("a bit of byte {place} was flipped")).await?;
         }
-        tamper(&*beneath, &file, sealed).await?;
+        tamper(&*underlying, &file, sealed).await?;
     }
     expect_intact(&*store).await
 }
@@ -204,62 +204,62 @@ async fn expect_file(store: &dyn Store, file: &MemoryPath, content: &str) -> Res
 }
 
 async fn truncated(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (store, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for length in 0..sealed.len() {
-            tamper(&*beneath, &file, sealed[..length].to_vec()).await?;
+            tamper(&*underlying, &file, sealed[..length].to_vec()).await?;
             expect_nothing_else(&*store, &format!("a ciphertext was truncated to {length} bytes")).await?;
         }
-        tamper(&*beneath, &file, sealed).await?;
+        tamper(&*underlying, &file, sealed).await?;
     }
     expect_intact(&*store).await
 }
 
 async fn swapped(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    let sealed = sealed_files(&*beneath).await?;
+    let (store, underlying) = two_files(subject).await?;
+    let sealed = sealed_files(&*underlying).await?;
     for (index, (left, left_content)) in sealed.iter().enumerate() {
         for (right, right_content) in &sealed[index + 1..] {
-            tamper(&*beneath, left, right_content.clone()).await?;
-            tamper(&*beneath, right, left_content.clone()).await?;
+            tamper(&*underlying, left, right_content.clone()).await?;
+            tamper(&*underlying, right, left_content.clone()).await?;
             expect_nothing_else(&*store, "two ciphertexts were swapped").await?;
-            tamper(&*beneath, left, left_content.clone()).await?;
-            tamper(&*beneath, right, right_content.clone()).await?;
+            tamper(&*underlying, left, left_content.clone()).await?;
+            tamper(&*underlying, right, right_content.clone()).await?;
         }
     }
     expect_intact(&*store).await
 }
 
 async fn moved(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    let sealed = sealed_files(&*beneath).await?;
+    let (store, underlying) = two_files(subject).await?;
+    let sealed = sealed_files(&*underlying).await?;
     for (source, content) in &sealed {
         for (target, original) in sealed.iter().filter(|(target, _)| target != source) {
-            tamper(&*beneath, target, content.clone()).await?;
+            tamper(&*underlying, target, content.clone()).await?;
             expect_nothing_else(&*store, "a ciphertext was copied over another one").await?;
-            tamper(&*beneath, target, original.clone()).await?;
+            tamper(&*underlying, target, original.clone()).await?;
         }
     }
     expect_intact(&*store).await
 }
 
 async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    let (other_store, other_beneath) = subject.another_of_the_key().await?;
+    let (store, underlying) = two_files(subject).await?;
+    let (other_store, other_underlying) = subject.another_of_the_key().await?;
     for (file, _) in files()? {
         other_store.write(file, b"what another customer said".to_vec()).await?;
     }
-    let own = sealed_files(&*beneath).await?;
-    for (other_place, foreign) in sealed_files(&*other_beneath).await? {
+    let own = sealed_files(&*underlying).await?;
+    for (other_place, foreign) in sealed_files(&*other_underlying).await? {
         for (place, content) in &own {
-            tamper(&*beneath, place, foreign.clone()).await?;
+            tamper(&*underlying, place, foreign.clone()).await?;
             expect_nothing_else(&*store, "a ciphertext came from another memory").await?;
-            tamper(&*beneath, place, content.clone()).await?;
+            tamper(&*underlying, place, content.clone()).await?;
         }
         if own.iter().all(|(place, _)| *place != other_place) {
-            tamper(&*beneath, &other_place, foreign).await?;
+            tamper(&*underlying, &other_place, foreign).await?;
             expect_intact(&*store).await?;
-            beneath.remove(other_place).await?;
+            underlying.remove(other_place).await?;
         }
     }
     expect_intact(&*store).await
@@ -267,8 +267,8 @@ async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
     const NEWER: &str = "what was written since";
-    let (store, beneath) = two_files(subject).await?;
-    let older = sealed_files(&*beneath).await?;
+    let (store, underlying) = two_files(subject).await?;
+    let older = sealed_files(&*underlying).await?;
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), NEWER).await?;
     let Node::File(newer) = store.read(&first).await? else {
@@ -276,7 +276,7 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
     };
     let stored = older.len();
     for (number, (place, content)) in older.into_iter().enumerate() {
-        tamper(&*beneath, &place, content).await?;
+        tamper(&*underlying, &place, content).await?;
         let found = store.read(&first).await;
         if let Ok(Node::File(found)) = &found {
             let is_known = found.content == first_content.as_bytes() || found.content == NEWER.as_bytes();
@@ -296,34 +296,34 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn plaintext_among_ciphertexts(subject: &dyn Subject) -> Result<(), Stop> {
     const PLAIN: &str = "nobody encrypted this";
-    let (store, beneath) = two_files(subject).await?;
+    let (store, underlying) = two_files(subject).await?;
     for name in ["/memories/plain.txt", "/memories/customers/plain.txt"] {
-        tamper(&*beneath, &path(name)?, PLAIN.into()).await?;
+        tamper(&*underlying, &path(name)?, PLAIN.into()).await?;
         if let Ok(Node::File(found)) = store.read(&path(name)?).await {
             check(!contains(&found.content, PLAIN), || format!("{name} reads as the unencrypted content"))?;
         }
     }
-    for (sealed, _) in sealed_files(&*beneath).await? {
-        tamper(&*beneath, &sealed, PLAIN.into()).await?;
+    for (sealed, _) in sealed_files(&*underlying).await? {
+        tamper(&*underlying, &sealed, PLAIN.into()).await?;
     }
     expect_nothing_else(&*store, "every ciphertext was replaced by plaintext").await
 }
 
 async fn damage_stays_where_it_is(subject: &dyn Subject) -> Result<(), Stop> {
     let store = subject.store()?;
-    let beneath = subject.beneath().await?;
+    let underlying = subject.ciphertexts().await?;
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), first_content).await?;
-    let before = sealed_files(&*beneath).await?;
+    let before = sealed_files(&*underlying).await?;
     store.write(second, second_content).await?;
     // Damage every stored file that belongs to the second file.
     let of_second =
-        sealed_files(&*beneath).await?.into_iter().filter(|(file, _)| before.iter().all(|(other, _)| other != file));
+        sealed_files(&*underlying).await?.into_iter().filter(|(file, _)| before.iter().all(|(other, _)| other != file));
     for (file, mut sealed) in of_second {
         if let Some(byte) = sealed.last_mut() {
             *byte ^= 1;
         }
-        tamper(&*beneath, &file, sealed).await?;
+        tamper(&*underlying, &file, sealed).await?;
     }
     expect_file(&*store, &first, first_content).await?;
     let listed = store.list(MemoryPath::root()).await?;

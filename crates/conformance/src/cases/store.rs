@@ -64,7 +64,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         version_is_required
     ),
     store_case!(
-        "store.version-of-what-is-gone",
+        "store.version-of-missing-path",
         ["X3"],
         "a missing path or a directory satisfies a precondition on a version",
         version_of_what_is_gone
@@ -106,7 +106,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         preconditions_come_first
     ),
     store_case!(
-        "store.version-of-what-was-made-again",
+        "store.version-after-recreation",
         ["X3"],
         "a file that is removed and recreated with other content gets a version that it had before",
         version_of_what_was_made_again
@@ -145,10 +145,10 @@ pub(crate) const CASES: &[CodeCase] = &[
     ),
     store_case!("store.write-over-directory", ["C2"], "a write replaces a directory with a file", write_over_directory),
     store_case!(
-        "store.write-beneath-file",
+        "store.write-under-file",
         ["C3"],
         "a file is written under another file, or the error does not name that file",
-        write_beneath_file
+        write_under_file
     ),
     store_case!("store.remove-nothing", ["D2"], "removing a missing path succeeds", remove_nothing),
     store_case!(
@@ -164,16 +164,16 @@ pub(crate) const CASES: &[CodeCase] = &[
         rename_nothing
     ),
     store_case!(
-        "store.rename-to-what-is-taken",
+        "store.rename-to-existing-path",
         ["R2"],
         "a rename replaces a file or a directory",
         rename_to_what_is_taken
     ),
     store_case!(
-        "store.rename-beneath-file",
+        "store.rename-under-file",
         ["R3"],
         "a path is moved under a file, or the error does not name that file",
-        rename_beneath_file
+        rename_under_file
     ),
     store_case!(
         "store.rename-beyond-the-longest-path",
@@ -386,10 +386,10 @@ async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), Stop> {
     store.apply(Batch::new().remove(file.clone())).await?;
     let edit = write("/memories/file", "new")?.require(file.clone(), required.clone());
     expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: file.clone() })?;
-    put(&*store, &["/memories/file/beneath"]).await?;
+    put(&*store, &["/memories/file/below"]).await?;
     let removal = Batch::new().require(file.clone(), required).remove(file.clone());
     expect_refused(store.apply(removal).await, &StoreError::VersionMismatch { path: file })?;
-    expect_untouched(&*store, &["/memories/file/beneath", "/memories/keep"]).await
+    expect_untouched(&*store, &["/memories/file/below", "/memories/keep"]).await
 }
 
 async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), Stop> {
@@ -596,10 +596,10 @@ async fn write_over_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/e/file"]).await
 }
 
-async fn write_beneath_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn write_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/d/file"]).await?;
-    for beneath in ["/memories/d/file/x", "/memories/d/file/x/y"] {
-        let refused = store.apply(write(beneath, "new")?).await;
+    for below in ["/memories/d/file/x", "/memories/d/file/x/y"] {
+        let refused = store.apply(write(below, "new")?).await;
         expect_refused(refused, &StoreError::NotADirectory { path: path("/memories/d/file")? })?;
     }
     expect_untouched(&*store, &["/memories/d/file"]).await
@@ -645,7 +645,7 @@ async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &files).await
 }
 
-async fn rename_beneath_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     let files = ["/memories/d/file", "/memories/file"];
     put(&*store, &files).await?;
     for to in ["/memories/file/x", "/memories/file/x/y"] {

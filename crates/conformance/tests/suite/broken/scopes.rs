@@ -20,7 +20,7 @@ const FAULTS: [(&str, Key); 5] = [
         name.replace(|letter: char| !"abcdefghijklmnopqrstuvwxyz2-".contains(letter.to_ascii_lowercase()), "_")
     }),
     ("shares-the-nameless-scope", |name| format!("memory of {name}")),
-    ("opens-a-scope-anew", |name| match name {
+    ("opens-a-new-scope", |name| match name {
         "" => String::new(),
         name => format!("{name} {:?}", std::time::Instant::now()),
     }),

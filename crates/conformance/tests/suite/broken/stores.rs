@@ -48,7 +48,7 @@ faults! {
     "keeps-empty-directories" KeepsEmptyDirectories,
     "keeps-records-as-files" KeepsRecordsAsFiles,
     "keeps-removed-records" KeepsRemovedRecords,
-    "lets-files-have-files-beneath" LetsFilesHaveFilesBeneath,
+    "lets-files-contain-files" LetsFilesContainFiles,
     "lists-by-pattern" ListsByPattern,
     "lists-by-prefix" ListsByPrefix,
     "lists-half-then-half" ListsHalfThenHalf,
@@ -211,8 +211,8 @@ impl MapStore {
             }
             _ => file.is_under(directory),
         };
-        let beneath = files.files.iter().filter(|(path, _)| is_under(path));
-        let mut entries: Vec<_> = beneath.map(|(path, file)| self.entry(path, file)).collect();
+        let below = files.files.iter().filter(|(path, _)| is_under(path));
+        let mut entries: Vec<_> = below.map(|(path, file)| self.entry(path, file)).collect();
         entries.truncate(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX });
         if self.has(Fault::ListsRecords) && directory.is_root() {
             let path = |name: &RecordName| format!("/memories/.records/{name}").parse().unwrap();
@@ -471,7 +471,7 @@ impl MapStore {
 
     fn refuse_file_above(&self, files: &Files, path: &MemoryPath) -> Result<(), StoreError> {
         match path.parents().find(|above| files.files.contains_key(above)) {
-            Some(path) if !self.has(Fault::LetsFilesHaveFilesBeneath) => Err(StoreError::NotADirectory { path }),
+            Some(path) if !self.has(Fault::LetsFilesContainFiles) => Err(StoreError::NotADirectory { path }),
             _ => Ok(()),
         }
     }

@@ -939,7 +939,7 @@ fn take_for(fields: &mut Map<String, Value>, taken: &str, field: &str) {
 /// Misreads or refuses a path.
 fn misread_path(fault: Fault, path: &str) -> Result<String, Error> {
     match path.strip_prefix("/memories/") {
-        Some(beneath) => Ok(format!("/memories/{}", misread_names(fault, path, beneath)?)),
+        Some(rest) => Ok(format!("/memories/{}", misread_names(fault, path, rest)?)),
         None => misread_outside(fault, path),
     }
 }
@@ -958,42 +958,42 @@ fn misread_outside(fault: Fault, path: &str) -> Result<String, Error> {
     })
 }
 
-fn misread_names(fault: Fault, path: &str, beneath: &str) -> Result<String, Error> {
+fn misread_names(fault: Fault, path: &str, rest: &str) -> Result<String, Error> {
     let is_traversal = || matches!(MemoryPath::parse(path), Err(PathError::Traversal { .. }));
-    let names = || beneath.split('/');
+    let names = || rest.split('/');
     let joined = |names: Vec<&str>| names.join("/");
     Ok(match fault {
-        Fault::AllowsDotDot => resolved(beneath, false).unwrap_or_else(|| beneath.to_owned()),
-        Fault::BackslashInNames => beneath.replace('\\', "_"),
-        Fault::BackslashIsASlash => beneath.replace('\\', "/"),
-        Fault::ClampsDotDot => resolved(beneath, true).unwrap_or_default(),
+        Fault::AllowsDotDot => resolved(rest, false).unwrap_or_else(|| rest.to_owned()),
+        Fault::BackslashInNames => rest.replace('\\', "_"),
+        Fault::BackslashIsASlash => rest.replace('\\', "/"),
+        Fault::ClampsDotDot => resolved(rest, true).unwrap_or_default(),
         Fault::CollapsesSlashes => joined(names().filter(|name| !name.is_empty()).collect()),
         Fault::CutsLongNames => joined(names().map(|name| &name[..name.floor_char_boundary(255)]).collect()),
-        Fault::CutsLongPaths => beneath[..beneath.floor_char_boundary(1_014)].to_owned(),
-        Fault::DecodesPercent => percent_decoded(beneath),
-        Fault::DropsControlCharacters => beneath.replace(char::is_control, ""),
+        Fault::CutsLongPaths => rest[..rest.floor_char_boundary(1_014)].to_owned(),
+        Fault::DecodesPercent => percent_decoded(rest),
+        Fault::DropsControlCharacters => rest.replace(char::is_control, ""),
         Fault::DropsDotSegments => joined(names().filter(|&name| name != ".").collect()),
-        Fault::DropsInvisibleCharacters => beneath.replace(['\u{ad}', '\u{200b}', '\u{200d}', '\u{feff}'], ""),
-        Fault::IgnorableCharactersInNames => beneath.replace(['\u{3164}', '\u{fe0f}', '\u{e0100}'], "_"),
-        Fault::FoldsNormalization => beneath.replace("e\u{301}", "é"),
-        Fault::MissesCapitalEncoding if is_traversal() => beneath.replace("%2E", "_").replace("%2F", "_"),
-        Fault::MissesDoubleEncoding if is_traversal() => beneath.replace("%25", "_"),
-        Fault::MissesEncoding if is_traversal() => beneath.replace('%', "_"),
-        Fault::RawPathsInErrors if beneath.contains(char::is_control) => {
+        Fault::DropsInvisibleCharacters => rest.replace(['\u{ad}', '\u{200b}', '\u{200d}', '\u{feff}'], ""),
+        Fault::IgnorableCharactersInNames => rest.replace(['\u{3164}', '\u{fe0f}', '\u{e0100}'], "_"),
+        Fault::FoldsNormalization => rest.replace("e\u{301}", "é"),
+        Fault::MissesCapitalEncoding if is_traversal() => rest.replace("%2E", "_").replace("%2F", "_"),
+        Fault::MissesDoubleEncoding if is_traversal() => rest.replace("%25", "_"),
+        Fault::MissesEncoding if is_traversal() => rest.replace('%', "_"),
+        Fault::RawPathsInErrors if rest.contains(char::is_control) => {
             return Err(Error::other(format!("Error: Path {path} contains a control character")));
         }
-        Fault::TrailingSlashRefused if beneath.ends_with('/') => {
+        Fault::TrailingSlashRefused if rest.ends_with('/') => {
             return Err(PathError::EmptySegment { path: path.to_owned() }.into());
         }
-        Fault::TrimsPaths => beneath.trim().to_owned(),
-        _ => beneath.to_owned(),
+        Fault::TrimsPaths => rest.trim().to_owned(),
+        _ => rest.to_owned(),
     })
 }
 
 /// Resolves `..` in a path. If it leads outside, it stays at the root with `stays`, and returns `None` otherwise.
-fn resolved(beneath: &str, stays: bool) -> Option<String> {
+fn resolved(rest: &str, stays: bool) -> Option<String> {
     let mut names = Vec::new();
-    for name in beneath.split('/') {
+    for name in rest.split('/') {
         if name != ".." {
             names.push(name);
         } else if names.pop().is_none() && !stays {

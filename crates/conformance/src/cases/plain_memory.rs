@@ -1,4 +1,4 @@
-//! [`Place`]: a memory of plain files, as other programs see it on the disk.
+//! [`PlainMemory`]: a memory of plain files, as other programs see it on the disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,14 +91,14 @@ fn describe(item: Option<&Item>) -> String {
 }
 
 /// A memory of plain files, and a directory next to it that no command may reach.
-pub(super) struct Place {
+pub(super) struct PlainMemory {
     pub(super) client: Client,
     /// The directory that is `/memories`.
     pub(super) memories: PathBuf,
     pub(super) outside: TempDir,
 }
 
-impl Place {
+impl PlainMemory {
     pub(super) async fn of(subject: &dyn Subject) -> Result<Self, Stop> {
         let client = subject.client();
         let memories = subject.plain_files()?;
