@@ -40,7 +40,7 @@ impl Circumstances {
     pub(crate) fn around(&self, program: &Command) -> Command {
         match self {
             Self::OpenUmask => after_script("umask 000", program),
-            // A block has 512 bytes. The signal would end the program before it could answer.
+            // A block has 512 bytes. The signal would end the program before it could respond.
             Self::SmallFiles => after_script("trap '' XFSZ; ulimit -f 256", program),
             Self::SmallDisk(directory) => {
                 after_mounting("mount -t tmpfs -o size=1m,mode=700 tmpfs \"$0\"", directory.as_os_str(), program)

@@ -187,8 +187,8 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 2. Opening a name again opens the same memory.
     ///
     /// # Errors
-    /// [`FixtureError::Failed`] for an invalid name, such as an empty one. [`FixtureError::Lacks`] by default, so the
-    /// cases of several named memories are ignored.
+    /// [`FixtureError::Failed`] for an invalid name, such as an empty one.
+    /// [`FixtureError::Lacks`] by default, so the cases of several named memories are ignored.
     async fn scope(&self, guard: &Self::Guard, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = (guard, name);
         Err(FixtureError::lacks("the backend has no named memories"))
@@ -260,8 +260,8 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] for options other than the default if the tool does not support them, so the cases that
-    /// set them are ignored.
+    /// [`FixtureError::Lacks`] for options other than the default if the tool does not have them, so the cases that set
+    /// them are ignored.
     async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError>;
 
     /// Opens the memory of a tool again, with default options, see [`StoreFixture::reopen`].

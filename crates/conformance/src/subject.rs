@@ -39,7 +39,7 @@ pub(crate) trait Door: Send + Sync {
     fn can_store(&self, path: &str) -> bool;
 }
 
-/// A memory under test, and the ways to access it. Methods fail with `Lacks` if the backend does not support them.
+/// A memory under test, and the ways to access it. Methods fail if the backend does not support them.
 #[async_trait]
 pub(crate) trait Subject: Send + Sync {
     /// The first session on the memory.

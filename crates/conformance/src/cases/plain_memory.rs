@@ -317,7 +317,7 @@ pub(super) mod system {
         fs::set_permissions(file, fs::Permissions::from_mode(mode))
     }
 
-    /// A file name of these bytes, which need not be UTF-8.
+    /// A file name of these bytes, which may be invalid UTF-8.
     pub(crate) fn name(bytes: &[u8]) -> io::Result<&OsStr> {
         Ok(OsStr::from_bytes(bytes))
     }

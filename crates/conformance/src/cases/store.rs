@@ -879,7 +879,7 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
             check(is_of_one_batch, || {
                 let known = String::from_utf8_lossy(&known.content);
                 format!(
-                    "under the version of {first} with {known:?}, {place} is from another batch, although each writes both"
+                    "under the version of {first} with {known:?}, {place} is from another batch, but each writes both"
                 )
             })?;
         }

@@ -17,8 +17,8 @@ pub(crate) const CASES: &[CodeCase] = &[CodeCase {
 }];
 
 async fn clear_all_memory(subject: &dyn Subject) -> Result<(), Stop> {
-    const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and \
-                         node_modules:\n0B\t/memories";
+    const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items \
+                         and node_modules:\n0B\t/memories";
     let (tool, client) = (subject.tool()?, subject.client());
     let files = ["/memories/.hidden", "/memories/a", "/memories/d/e/f"];
     for file in files {
