@@ -260,8 +260,8 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] for options other than the default if the tool does not have them, so the cases that set
-    /// them are ignored.
+    /// [`FixtureError::Lacks`] for options other than the default if the tool does not have them. The cases
+    /// that set them are ignored.
     async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError>;
 
     /// Opens the memory of a tool again, with default options, see [`StoreFixture::reopen`].
