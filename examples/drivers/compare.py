@@ -1,31 +1,26 @@
-"""Makes the tables of docs/sdk-comparison.md from two reports of `memory-tool conformance --format json`.
+"""Writes the tables of docs/sdk-comparison.md from two reports of `memory-tool conformance --format json`.
 
-    python3 examples/drivers/compare.py python.json typescript.json >tables.md
+    python3 examples/drivers/compare.py python.json typescript.json docs/sdk-comparison
+
+`clauses.csv` counts the cases of each clause. `cases.csv` has a row for each case that one of the tools fails, with the
+first failed variant and each tool's reply.
 """
 
+import csv
 import json
+import pathlib
 import re
 import sys
 
-BASES = {
-    "documentation": "Stated by the documentation",
-    "sdks": "The documentation is silent, the SDKs agree",
-    "project": "The documentation is silent: a choice of this project's contract",
-}
 MAX_REPLY = 160
+OUTCOMES = {"passed": "passed", "failed": "failed", "ignored": "not_tested"}
 
 
-def cell(text):
-    """The text as it can stand in a cell: on one line, in code, its end cut off."""
-    text = without_directory(text)
+def line(text):
+    """The text on one line, truncated, with the directory of the case as `{dir}` because its name changes in each run."""
+    text = re.sub(r"/[\w/.-]*memory-tool-test-\w+", "{dir}", text)
     shown = text if len(text) <= MAX_REPLY else text[:MAX_REPLY] + "…"
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-    return "`` " + escaped.replace("|", "\\|") + " ``"
-
-
-def without_directory(text):
-    """The directory of a case has another name in each run."""
-    return re.sub(r"/[\w/.-]*memory-tool-test-\w+", "{dir}", text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def verdict(result):
@@ -35,50 +30,52 @@ def verdict(result):
         return "not tested"
     failure = result["failures"][0]
     if failure.get("reply") is not None:
-        return cell(failure["reply"])
-    return without_directory(failure["message"].splitlines()[0]).replace("|", "\\|")
+        return line(failure["reply"])
+    return line(failure["message"].splitlines()[0])
 
 
 def variant(*results):
     for result in results:
         for failure in result.get("failures", []):
             if failure.get("variant"):
-                return " with " + cell(failure["variant"])
+                return line(failure["variant"])
     return ""
 
 
 def by_clause(report):
     totals = {}
     for result in report["results"]:
-        outcomes = totals.setdefault(result["clauses"][0], {"passed": 0, "failed": 0, "ignored": 0})
+        outcomes = totals.setdefault(result["clauses"][0], dict.fromkeys(OUTCOMES, 0))
         outcomes[result["outcome"]] += 1
     return totals
 
 
-def counted(totals):
-    text = f"{totals['passed']} of {totals['passed'] + totals['failed']}"
-    return text + (f", {totals['ignored']} not tested" if totals["ignored"] else "")
+def write(path, header, rows):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
 def main():
     reports = [json.load(open(path, encoding="utf-8")) for path in sys.argv[1:3]]
-    left, right = ({result["id"]: result for result in report["results"]} for report in reports)
-    print("| clause | Python SDK passes | TypeScript SDK passes |\n|---|---|---|")
+    directory = pathlib.Path(sys.argv[3])
+    directory.mkdir(exist_ok=True)
+
+    header = ["clause", *(f"{name}_{outcome}" for name in ("python", "typescript") for outcome in OUTCOMES.values())]
     columns = [by_clause(report) for report in reports]
-    for clause in columns[0]:
-        print(f"| {clause} | {counted(columns[0][clause])} | {counted(columns[1][clause])} |")
-    print(f"| all | {counted(reports[0]['totals'])} | {counted(reports[1]['totals'])} |")
-    for basis, title in BASES.items():
-        cases = [id for id in left if left[id]["basis"] == basis]
-        failed = [id for id in cases if "failed" in (left[id]["outcome"], right[id]["outcome"])]
-        print(f"\n## {title}\n\n{len(cases)} cases, of which {len(cases) - len(failed)} are failed by neither.")
-        if not failed:
-            continue
-        print("\n| case | what is tested | Python SDK | TypeScript SDK |\n|---|---|---|---|")
-        for id in failed:
-            case = left[id]
-            about = case["reason"].replace("|", "\\|") + variant(left[id], right[id])
-            print(f"| `{id}` {' '.join(case['clauses'])} | {about} | {verdict(left[id])} | {verdict(right[id])} |")
+    rows = [[clause, *(column[clause][outcome] for column in columns for outcome in OUTCOMES)] for clause in columns[0]]
+    rows.append(["all", *(report["totals"][outcome] for report in reports for outcome in OUTCOMES)])
+    write(directory / "clauses.csv", header, rows)
+
+    left, right = ({result["id"]: result for result in report["results"]} for report in reports)
+    rows = [
+        [id, " ".join(case["clauses"]), case["basis"], variant(case, right[id]), verdict(case), verdict(right[id])]
+        for id, case in left.items()
+        if "failed" in (case["outcome"], right[id]["outcome"])
+    ]
+    rows.sort(key=lambda row: ("documentation", "sdks", "project").index(row[2]))
+    write(directory / "cases.csv", ["case", "clauses", "basis", "variant", "python", "typescript"], rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! [`Case`]: one entry of the table of cases.
+//! [`Case`]: an entry of the table of cases.
 
 use std::fmt;
 
@@ -6,37 +6,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::clause::Clause;
 
-/// What a case tests, why, and what it needs: a row of the table, without what it does.
+/// The description of a case.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Case {
-    /// The stable name, `{group}.{name}`. An id is never given to another case.
+    /// The stable name, `{group}.{name}`. An id is never reused for another case.
     pub id: String,
-    /// The clauses that it tests, the one that it is counted under first.
+    /// The clauses that it tests. Reports count it under the first.
     pub clauses: Vec<Clause>,
-    /// Where the behavior comes from.
+    /// The source of the expected behavior.
     pub basis: Basis,
-    /// What goes wrong where the case fails, in one line.
+    /// The fault of a backend that fails the case, in one line.
     pub reason: String,
-    /// What it needs of the backend. Where the backend lacks one of these, the case is ignored.
+    /// The capabilities that the backend needs. If one is missing, the case is ignored.
     pub needs: Vec<Need>,
-    /// The names of the known faults that it catches, see [`Fault`](crate::Fault).
+    /// The names of the known faults that it detects, see [`Fault`](crate::Fault).
     pub faults: Vec<String>,
 }
 
 impl Case {
-    /// The clause that the case is counted under.
+    /// The clause that reports count the case under.
     pub fn clause(&self) -> Option<Clause> {
         self.clauses.first().copied()
     }
 
-    /// Whether a filter means the case: a part of its id, such as `view.` or `races`, or one of its clauses, such as `V3`.
+    /// Whether a filter selects the case. A filter is a part of its id, such as `view.`, or one of its clauses, such as
+    /// `V3`.
     pub fn matches(&self, filter: &str) -> bool {
         self.id.contains(filter) || self.clauses.iter().any(|clause| clause.id() == filter)
     }
 }
 
-/// Where the behavior that a case tests comes from. The contract takes them in this order.
+/// The source of the behavior that a case tests, in order of precedence.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -45,7 +46,8 @@ pub enum Basis {
     Documentation,
     /// The documentation is silent, and Anthropic's Python and TypeScript SDKs agree on it.
     Sdks,
-    /// The documentation is silent, and the SDKs differ or would harm the user's data: a choice of this project's contract.
+    /// The documentation is silent, and the SDKs differ or would harm the user's data. The contract of this project
+    /// decides.
     Project,
 }
 
@@ -59,36 +61,36 @@ impl fmt::Display for Basis {
     }
 }
 
-/// Something that a case needs of the backend beyond answering commands.
+/// A capability of the backend, beyond answering commands, that a case needs.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Need {
-    /// The tool is a value within this program: its definition can be asked for, and its futures can be dropped.
+    /// The tool runs in this process: its definition can be read, and its futures can be dropped.
     Tool,
-    /// The tool's options can be set: overwriting by `create`, and the cap on `view`.
+    /// The tool's options can be set: whether `create` overwrites, and the cap on `view`.
     Options,
-    /// Files can be put there that no command makes: bytes that are no text.
+    /// Files can be stored that no command creates, such as bytes that are not text.
     ForeignFiles,
-    /// The stored bytes can be read other than through `view`.
+    /// The stored bytes can be read without `view`.
     StoredBytes,
-    /// The byte-level [`Store`](memory_tool_core::Store) can be reached.
+    /// The [`Store`](memory_tool_core::Store) can be accessed.
     Store,
     /// The same memory can be opened a second time.
     Sessions,
-    /// A program can be started that serves the same memory, and killed.
+    /// Programs that serve the same memory can be started and killed.
     Processes,
-    /// The files of the memory are plain files of the same names beneath a directory.
+    /// The files of the memory are plain files with the same names under a directory.
     PlainFiles,
-    /// All that is stored lies beneath a directory.
+    /// Everything is stored under a directory.
     Directory,
-    /// This machine mounts a file system for a program alone, so that its disk can be full or read-only.
+    /// This machine can mount a file system for a single program, to simulate a full or read-only disk.
     Mounts,
-    /// This machine makes calls of a program to the system fail, as those of a broken disk do.
+    /// This machine can make a program's system calls fail, to simulate a failing disk.
     Tracing,
-    /// Several memories, each with a name, share one place.
+    /// Several named memories share one store.
     Scopes,
-    /// The memory is encrypted, and the store beneath the encryption can be reached.
+    /// The memory is encrypted, and the underlying store can be accessed.
     Sealed,
 }
 

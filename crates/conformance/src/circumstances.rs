@@ -1,4 +1,4 @@
-//! [`Circumstances`]: what a program is run under that finds its disk full, read-only, broken or open to everybody.
+//! [`Circumstances`]: full, read-only and failing disks, and other conditions to run a program under.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,36 +11,36 @@ use std::process::{Command, Stdio};
 use crate::case::Need;
 use crate::failure::Stop;
 
-/// Runs what follows in a place where file systems can be mounted that nobody else sees.
+/// Runs the command that follows in a private mount namespace.
 const MOUNTS_OF_ITS_OWN: [&str; 6] = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"];
 
-/// The calls by which a change reaches the disk, without `write`, by which a program also answers. The question mark is for
-/// those that not every machine has.
+/// The system calls by which a change reaches the disk. `write` is not among them, because the program also responds
+/// with it. The question mark marks calls that not every machine has.
 const CALLS: &str = "fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat,mkdirat,renameat,renameat2,unlinkat,\
                      ?link,?mkdir,?rename,?unlink";
 
-/// What makes it hard for a program to keep its promises.
+/// Adverse conditions for a program.
 pub(crate) enum Circumstances {
-    /// What it makes may be read and changed by everybody, unless it says otherwise.
+    /// New files are readable and writable by everyone, unless the program sets their modes.
     OpenUmask,
-    /// None of its files may grow beyond 128 KiB.
+    /// No file may grow beyond 128 KiB.
     SmallFiles,
-    /// The directory is empty, and 1 MiB fits into it.
+    /// The directory is an empty disk of 1 MiB.
     SmallDisk(PathBuf),
-    /// Nothing in the directory can be changed.
+    /// The directory is read-only.
     ReadOnly(PathBuf),
-    /// The calls by which changes reach the disk are noted.
+    /// The calls by which changes reach the disk are recorded.
     Traced(Trace),
     /// One of these calls fails.
     FailingCall(Call, Trace),
 }
 
 impl Circumstances {
-    /// The command that runs a program under these circumstances.
+    /// Returns the command that runs a program under these conditions.
     pub(crate) fn around(&self, program: &Command) -> Command {
         match self {
             Self::OpenUmask => after_script("umask 000", program),
-            // A block has 512 bytes. The signal would end the program before it could answer.
+            // A block has 512 bytes. The signal would end the program before it could respond.
             Self::SmallFiles => after_script("trap '' XFSZ; ulimit -f 256", program),
             Self::SmallDisk(directory) => {
                 after_mounting("mount -t tmpfs -o size=1m,mode=700 tmpfs \"$0\"", directory.as_os_str(), program)
@@ -57,11 +57,11 @@ impl Circumstances {
     }
 }
 
-/// The file in which the calls of a program to the system are noted.
+/// The file that records the system calls of a program.
 #[derive(Clone)]
 pub(crate) struct Trace(pub(crate) PathBuf);
 
-/// A call to the system: its name, and how many of that name its thread has made with it.
+/// A system call: its name, and its number among the calls of that name by its thread.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Call {
     pub(crate) name: String,
@@ -81,13 +81,13 @@ impl Trace {
         prefixed(words.map(OsStr::new).chain([self.0.as_os_str()]), program)
     }
 
-    /// The calls that were made up to now, in their order.
+    /// The calls so far, in order.
     pub(crate) fn calls(&self) -> io::Result<Vec<Call>> {
-        let noted = fs::read_to_string(&self.0)?;
+        let recorded = fs::read_to_string(&self.0)?;
         let mut numbers = BTreeMap::new();
-        let calls = noted.lines().filter_map(|line| {
+        let calls = recorded.lines().filter_map(|line| {
             let (thread, call) = line.split_once(' ')?;
-            let (name, _) = call.trim_start().split_once('(')?; // other lines tell how a call went on, or of a signal
+            let (name, _) = call.trim_start().split_once('(')?; // other lines are resumed calls or signals
             let number: &mut usize = numbers.entry((thread, name)).or_default();
             *number += 1;
             Some(Call { name: name.to_owned(), number: *number })
@@ -101,20 +101,20 @@ impl Trace {
     }
 }
 
-/// Runs a script of the shell, then the program in its place.
+/// Runs a shell script that then executes the program.
 fn after_script(script: &str, program: &Command) -> Command {
     let script = OsString::from(format!("{script}; exec \"$@\""));
     prefixed([OsStr::new("sh"), OsStr::new("-c"), &script, OsStr::new("sh")], program)
 }
 
-/// Runs a script that mounts something for the program alone at the directory, which is its `$0`.
+/// Runs a script that mounts a file system at the directory, its `$0`, visible only to the program.
 fn after_mounting(script: &str, directory: &OsStr, program: &Command) -> Command {
     let script = OsString::from(format!("{script} && exec \"$@\""));
     let shell = [OsStr::new("sh"), OsStr::new("-c"), &script, directory];
     prefixed(MOUNTS_OF_ITS_OWN.map(OsStr::new).into_iter().chain(shell), program)
 }
 
-/// The command that these words begin and the program ends.
+/// Prepends words to the command of the program.
 fn prefixed<'a>(words: impl IntoIterator<Item = &'a OsStr>, program: &'a Command) -> Command {
     let mut words = words.into_iter().chain([program.get_program()]).chain(program.get_args());
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -131,17 +131,17 @@ fn prefixed<'a>(words: impl IntoIterator<Item = &'a OsStr>, program: &'a Command
     command
 }
 
-/// Fails where this machine mounts no file systems for a program alone.
+/// Fails if this machine cannot mount file systems for a single program.
 pub(crate) async fn expect_mounts() -> Result<(), Stop> {
     let works = works(after_mounting("mount -t tmpfs tmpfs \"$0\"", OsStr::new("/"), &Command::new("true"))).await;
-    let lack = || Stop::lacks(Need::Mounts, "it takes `unshare` of Linux, and user namespaces that may mount");
+    let lack = || Stop::lacks(Need::Mounts, "needs Linux with `unshare`, and user namespaces that may mount");
     works.then_some(()).ok_or_else(lack)
 }
 
-/// Fails where this machine makes no calls to the system fail.
+/// Fails if this machine cannot make system calls fail.
 pub(crate) async fn expect_tracing() -> Result<(), Stop> {
     let circumstances = Circumstances::Traced(Trace("/dev/null".into()));
-    let lack = || Stop::lacks(Need::Tracing, "it takes `strace` of Linux, and the right to trace");
+    let lack = || Stop::lacks(Need::Tracing, "needs Linux with `strace`, and permission to trace");
     works(circumstances.around(&Command::new("true"))).await.then_some(()).ok_or_else(lack)
 }
 

@@ -1,51 +1,51 @@
-//! [`Clause`]: the clauses of the contract that the cases test.
+//! [`Clause`]: the clauses of the contract.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Each clause with what it is about, in the order of the contract.
+/// The clauses and their titles, in the order of the contract.
 const CLAUSES: [(&str, &str); 41] = [
-    ("W1", "commands as they come in"),
-    ("W2", "results as they go out"),
-    ("W3", "the tool's definition"),
-    ("W4", "the beta header and context editing"),
-    ("W5", "no word of the host"),
-    ("P1", "paths begin at /memories"),
-    ("P2", "paths that are refused"),
-    ("P3", "one spelling for one path"),
+    ("W1", "input"),
+    ("W2", "output"),
+    ("W3", "tool definition"),
+    ("W4", "beta header and context editing"),
+    ("W5", "no details of the host in replies"),
+    ("P1", "paths start with /memories"),
+    ("P2", "invalid paths"),
+    ("P3", "canonical paths"),
     ("P4", "links and special files"),
     ("P5", "directories are implicit"),
-    ("P6", "the root is fixed"),
-    ("V1", "view: the listing of a directory"),
+    ("P6", "the root cannot be changed"),
+    ("V1", "view: directory listings"),
     ("V2", "view: sizes"),
-    ("V3", "view: the lines of a file"),
-    ("V4", "view: ranges of lines"),
-    ("V5", "view: the greatest number of lines"),
-    ("V6", "view: nothing there"),
-    ("V7", "view: an empty store"),
-    ("V8", "view: the cap on characters"),
+    ("V3", "view: lines of a file"),
+    ("V4", "view: line ranges"),
+    ("V5", "view: line limit"),
+    ("V6", "view: missing path"),
+    ("V7", "view: empty memory"),
+    ("V8", "view: character cap"),
     ("V9", "view: images"),
-    ("V10", "view: what is not text"),
-    ("C1", "create: bytes as they were sent"),
-    ("C2", "create: what is there stays"),
-    ("C3", "create: a parent that is a file"),
-    ("S1", "str_replace: the edit and its snippet"),
-    ("S2", "str_replace: nothing there"),
+    ("V10", "view: files that are not text"),
+    ("C1", "create: exact bytes"),
+    ("C2", "create: no overwriting"),
+    ("C3", "create: parent is a file"),
+    ("S1", "str_replace: edit and snippet"),
+    ("S2", "str_replace: missing path"),
     ("S3", "str_replace: no occurrence"),
     ("S4", "str_replace: several occurrences"),
-    ("S5", "str_replace: how occurrences are counted"),
-    ("I1", "insert: no other byte changes"),
-    ("I2", "insert: a line outside the file"),
-    ("I3", "insert: nothing there"),
+    ("S5", "str_replace: counting occurrences"),
+    ("I1", "insert: exact edit"),
+    ("I2", "insert: line outside the file"),
+    ("I3", "insert: missing path"),
     ("D1", "delete: files and directories"),
-    ("D2", "delete: nothing there"),
+    ("D2", "delete: missing path"),
     ("R1", "rename: files and directories"),
-    ("R2", "rename: nothing is overwritten"),
-    ("R3", "rename: where nothing can be moved"),
-    ("X1", "atomic: the whole effect or none"),
-    ("X2", "durable: what is acknowledged survives"),
-    ("X3", "linearizable: no edit is lost"),
+    ("R2", "rename: missing source, no overwriting"),
+    ("R3", "rename: invalid destination"),
+    ("X1", "atomicity"),
+    ("X2", "durability"),
+    ("X3", "linearizability"),
     ("X4", "limits"),
 ];
 
@@ -56,7 +56,7 @@ const CLAUSES: [(&str, &str); 41] = [
 ///
 /// let clause = Clause::all().find(|clause| clause.id() == "V3").unwrap();
 /// assert_eq!(clause.to_string(), "V3");
-/// assert_eq!(clause.title(), "view: the lines of a file");
+/// assert_eq!(clause.title(), "view: lines of a file");
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Clause(usize);
@@ -67,12 +67,12 @@ impl Clause {
         (0..CLAUSES.len()).map(Self)
     }
 
-    /// The name by which the contract and the cases call it.
+    /// The id in the contract, such as `V3`.
     pub fn id(self) -> &'static str {
         CLAUSES[self.0].0
     }
 
-    /// What it is about, in a few words.
+    /// A title of a few words.
     pub fn title(self) -> &'static str {
         CLAUSES[self.0].1
     }

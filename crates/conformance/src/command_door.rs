@@ -1,4 +1,4 @@
-//! The way in for programs in any language: [`CommandLine`].
+//! [`CommandLine`]: tests a program in any language.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,32 +16,32 @@ use crate::program::Program;
 use crate::session::Session;
 use crate::subject::{Door, Effort, Subject};
 
-/// Stands for the directory of a case.
+/// The placeholder for the directory of a case.
 const DIRECTORY: &str = "{dir}";
-/// Stands for the options of a case, as words of their own.
+/// The placeholder for the options of a case.
 const OPTIONS: &str = "{options}";
 
-/// Why a command line cannot be one.
+/// The reason why a command line is invalid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidCommandLine {
-    /// There is no program in it.
+    /// It names no program.
     #[error("the command line names no program")]
     Empty,
-    /// Nothing in it says where the memory of a case is kept.
-    #[error("the command line lacks {DIRECTORY}, which stands for the empty directory of a case")]
+    /// It does not contain `{dir}`.
+    #[error("the command line lacks {DIRECTORY}, the placeholder for the directory that holds the memory of a case")]
     NoDirectory,
     /// A quote is not closed, or a backslash is the last character.
-    #[error("the command line has a quote that is not closed")]
+    #[error("the command line has an unclosed quote")]
     UnclosedQuote,
 }
 
-/// How to start a program that serves a memory over its standard input and output, as `memory-tool run` does.
+/// A command that starts a program that serves a memory over its standard input and output, as `memory-tool run` does.
 ///
-/// It is started once a case, in the present directory, without a shell: words are separated by blanks, and quotes and
-/// backslashes have their usual meaning. `{dir}` stands for a directory that is new and empty for each case, `{options}`
-/// for the options of a case: `--create-overwrites`, `--max-view-chars N` or `--max-view-chars none`. Without
-/// `{options}` the cases that need some are ignored.
+/// The suite starts the program for each case, in the current directory and without a shell. Words are separated by
+/// spaces, and quotes and backslashes have their usual meaning. `{dir}` is replaced by a directory that is new and
+/// empty for each case. `{options}` is replaced by the options of the case: `--create-overwrites`, `--max-view-chars N`
+/// or `--max-view-chars none`. Without `{options}`, cases that set options are ignored.
 ///
 /// ```
 /// use memory_tool_conformance::{CommandLine, InvalidCommandLine};
@@ -59,10 +59,10 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Takes a command line apart.
+    /// Parses a command line.
     ///
     /// # Errors
-    /// Where it names no program or no directory, or a quote is not closed.
+    /// If it names no program, lacks `{dir}`, or has an unclosed quote.
     pub fn parse(line: &str) -> Result<Self, InvalidCommandLine> {
         let words = shlex::split(line).ok_or(InvalidCommandLine::UnclosedQuote)?;
         if words.is_empty() {
@@ -74,20 +74,20 @@ impl CommandLine {
         Ok(Self { words, plain_files: None })
     }
 
-    /// Says that the program keeps each file of the memory as a plain file of the same name, beneath this directory for
-    /// `/memories`, such as `{dir}/memories`. Links, special files and files that are no text are tested only then.
+    /// Declares that the program keeps each file of the memory as a plain file of the same name under this directory,
+    /// such as `{dir}/memories`. This enables the cases of links, special files and files that are not text.
     #[must_use]
     pub fn plain_files(mut self, directory: impl Into<String>) -> Self {
         self.plain_files = Some(directory.into());
         self
     }
 
-    /// Starts the program as a case would, and kills it: whether it can be started at all.
+    /// Starts the program like a case does, and kills it, to check that it can be started.
     ///
-    /// It needs a runtime of tokio with its I/O enabled.
+    /// Requires a tokio runtime with I/O enabled.
     ///
     /// # Errors
-    /// Why it cannot be started.
+    /// If it cannot be started.
     pub async fn try_start(&self) -> Result<(), Box<Failure>> {
         let door = CommandDoor { command_line: self.clone() };
         let ended = match door.start(&ToolOptions::default(), Duration::ZERO) {
@@ -138,18 +138,19 @@ pub(crate) struct CommandDoor {
 }
 
 impl CommandDoor {
-    /// Starts the program in a directory of its own, which must outlive it.
-    fn start(&self, options: &ToolOptions, patience: Duration) -> Result<(Program, TempDir), Stop> {
-        let directory = directory_for_a_case().map_err(|error| Failure::new(format!("no directory: {error}")))?;
+    /// Starts the program in a new directory, which must outlive it.
+    fn start(&self, options: &ToolOptions, answer_timeout: Duration) -> Result<(Program, TempDir), Stop> {
+        let directory = directory_for_a_case()
+            .map_err(|error| Failure::new(format!("cannot create a directory for the case: {error}")))?;
         let command = self.command_line.command(&directory.path().to_string_lossy(), options)?;
-        Ok((Program::start(command, patience)?, directory))
+        Ok((Program::start(command, answer_timeout)?, directory))
     }
 }
 
 #[async_trait]
 impl Door for CommandDoor {
     async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop> {
-        let (program, directory) = self.start(options, effort.patience)?;
+        let (program, directory) = self.start(options, effort.answer_timeout)?;
         let command_line = self.command_line.clone();
         Ok(Arc::new(CommandSubject { session: Arc::new(program), command_line, effort, directory }))
     }
@@ -159,7 +160,7 @@ impl Door for CommandDoor {
     }
 }
 
-/// A new directory, in memory where the machine has such: thousands of small files are synced by a run.
+/// Creates a directory, in `/dev/shm` if it exists, because a run syncs thousands of small files.
 fn directory_for_a_case() -> std::io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("memory-tool-test-");
@@ -167,7 +168,7 @@ fn directory_for_a_case() -> std::io::Result<TempDir> {
     if shared_memory.is_dir() { builder.tempdir_in(shared_memory) } else { builder.tempdir() }
 }
 
-// The directory comes last: it is removed after the program is gone.
+// The directory is the last field, so it is removed after the program is killed.
 struct CommandSubject {
     session: Arc<dyn Session>,
     command_line: CommandLine,
@@ -182,7 +183,7 @@ impl Subject for CommandSubject {
     }
 
     async fn another_session(&self) -> Result<Arc<dyn Session>, Stop> {
-        Ok(Arc::new(Program::start(self.program()?, self.effort.patience)?))
+        Ok(Arc::new(Program::start(self.program()?, self.effort.answer_timeout)?))
     }
 
     fn program(&self) -> Result<Command, Stop> {
@@ -194,21 +195,21 @@ impl Subject for CommandSubject {
     }
 
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
-        Err(Stop::lacks(Need::Tool, "a program is asked nothing but commands"))
+        Err(Stop::lacks(Need::Tool, "a program in another process accepts only commands"))
     }
 
     fn plain_files(&self) -> Result<PathBuf, Stop> {
         let directory = self.directory.path().to_string_lossy();
         match &self.command_line.plain_files {
             Some(plain) => Ok(plain.replace(DIRECTORY, &directory).into()),
-            None => Err(Stop::lacks(Need::PlainFiles, "it is not said where the program keeps plain files")),
+            None => Err(Stop::lacks(Need::PlainFiles, "the suite does not know where the program keeps plain files")),
         }
     }
 
     fn directory(&self) -> Result<PathBuf, Stop> {
         match &self.command_line.plain_files {
             Some(plain) if plain.contains(DIRECTORY) => Ok(self.directory.path().to_owned()),
-            _ => Err(Stop::lacks(Need::Directory, "it is not said that the program keeps its files in {dir}")),
+            _ => Err(Stop::lacks(Need::Directory, "the suite does not know that the program keeps its files in {dir}")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Failure`]: what a case found wrong, and the comparisons that find it.
+//! [`Failure`]: a failed check of a case, and the comparisons that return it.
 
 use std::fmt;
 
@@ -9,34 +9,34 @@ use serde_json::Value;
 use crate::case::Need;
 use crate::fixture::FixtureError;
 
-/// The most characters of a reply that a failure keeps.
+/// The maximum number of characters of a reply to keep.
 const MAX_REPLY_CHARACTERS: usize = 2_000;
 
-/// What a case found wrong.
+/// A failed check of a case.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What is wrong, in a line or two.
+    /// The problem, in one or two lines.
     pub message: String,
-    /// The variables that the case was run with, where it is run for several.
+    /// The variables of the failed variant, if the case has variants.
     pub variant: Option<String>,
-    /// What was being done.
+    /// The step that failed.
     pub step: Option<String>,
-    /// The first line that differs, where two texts were compared.
+    /// The first line that differs, if two texts were compared.
     pub difference: Option<Difference>,
-    /// What the backend answered, where it did; the end of a long answer is cut off.
+    /// The backend's reply, if there was one. A long reply is truncated.
     pub reply: Option<String>,
 }
 
-/// The first line in which two texts differ. A long line is cut to what is around the first difference.
+/// The first line that differs between two texts. A long line is cut to the part around the first difference.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Difference {
     /// The line's number, from 1.
     pub line: usize,
-    /// The line as it should be; `None` where there should be none.
+    /// The expected line, or `None` if the expected text has no such line.
     pub expected: Option<String>,
-    /// The line as it is; `None` where there is none.
+    /// The actual line, or `None` if the actual text has no such line.
     pub got: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The text with what cannot be seen escaped.
+/// Escapes invisible characters.
 fn visible(text: &str) -> String {
     let escape = |character: char| match character {
         '\t' => "\\t".to_owned(),
@@ -90,12 +90,12 @@ fn visible(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// Why a case does not go on.
+/// The reason why a case ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It found something wrong.
+    /// A check failed.
     Failed(Box<Failure>),
-    /// The backend lacks what it needs.
+    /// The backend lacks a capability.
     Lacks { need: Need, reason: String },
 }
 
@@ -104,7 +104,7 @@ impl Stop {
         Self::Lacks { need, reason: reason.into() }
     }
 
-    /// What a fixture's error means to a case that asked for something optional.
+    /// Converts a fixture's error to the outcome of a case that asked for something optional.
     pub(crate) fn from_fixture(need: Need, error: FixtureError) -> Self {
         match error {
             FixtureError::Lacks { reason } => Self::Lacks { need, reason },
@@ -134,7 +134,7 @@ impl From<Box<Failure>> for Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
-        Failure::new(format!("the store answers with an error: {}", causes(&error))).into()
+        Failure::new(format!("the store returned an error: {}", causes(&error))).into()
     }
 }
 
@@ -150,7 +150,7 @@ impl From<InvalidRecordName> for Stop {
     }
 }
 
-/// The error with all that caused it.
+/// The error and its sources.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -161,21 +161,26 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Fails with the message unless the condition holds.
+/// Fails with the message if the condition is false.
 pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), Box<Failure>> {
     if holds { Ok(()) } else { Err(Failure::new(message()).into()) }
 }
 
 pub(crate) fn expect_all_of(parts: &[String], text: &str) -> Result<(), Box<Failure>> {
     match parts.iter().find(|part| !text.contains(*part)) {
-        Some(part) => Err(Failure::new(format!("expected a text with {part:?}, got {:?}", excerpt(text, 0))).into()),
+        Some(part) => {
+            Err(Failure::new(format!("expected a text that contains {part:?}, got {:?}", excerpt(text, 0))).into())
+        }
         None => Ok(()),
     }
 }
 
 pub(crate) fn expect_none_of(parts: &[String], text: &str) -> Result<(), Box<Failure>> {
     match parts.iter().find(|part| text.contains(*part)) {
-        Some(part) => Err(Failure::new(format!("expected a text without {part:?}, got {:?}", excerpt(text, 0))).into()),
+        Some(part) => {
+            Err(Failure::new(format!("expected a text that does not contain {part:?}, got {:?}", excerpt(text, 0)))
+                .into())
+        }
         None => Ok(()),
     }
 }
@@ -214,7 +219,7 @@ fn common_length<T: PartialEq>(left: impl Iterator<Item = T>, right: impl Iterat
     left.zip(right).take_while(|(left, right)| left == right).count()
 }
 
-/// What stands around the given character of a text that may be very long.
+/// The part of a text around the given character.
 pub(crate) fn excerpt(text: &str, character: usize) -> String {
     const BEFORE: usize = 80;
     const LENGTH: usize = 400;

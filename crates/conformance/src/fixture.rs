@@ -1,4 +1,4 @@
-//! [`StoreFixture`] and [`ToolFixture`]: how the suite gets at what it tests.
+//! [`StoreFixture`] and [`ToolFixture`]: create the backends under test.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use async_trait::async_trait;
 use memory_tool_core::{BoxError, DEFAULT_MAX_VIEW_CHARACTERS, MemoryTool, Store, StoreError};
 use serde::Deserialize;
 
-/// Why a fixture does not give what it was asked for.
+/// The reason why a fixture cannot provide something.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FixtureError {
-    /// The backend has no such thing. Cases that need it are ignored, and say why.
+    /// The backend does not support it. Cases that need it are ignored.
     #[error("{reason}")]
     Lacks {
-        /// What is reported of each case that is ignored for it.
+        /// The reason that is reported with each ignored case.
         reason: String,
     },
-    /// It should have worked, and did not. The case fails.
+    /// An operation failed that should have succeeded. The case fails.
     #[error("{0}")]
     Failed(#[source] BoxError),
 }
 
 impl FixtureError {
-    /// The backend has no such thing, because of `reason`.
+    /// The backend does not support it, for the given reason.
     pub fn lacks(reason: impl Into<String>) -> Self {
         Self::Lacks { reason: reason.into() }
     }
 
-    /// It should have worked, and did not.
+    /// An operation failed that should have succeeded.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         Self::Failed(error.into())
     }
@@ -63,9 +63,9 @@ impl From<io::Error> for FixtureError {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ToolOptions {
-    /// Whether `create` replaces a file that is there (`[C2]`). Default: no.
+    /// Whether `create` replaces an existing file (`[C2]`). Default: `false`.
     pub create_overwrites: bool,
-    /// The cap on the characters of a `view`; `None` is no cap (`[V8]`). Default: 16,000.
+    /// The maximum number of characters of a `view`, or `None` for no limit (`[V8]`). Default: 16,000.
     pub max_view_characters: Option<usize>,
 }
 
@@ -76,16 +76,16 @@ impl Default for ToolOptions {
 }
 
 impl ToolOptions {
-    /// Whether these are the contract's defaults, which every tool has.
+    /// Whether these are the defaults, which every tool supports.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Makes stores for the suite: what you write to test a [`Store`] of your own.
+/// Creates stores for the suite. Implement it to test your own [`Store`].
 ///
-/// Only [`fresh`](Self::fresh) is required. Each of the other methods opens a part of the suite that cannot run without
-/// it; where it is not provided, the cases of that part show as ignored, with the reason.
+/// Only [`fresh`](Self::fresh) is required. Each of the other methods enables a part of the suite. If you do not
+/// implement it, the cases of that part are reported as ignored, with the reason.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -114,157 +114,157 @@ impl ToolOptions {
 /// ```
 #[async_trait]
 pub trait StoreFixture: Send + Sync + 'static {
-    /// What a store needs as long as it is used, such as a temporary directory. The other methods find the store by it. It is
-    /// dropped after the store.
+    /// A resource that the store needs while in use, such as a temporary directory. The other methods take it to
+    /// identify the store. It is dropped after the store.
     type Guard: Send + Sync + 'static;
 
-    /// Makes a store.
+    /// Creates a store.
     ///
     /// # Behavior
-    /// 1. It is new and empty, and shares nothing with those made before.
-    /// 2. It is called for each case and each variant of a case, by several tasks at a time.
+    /// 1. The store is new and empty, and shares nothing with earlier ones.
+    /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
     ///
     /// # Errors
-    /// Each case fails whose store cannot be made.
+    /// If the store cannot be created. The case fails.
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError>;
 
-    /// Opens the memory of a store once more.
+    /// Opens the memory of a store again.
     ///
     /// # Behavior
-    /// 1. The two have nothing in common but what is stored, as two sessions or two machines have.
+    /// 1. The two instances share nothing except the stored data, like two sessions or two machines.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default: the cases of several sessions are ignored.
+    /// [`FixtureError::Lacks`] by default, so the cases with several sessions are ignored.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
     }
 
-    /// How to start a program that serves the memory of a store.
+    /// Returns a command that starts a program that serves the memory of a store.
     ///
     /// # Behavior
-    /// 1. It answers each line of its standard input, one JSON value, with a line of its standard output, one `tool_result`
-    ///    block, as `memory-tool run` does. [`serve`](crate::serve) is all that such a program needs; a test may start itself.
-    /// 2. Several run at once, and are killed at any moment.
+    /// 1. The program reads one JSON value per line from standard input and writes one `tool_result` block per line to
+    ///    standard output, like `memory-tool run`. [`serve`](crate::serve) implements this. A test binary may start
+    ///    itself as the program.
+    /// 2. Several instances run concurrently, and are killed at any moment.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default: the cases of processes, restarts and `kill -9` are ignored.
+    /// [`FixtureError::Lacks`] by default, so the cases with processes, restarts and `kill -9` are ignored.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
     }
 
-    /// The directory that stands for `/memories`.
+    /// Returns the directory that is `/memories`.
     ///
     /// # Behavior
-    /// 1. A file of the memory is a plain file of the same name beneath it, and so is the other way round.
+    /// 1. Each file of the memory is a plain file of the same name under the directory, and vice versa.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default: the cases of links and special files are ignored.
+    /// [`FixtureError::Lacks`] by default, so the cases of links and special files are ignored.
     fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
         Err(FixtureError::lacks("the backend keeps no plain files"))
     }
 
-    /// The directory beneath which all that is stored lies, in whatever form.
+    /// Returns the directory under which everything is stored, in any form.
     ///
     /// # Behavior
-    /// 1. It is empty before a store is made. The program that [`program`](Self::program) names starts there, too, where it is
-    ///    empty again or cannot be changed, as it is where a disk is full or read-only.
+    /// 1. The directory is empty before the store is created. The program of [`program`](Self::program) must also start
+    ///    if it is empty again or read-only, because the suite mounts small and read-only disks there.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default: the cases of disks that are full or read-only are ignored.
+    /// [`FixtureError::Lacks`] by default, so the cases of full and read-only disks are ignored.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
     }
 
-    /// Opens the memory of a name in the place of this store.
+    /// Opens a named memory that shares the storage of this store.
     ///
     /// # Behavior
-    /// 1. It is apart from the store and from the memories of all other names.
-    /// 2. One name is one memory, however often it is opened.
+    /// 1. The memory is separate from the store and from the memories of all other names.
+    /// 2. Opening a name again opens the same memory.
     ///
     /// # Errors
-    /// [`FixtureError::Failed`] for a name that cannot be one, such as an empty one; [`FixtureError::Lacks`] by default: the
-    /// cases of several memories in one place are ignored.
+    /// [`FixtureError::Failed`] for an invalid name, such as an empty one.
+    /// [`FixtureError::Lacks`] by default, so the cases of several named memories are ignored.
     async fn scope(&self, guard: &Self::Guard, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = (guard, name);
-        Err(FixtureError::lacks("the backend keeps one memory in a place"))
+        Err(FixtureError::lacks("the backend has no named memories"))
     }
 
-    /// The store beneath the encryption.
+    /// Opens the store that holds the ciphertexts.
     ///
     /// # Behavior
-    /// 1. It shows and changes what somebody can who has the disk but not the key.
+    /// 1. It gives the access of an attacker with the disk but without the key.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default: the cases of tampering are ignored.
+    /// [`FixtureError::Lacks`] by default, so the cases of tampering are ignored.
     async fn beneath(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
         Err(FixtureError::lacks("the backend does not encrypt"))
     }
 
-    /// Opens the memory of a store with a key that is not its own.
+    /// Opens the memory of a store with a wrong key.
     ///
     /// # Errors
-    /// [`FixtureError::Failed`] where the wrong key is told at once, which is as good as later; [`FixtureError::Lacks`] by
-    /// default.
+    /// [`FixtureError::Failed`] if the wrong key is detected at once, which is as good as on the first read.
+    /// [`FixtureError::Lacks`] by default.
     async fn reopen_with_wrong_key(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
         Err(FixtureError::lacks("the backend does not encrypt"))
     }
 
-    /// Makes another memory with the key of this one; the store beneath its encryption comes second.
+    /// Creates another memory with the key of this one. Returns its store and the store that holds its ciphertexts.
     ///
     /// # Behavior
-    /// 1. It is new and empty, and what is beneath it is not what is beneath this one.
+    /// 1. The memory is new and empty, and its ciphertexts are stored separately.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default: the cases of ciphertexts from another memory are ignored.
+    /// [`FixtureError::Lacks`] by default, so the cases of ciphertexts from another memory are ignored.
     async fn another_of_the_key(&self, guard: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         let _ = guard;
         Err(FixtureError::lacks("the backend does not encrypt"))
     }
 
-    /// Texts that no reply may hold, such as the name of the directory or bucket that the store is kept in (`[W5]`). None by
-    /// default; raw texts of operating systems are looked for in any case.
+    /// Texts that no reply may contain, such as the name of the store's directory or bucket (`[W5]`). Empty by default.
+    /// Replies are always searched for raw operating-system errors.
     fn secrets(&self, guard: &Self::Guard) -> Vec<String> {
         let _ = guard;
         Vec::new()
     }
 
-    /// Whether the backend can store a file of that path at all. By default it can.
+    /// Whether the backend can store a file at this path. `true` by default.
     ///
     /// # Behavior
-    /// 1. Where it cannot, `create` of that path must be refused with an error, and nothing may come of it.
+    /// 1. If it is `false`, `create` must refuse the path with an error and store nothing.
     fn can_store(&self, path: &str) -> bool {
         let _ = path;
         true
     }
 }
 
-/// Makes tools for the suite: what you write to test a [`MemoryTool`] of your own, where there is no
-/// [`Store`] beneath it that could be tested instead.
+/// Creates tools for the suite. Implement it to test your own [`MemoryTool`] that does not use a [`Store`].
 ///
-/// Only [`fresh`](Self::fresh) is required. Each of the other methods is as in [`StoreFixture`].
+/// Only [`fresh`](Self::fresh) is required. The other methods are the same as in [`StoreFixture`].
 #[async_trait]
 pub trait ToolFixture: Send + Sync + 'static {
-    /// What a tool needs as long as it is used, see [`StoreFixture::Guard`].
+    /// A resource that the tool needs while in use, see [`StoreFixture::Guard`].
     type Guard: Send + Sync + 'static;
 
-    /// Makes a tool with these options.
+    /// Creates a tool with these options.
     ///
     /// # Behavior
-    /// 1. Its memory is new and empty, and shares nothing with those made before.
-    /// 2. It is called for each case and each variant of a case, by several tasks at a time.
+    /// 1. Its memory is new and empty, and shares nothing with earlier ones.
+    /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] for options other than the default, where the tool has none: the cases that set them are
-    /// ignored.
+    /// [`FixtureError::Lacks`] for options other than the default if the tool does not have them. The cases
+    /// that set them are ignored.
     async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError>;
 
-    /// Opens the memory of a tool once more, with default options, see [`StoreFixture::reopen`].
+    /// Opens the memory of a tool again, with default options, see [`StoreFixture::reopen`].
     ///
     /// # Errors
     /// [`FixtureError::Lacks`] by default.
@@ -273,7 +273,7 @@ pub trait ToolFixture: Send + Sync + 'static {
         Err(FixtureError::not_provided())
     }
 
-    /// How to start a program that serves the memory of a tool, see [`StoreFixture::program`].
+    /// Returns a command that starts a program that serves the memory of a tool, see [`StoreFixture::program`].
     ///
     /// # Errors
     /// [`FixtureError::Lacks`] by default.
@@ -282,7 +282,7 @@ pub trait ToolFixture: Send + Sync + 'static {
         Err(FixtureError::not_provided())
     }
 
-    /// The directory that stands for `/memories`, see [`StoreFixture::plain_files`].
+    /// Returns the directory that is `/memories`, see [`StoreFixture::plain_files`].
     ///
     /// # Errors
     /// [`FixtureError::Lacks`] by default.
@@ -291,7 +291,7 @@ pub trait ToolFixture: Send + Sync + 'static {
         Err(FixtureError::lacks("the backend keeps no plain files"))
     }
 
-    /// The directory beneath which all that is stored lies, see [`StoreFixture::directory`].
+    /// Returns the directory under which everything is stored, see [`StoreFixture::directory`].
     ///
     /// # Errors
     /// [`FixtureError::Lacks`] by default.
@@ -300,13 +300,13 @@ pub trait ToolFixture: Send + Sync + 'static {
         Err(FixtureError::not_provided())
     }
 
-    /// Texts that no reply may hold, see [`StoreFixture::secrets`].
+    /// Texts that no reply may contain, see [`StoreFixture::secrets`].
     fn secrets(&self, guard: &Self::Guard) -> Vec<String> {
         let _ = guard;
         Vec::new()
     }
 
-    /// Whether the backend can store a file of that path at all, see [`StoreFixture::can_store`].
+    /// Whether the backend can store a file at this path, see [`StoreFixture::can_store`].
     fn can_store(&self, path: &str) -> bool {
         let _ = path;
         true

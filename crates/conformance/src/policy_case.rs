@@ -1,5 +1,5 @@
-//! [`PolicyCase`]: tests of the policies over any store. The suite tests whether a store keeps the contract, also with a policy over it;
-//! these cases test whether the policies do what they are for over it.
+//! [`PolicyCase`]: tests of the policies on any store. The suite tests that a store with a policy still keeps the
+//! contract. These cases test that the policy itself works.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use memory_tool_policies::{
 };
 use serde_json::json;
 
-/// One thing that a policy promises of any store beneath it.
+/// A test of one guarantee of a policy, for any underlying store.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,7 +28,7 @@ use serde_json::json;
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {
 /// for case in PolicyCase::ALL {
-///     let store = Arc::new(InMemoryStore::new()); // a new store of yours for each
+///     let store = Arc::new(InMemoryStore::new()); // create a new store for each
 ///     case.run(store).await.map_err(|error| format!("{}: {error}", case.id()))?;
 /// }
 /// # Ok::<(), String>(())
@@ -51,35 +51,35 @@ macro_rules! cases {
 }
 
 impl PolicyCase {
-    /// All of them.
+    /// All cases.
     pub const ALL: &'static [Self] = cases![
-        "scope.apart", "scopes of one store neither see nor change each other", scopes_are_apart;
-        "scope.names", "no error tells where a scope lies", scopes_are_not_named;
-        "read-only.refuses", "a read-only store is read, and nothing is changed", read_only_is_read;
-        "mount.read-only", "a store is shown beneath another one, to be read alone", a_mount_is_shown;
-        "limits.files", "those that write at once fill a memory with files up to its limit, and never pass it", files_are_limited;
-        "limits.bytes", "those that write at once fill a memory with bytes up to its limit, and never pass it", bytes_are_limited;
+        "scope.apart", "scopes of one store cannot see or change each other", scopes_are_apart;
+        "scope.names", "errors do not reveal the directory of a scope", scopes_are_not_named;
+        "read-only.refuses", "a read-only store can be read but not changed", read_only_is_read;
+        "mount.read-only", "a mounted store can be read inside another one but not changed", a_mount_is_shown;
+        "limits.files", "concurrent writers reach the limit on files exactly", files_are_limited;
+        "limits.bytes", "concurrent writers reach the limit on bytes exactly", bytes_are_limited;
         "limits.cleaning", "a memory that is over its limits can be cleaned up", what_is_over_can_be_cleaned;
-        "expiry.sweep", "a file that nobody uses is hidden, and then removed", files_expire;
-        "expiry.reading", "a file that is read does not expire", reading_keeps_a_file;
-        "screening.joined", "a secret is seen where an edit joins its halves, and nothing is changed", halves_are_joined;
-        "audit.digests", "each change is recorded with the digests of what was there before and after", changes_are_recorded;
+        "expiry.sweep", "an unused file is hidden and then removed", files_expire;
+        "expiry.reading", "reading a file keeps it from expiring", reading_keeps_a_file;
+        "screening.joined", "an edit that joins the halves of a secret is refused", halves_are_joined;
+        "audit.digests", "each change is recorded with digests of the content before and after", changes_are_recorded;
     ];
 
-    /// What it is called: the policy, a dot, what it is about.
+    /// The name of the case: the policy, a dot and the subject.
     pub fn id(&self) -> &'static str {
         self.id
     }
 
-    /// What it is about, in a sentence.
+    /// The guarantee that the case tests, in one sentence.
     pub fn about(&self) -> &'static str {
         self.about
     }
 
-    /// Runs it on a store without files, which nobody else uses.
+    /// Runs the case on an empty store that nothing else uses.
     ///
     /// # Errors
-    /// What the policy promises and the store does not let it keep, or a failure of the store.
+    /// If the policy does not keep its guarantee on this store, or the store fails.
     pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), BoxError> {
         (self.run)(store).await
     }
@@ -91,9 +91,9 @@ impl fmt::Debug for PolicyCase {
     }
 }
 
-/// How many write at once.
+/// The number of concurrent writers.
 const WRITERS: usize = 8;
-/// How often each of them writes before it is clear that nothing is refused.
+/// The number of writes of each after which a refusal is overdue.
 const MOST_WRITES: usize = 100;
 
 fn path(name: &str) -> Result<MemoryPath, BoxError> {
@@ -138,11 +138,11 @@ async fn scopes_are_apart(store: Arc<dyn Store>) -> Outcome {
     let (alice, alice2) = (scoped(&store, "alice")?, scoped(&store, "alice2")?);
     write(&alice, "a", "hers").await?;
     write(&alice2, "a", "theirs").await?;
-    expect_equal("alice reads", content(&alice, "a").await?, Some("hers".to_owned()))?;
+    expect_equal("the content for alice", content(&alice, "a").await?, Some("hers".to_owned()))?;
     expect_equal("the files of alice2", files(&alice2).await?.len(), 1)?;
     alice.remove(MemoryPath::root()).await?;
-    expect_equal("the files of alice, who emptied her memory", files(&alice).await?.len(), 0)?;
-    expect_equal("alice2 reads", content(&alice2, "a").await?, Some("theirs".to_owned()))
+    expect_equal("the files of alice after she removed all", files(&alice).await?.len(), 0)?;
+    expect_equal("the content for alice2", content(&alice2, "a").await?, Some("theirs".to_owned()))
 }
 
 async fn scopes_are_not_named(store: Arc<dyn Store>) -> Outcome {
@@ -152,8 +152,8 @@ async fn scopes_are_not_named(store: Arc<dyn Store>) -> Outcome {
     write(&alice, "a", "text").await?;
     let absent = Batch::new().require(path("a")?, Precondition::Absent).write(path("a")?, "");
     for refused in [alice.apply(absent).await, alice.remove(path("b")?).await] {
-        let error = refused.err().ok_or("what cannot be done was done")?.to_string();
-        expect(!error.contains(&directory), || format!("{error} tells where the scope lies"))?;
+        let error = refused.err().ok_or("an impossible change succeeded")?.to_string();
+        expect(!error.contains(&directory), || format!("{error} reveals the directory of the scope"))?;
     }
     Ok(())
 }
@@ -163,8 +163,8 @@ async fn read_only_is_read(store: Arc<dyn Store>) -> Outcome {
     let read_only = ReadOnlyStore::new(Arc::clone(&store));
     expect_refused(write(&read_only, "a", "other").await)?;
     expect_refused(read_only.remove(MemoryPath::root()).await)?;
-    expect_equal("it reads", content(&read_only, "a").await?, Some("text".to_owned()))?;
-    expect_equal("the store holds", content(&store, "a").await?, Some("text".to_owned()))
+    expect_equal("the content", content(&read_only, "a").await?, Some("text".to_owned()))?;
+    expect_equal("the content in the store", content(&store, "a").await?, Some("text".to_owned()))
 }
 
 async fn a_mount_is_shown(store: Arc<dyn Store>) -> Outcome {
@@ -172,13 +172,13 @@ async fn a_mount_is_shown(store: Arc<dyn Store>) -> Outcome {
     let mounted = MountedStore::builder(InMemoryStore::new());
     let mounted = mounted.mount_read_only(path("team")?, Arc::clone(&store)).build()?;
     write(&mounted, "b", "private").await?;
-    expect_equal("it reads", content(&mounted, "team/a").await?, Some("shared".to_owned()))?;
+    expect_equal("the content", content(&mounted, "team/a").await?, Some("shared".to_owned()))?;
     expect_equal("the files of both", files(&mounted).await?.len(), 2)?;
     expect_refused(write(&mounted, "team/a", "other").await)?;
     expect_equal("the files of the mounted store", files(&store).await?.len(), 1)
 }
 
-/// Lets all write files of 10 bytes until the limits refuse one, and says how many were written.
+/// Lets all writers create files of 10 bytes until the limits refuse one, and returns the number of files written.
 async fn fill(store: &Arc<dyn Store>, quota: Quota) -> Result<usize, BoxError> {
     let writing = (0..WRITERS).map(|writer| async move {
         let limited = LimitedStore::new(Arc::clone(store), quota);
@@ -189,22 +189,22 @@ async fn fill(store: &Arc<dyn Store>, quota: Quota) -> Result<usize, BoxError> {
                 Err(error) => return Err(BoxError::from(error)),
             }
         }
-        Err("the limit is never reached".into())
+        Err("the limit was never reached".into())
     });
     join_all(writing).await.into_iter().sum()
 }
 
 async fn files_are_limited(store: Arc<dyn Store>) -> Outcome {
     let written = fill(&store, Quota::new().with_files(20)).await?;
-    expect_equal("the files that were written", written, 20)?;
-    expect_equal("the files that are there", files(&store).await?.len(), 20)
+    expect_equal("the number of successful writes", written, 20)?;
+    expect_equal("the number of files", files(&store).await?.len(), 20)
 }
 
 async fn bytes_are_limited(store: Arc<dyn Store>) -> Outcome {
     let written = fill(&store, Quota::new().with_bytes(205)).await?;
-    expect_equal("the files that were written", written, 20)?;
+    expect_equal("the number of successful writes", written, 20)?;
     let bytes: u64 = files(&store).await?.iter().map(|file| file.size).sum();
-    expect_equal("the bytes that are there", bytes, 200)
+    expect_equal("the number of bytes", bytes, 200)
 }
 
 async fn what_is_over_can_be_cleaned(store: Arc<dyn Store>) -> Outcome {
@@ -213,17 +213,17 @@ async fn what_is_over_can_be_cleaned(store: Arc<dyn Store>) -> Outcome {
     }
     let limited = LimitedStore::new(store, Quota::new().with_files(1).with_bytes(10).with_file_bytes(5));
     let reason = expect_refused(write(&limited, "d", "x").await)?;
-    expect(reason.contains("4 files"), || format!("the reason does not say what was asked for: {reason}"))?;
+    expect(reason.contains("4 files"), || format!("the reason does not give the resulting number of files: {reason}"))?;
     write(&limited, "a", "0123").await?;
     limited.rename(path("b")?, path("e")?).await?;
     limited.remove(path("c")?).await?;
-    expect_equal("the files that are left", files(&limited).await?.len(), 2)
+    expect_equal("the number of files", files(&limited).await?.len(), 2)
 }
 
-/// A day that a case sets.
+/// The current day, which a case sets.
 type Today = Arc<AtomicU64>;
 
-/// The day, and the store over which files expire after ten.
+/// The day, and a store in which files expire after ten days.
 fn expiring(store: Arc<dyn Store>) -> Result<(Today, ExpiringStore<Arc<dyn Store>>), BoxError> {
     const DAY: u64 = 24 * 60 * 60;
     let today = Today::new(AtomicU64::new(21_000));
@@ -238,11 +238,11 @@ async fn files_expire(store: Arc<dyn Store>) -> Outcome {
     today.fetch_add(8, Ordering::Relaxed);
     write(&expiring, "b", "text").await?;
     today.fetch_add(8, Ordering::Relaxed);
-    expect_equal("the expired file reads", content(&expiring, "old/a").await?, None)?;
-    expect_equal("its directory is", expiring.read(path("old")?).await?, Node::Absent)?;
-    expect_equal("the files that are shown", files(&expiring).await?.len(), 1)?;
-    expect_equal("a sweep removes", expiring.sweep().await?.removed, vec![path("old/a")?])?;
-    expect_equal("the expired file is stored as", content(&store, "old/a").await?, None)
+    expect_equal("the content of the expired file", content(&expiring, "old/a").await?, None)?;
+    expect_equal("its directory", expiring.read(path("old")?).await?, Node::Absent)?;
+    expect_equal("the number of visible files", files(&expiring).await?.len(), 1)?;
+    expect_equal("the files that a sweep removed", expiring.sweep().await?.removed, vec![path("old/a")?])?;
+    expect_equal("the stored content of the expired file", content(&store, "old/a").await?, None)
 }
 
 async fn reading_keeps_a_file(store: Arc<dyn Store>) -> Outcome {
@@ -250,9 +250,9 @@ async fn reading_keeps_a_file(store: Arc<dyn Store>) -> Outcome {
     write(&expiring, "a", "text").await?;
     for _ in 0..3 {
         today.fetch_add(8, Ordering::Relaxed);
-        expect_equal("the file reads", content(&expiring, "a").await?, Some("text".to_owned()))?;
+        expect_equal("the content of the file", content(&expiring, "a").await?, Some("text".to_owned()))?;
     }
-    expect_equal("a sweep removes", expiring.sweep().await?.removed, Vec::new())
+    expect_equal("the files that a sweep removed", expiring.sweep().await?.removed, Vec::new())
 }
 
 async fn halves_are_joined(store: Arc<dyn Store>) -> Outcome {
@@ -262,8 +262,8 @@ async fn halves_are_joined(store: Arc<dyn Store>) -> Outcome {
     let joined = json!({
         "command": "str_replace", "path": "/memories/db", "old_str": ":\n", "new_str": ":t7Kq-9vLz2@db.internal/app\n",
     });
-    expect(tool.call(joined).await.is_err(), || "the edit was made".to_owned())?;
-    expect_equal("the file holds", content(&store, "db").await?, Some(half.to_owned()))
+    expect(tool.call(joined).await.is_err(), || "the edit was not refused".to_owned())?;
+    expect_equal("the content of the file", content(&store, "db").await?, Some(half.to_owned()))
 }
 
 async fn changes_are_recorded(store: Arc<dyn Store>) -> Outcome {
@@ -271,12 +271,12 @@ async fn changes_are_recorded(store: Arc<dyn Store>) -> Outcome {
     let log = StoreLog::new(Arc::clone(&logged));
     let audited = AuditedStore::new(Arc::clone(&store), log.clone(), Actor::from_trusted_name("alice")?);
     write(&audited, "a", "before").await?;
-    let Node::File(file) = audited.read(path("a")?).await? else { return Err("the file is not there".into()) };
+    let Node::File(file) = audited.read(path("a")?).await? else { return Err("the file is missing".into()) };
     let edit = Batch::new().require(path("a")?, Precondition::Version(file.version)).write(path("a")?, "after");
     audited.apply(edit).await?;
     let trail = log.read(&AuditFilter::new()).await?;
     expect_equal("the unfinished changes", trail.unfinished().count(), 0)?;
-    let [.., intent, outcome] = &trail.records[..] else { return Err("nothing was recorded".into()) };
+    let [.., intent, outcome] = &trail.records[..] else { return Err("no change was recorded".into()) };
     let AuditEvent::Intent { changes } = &intent.event else { return Err(format!("no intent: {intent:?}").into()) };
     let [AuditedChange::Write { after, .. }] = &changes[..] else { return Err(format!("{changes:?}").into()) };
     expect_equal("the digest after", after, &AuditedFile::of(b"after"))?;

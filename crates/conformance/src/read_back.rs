@@ -1,4 +1,4 @@
-//! What is stored, as far as `view` shows it: for backends of which nothing else can be asked.
+//! Reads the stored files through `view`, for backends that support only commands.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,26 +9,26 @@ use serde_json::json;
 use crate::failure::{Failure, Stop, expect_text};
 use crate::session::{Answer, Client, sorted_lines};
 
-/// Begins the note of a reply that the cap cut (`[V8]`).
+/// The start of the note of a truncated reply (`[V8]`).
 const NOTE: &str = "[Showing lines ";
 
 impl Client {
-    /// The text of a file, which must be there.
+    /// The text of a file, which must exist.
     pub(crate) async fn text(&self, path: impl fmt::Display) -> Result<String, Stop> {
         let path: MemoryPath = path.to_string().parse().map_err(|_| Failure::new("not a path"))?;
         let content = content(self, &path).await?;
-        String::from_utf8(content).map_err(|_| Failure::new(format!("{path} is no text")).into())
+        String::from_utf8(content).map_err(|_| Failure::new(format!("{path} is not UTF-8 text")).into())
     }
 }
 
-/// The bytes of a text file, put together again from the numbered lines of as many views as it takes.
+/// The bytes of a text file, assembled from the numbered lines of one or more views.
 pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8>, Stop> {
     let mut lines: Vec<String> = Vec::new();
     loop {
         let next = lines.len() + 1;
         let answer = view_from(client, path.as_str(), next).await?;
         let text = answer.text(false)?;
-        // Whether the header is right is for other cases to say.
+        // Other cases test the header.
         let Some((_, numbered)) = text.split_once('\n') else {
             return Err(answer.wrong("expected a header and numbered lines"));
         };
@@ -48,7 +48,7 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
     }
 }
 
-/// Views a file or a directory from the line with this number on.
+/// Views a file or directory from this line to its end.
 async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, Stop> {
     match line {
         1 => client.view(path).await,
@@ -56,7 +56,7 @@ async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, S
     }
 }
 
-/// Checks that these are all the files. Hidden ones are asked for by name, as no listing shows them.
+/// Checks that exactly these files exist. Hidden files are viewed by name, because no listing shows them.
 pub(crate) async fn expect_files(client: &Client, expected: &[MemoryPath]) -> Result<(), Stop> {
     let (hidden, visible): (Vec<_>, Vec<_>) = expected.iter().cloned().partition(is_hidden);
     let listed = listed_files(client).await?;
@@ -71,7 +71,7 @@ fn is_hidden(path: &MemoryPath) -> bool {
     path.segments().any(|segment| segment.starts_with('.') || segment == "node_modules")
 }
 
-/// Every file that listings lead to.
+/// All files found by following listings.
 async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, Stop> {
     let mut files = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -91,13 +91,13 @@ async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, Stop> {
     Ok(files.into_iter().collect())
 }
 
-/// The paths of the items of a listing, from as many views as it takes.
+/// The paths of the items of a listing, from one or more views.
 async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<String>, Stop> {
     let mut items = BTreeSet::new();
     let mut next = 1;
     loop {
         let answer = view_from(client, directory, next).await?;
-        // The header, and on the first page the directory itself.
+        // The header and, on the first page, the directory itself.
         let lines_before_items = if next == 1 { 2 } else { 1 };
         let mut is_cut = false;
         for line in answer.text(false)?.split('\n').skip(lines_before_items) {
@@ -112,7 +112,7 @@ async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<Strin
         }
         let lines_so_far = 1 + items.len();
         if lines_so_far < next {
-            return Err(answer.wrong(format!("expected the listing from line {next} on")));
+            return Err(answer.wrong(format!("expected the listing to continue at line {next}")));
         }
         next = lines_so_far + 1;
     }

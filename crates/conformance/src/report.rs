@@ -1,4 +1,4 @@
-//! [`Report`]: what a run of the suite found.
+//! [`Report`]: the results of a run of the suite.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,65 +9,65 @@ use crate::case::Case;
 use crate::clause::Clause;
 use crate::failure::Failure;
 
-/// What a run of the suite found.
+/// The results of a run of the suite.
 ///
-/// Printed with `{}`, it is a table for people: a line for each clause, then each failure with what differs, then what
-/// was ignored and why. Serialized, it holds every case with its outcome; `docs/conformance.md` describes the fields.
+/// Its `Display` output is a table with a line for each clause, followed by the failures and the ignored cases with
+/// their reasons. Its serialized form contains every case with its outcome, as `docs/conformance.md` describes.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The version of the suite, which is the version of this crate.
+    /// The version of this crate.
     pub suite_version: String,
-    /// How many cases had which outcome.
+    /// The number of cases with each outcome.
     pub totals: Totals,
-    /// How long the run took, in milliseconds.
+    /// The duration of the run in milliseconds.
     pub milliseconds: u64,
-    /// Each case that was run or ignored, in the order of the table.
+    /// The results of all selected cases, in the order of the table.
     pub results: Vec<CaseResult>,
 }
 
-/// How many cases had which outcome.
+/// The number of cases with each outcome.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// How many passed.
+    /// The number of passed cases.
     pub passed: usize,
-    /// How many failed.
+    /// The number of failed cases.
     pub failed: usize,
-    /// How many were ignored.
+    /// The number of ignored cases.
     pub ignored: usize,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct CaseResult {
     /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// What came of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long it took, in milliseconds.
+    /// Its duration in milliseconds.
     pub milliseconds: u64,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-#[expect(clippy::exhaustive_enums, reason = "a case passes, fails, or is not run: there is no fourth")]
+#[expect(clippy::exhaustive_enums, reason = "a case passes, fails or is ignored")]
 pub enum Outcome {
-    /// Everything was as it should be.
+    /// All checks passed.
     Passed,
-    /// Something was not.
+    /// A check failed.
     Failed {
-        /// What, for each variant of the case that failed; after three, no more are tried.
+        /// One failure for each failed variant of the case. After three, the remaining variants are skipped.
         failures: Vec<Failure>,
     },
-    /// The backend lacks what the case needs.
+    /// The backend lacks a capability that the case needs, or the caller excluded the case.
     Ignored {
-        /// What it lacks.
-        #[serde(rename = "lack")] // `reason` stands beside it, and is the case's own
+        /// The reason.
+        #[serde(rename = "lack")] // `reason` is a field of the case
         reason: String,
     },
 }
@@ -78,12 +78,12 @@ impl Report {
         Self { suite_version: env!("CARGO_PKG_VERSION").to_owned(), totals, milliseconds, results }
     }
 
-    /// Whether cases were run and none of them failed. A run in which everything was ignored is no success.
+    /// Whether no case failed and at least one passed. A run with only ignored cases is not a success.
     pub fn is_success(&self) -> bool {
         self.totals.failed == 0 && self.totals.passed > 0
     }
 
-    /// The cases that failed, each with what it found wrong.
+    /// The failed cases with their failures.
     pub fn failed(&self) -> impl Iterator<Item = (&Case, &[Failure])> {
         self.results.iter().filter_map(|result| match &result.outcome {
             Outcome::Failed { failures } => Some((&result.case, failures.as_slice())),
@@ -91,7 +91,7 @@ impl Report {
         })
     }
 
-    /// The cases that were ignored, by the reason.
+    /// The ignored cases, by reason.
     fn ignored(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut ignored: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for result in &self.results {
@@ -169,7 +169,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Words on lines that fit a terminal.
+/// Wraps words to the width of a terminal.
 fn wrapped(words: &[&str]) -> String {
     const WIDTH: usize = 100;
     let mut lines = vec![String::from("   ")];

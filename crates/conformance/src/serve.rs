@@ -1,16 +1,17 @@
-//! [`serve`]: the protocol of `memory-tool run`, for the programs that the suite starts and kills.
+//! [`serve`]: the protocol of `memory-tool run`, for the programs that the suite starts.
 
 use std::io::{self, BufRead, Write};
 
 use memory_tool_core::{MemoryTool, ToolResult, ToolUse};
 use serde_json::json;
 
-/// Answers each line of `input`, one JSON value, with a line of `output`, one `tool_result` block, until the input ends.
+/// Reads one JSON value per line from `input` and writes one `tool_result` block per line to `output`, until the input
+/// ends.
 ///
-/// It blocks between the lines, so call it outside of tasks, on the program's main thread.
+/// It blocks the thread, so call it on the main thread, outside async tasks.
 ///
 /// # Errors
-/// Where the input or output fails, or no runtime can be started.
+/// If the input or output fails, or a runtime cannot be started.
 pub fn serve(tool: &dyn MemoryTool, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for line in input.split(b'\n') {

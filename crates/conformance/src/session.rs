@@ -1,4 +1,4 @@
-//! [`Session`]: who sends commands; [`Client`] and [`Answer`], by which cases do so.
+//! [`Session`]: a connection to a tool or program. [`Client`] and [`Answer`]: how cases use one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 use crate::case::Need;
 use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_none_of, expect_text};
 
-/// Texts that stand for an operating system's own words (`[W5]`).
+/// Texts by which raw operating-system errors are recognized (`[W5]`).
 const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
 
-/// Somebody who sends commands and waits for the answers.
+/// A connection that sends lines and receives responses.
 #[async_trait]
 pub(crate) trait Session: Send + Sync {
-    /// The `tool_result` block that answers a line of JSON.
+    /// Sends a line of JSON and returns the `tool_result` block of the response.
     async fn call(&self, line: &str) -> Result<Value, Stop>;
 
-    /// Ends it as `kill -9` does. It answers no more.
+    /// Kills the program as `kill -9` does.
     async fn kill(&self) -> Result<(), Stop>;
 }
 
-/// A session with a tool within this program.
+/// A session with a tool in this process.
 pub(crate) struct InProcess(pub(crate) Arc<dyn MemoryTool>);
 
 #[async_trait]
@@ -36,7 +36,7 @@ impl Session for InProcess {
     }
 
     async fn kill(&self) -> Result<(), Stop> {
-        Err(Stop::lacks(Need::Processes, "a session within this program cannot be killed"))
+        Err(Stop::lacks(Need::Processes, "a session in this process cannot be killed"))
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn sorted_lines(mut paths: Vec<MemoryPath>) -> String {
     paths.iter().map(MemoryPath::as_str).collect::<Vec<_>>().join("\n")
 }
 
-/// A session together with what no reply in it may hold.
+/// A session, and the texts that its replies must not contain.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) session: Arc<dyn Session>,
@@ -108,7 +108,7 @@ impl Client {
         self.send(json!({"command": "rename", "old_path": from.to_string(), "new_path": to.to_string()})).await
     }
 
-    /// Creates a file, which must work.
+    /// Creates a file, which must succeed.
     pub(crate) async fn must_create(&self, path: impl fmt::Display, file_text: impl Into<String>) -> Result<(), Stop> {
         let path = path.to_string();
         self.create(&path, file_text).await?.reply(&format!("File created successfully at: {path}"))
@@ -120,7 +120,7 @@ impl Client {
     }
 }
 
-/// The answer to a line, ready to be checked. Each check names the line where it fails.
+/// The response to a line. A failed check includes both.
 #[derive(Debug)]
 pub(crate) struct Answer {
     line: String,
@@ -132,15 +132,15 @@ impl Answer {
         self.result["is_error"].as_bool().unwrap_or_default()
     }
 
-    /// The content where it is a text and, as `is_error` says, an error or none.
+    /// The text of the content, which must be an error exactly if `is_error` is set.
     pub(crate) fn text(&self, is_error: bool) -> Result<&str, Stop> {
         let text = self.result["content"].as_str().filter(|_| self.is_error() == is_error);
-        let expected = if is_error { "an error" } else { "a text that is no error" };
+        let expected = if is_error { "an error" } else { "a text that is not an error" };
         let failure = || Failure::new(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0)));
         text.ok_or_else(|| self.fail(failure()))
     }
 
-    /// Checks that it is no error and has this text.
+    /// Checks that it has this text and is not an error.
     pub(crate) fn reply(&self, text: &str) -> Result<(), Stop> {
         self.judge(expect_text(text, self.text(false)?))
     }
@@ -150,17 +150,17 @@ impl Answer {
         self.judge(expect_text(text, self.text(true)?))
     }
 
-    /// Checks that it is an error with this in its text.
+    /// Checks that it is an error that contains this text.
     pub(crate) fn error_with(&self, part: &str) -> Result<(), Stop> {
         self.judge(expect_all_of(&[part.to_owned()], self.text(true)?))
     }
 
-    /// Adds to a failure what was sent and what came back.
+    /// Adds the line and the response to a failure.
     pub(crate) fn judge(&self, outcome: Result<(), Box<Failure>>) -> Result<(), Stop> {
         outcome.map_err(|failure| self.fail(*failure))
     }
 
-    /// Fails because of what came back.
+    /// A failure with this message, the line and the response.
     pub(crate) fn wrong(&self, message: impl Into<String>) -> Stop {
         self.fail(Failure::new(message))
     }
@@ -169,7 +169,7 @@ impl Answer {
         failure.with_reply(&self.result).in_step(excerpt(&self.line, 0)).into()
     }
 
-    /// An error holds nothing of the host (`[W5]`), and no reply what the fixture calls a secret.
+    /// Checks that no reply contains a secret of the fixture, and no error a raw operating-system error (`[W5]`).
     fn expect_no_secret(&self, secrets: &[String]) -> Result<(), Stop> {
         let Some(text) = self.result["content"].as_str() else { return Ok(()) };
         let hidden = |parts: &[String]| {

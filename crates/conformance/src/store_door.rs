@@ -1,4 +1,4 @@
-//! The way in for stores: [`StoreFixture`].
+//! Runs the suite on stores, through [`StoreFixture`].
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,7 +40,7 @@ fn tool_over(store: Arc<dyn Store>, options: &ToolOptions) -> Arc<dyn MemoryTool
     Arc::new(builder.build())
 }
 
-// The guard comes last: it is dropped after all that needs it.
+// The guard is the last field, so it is dropped after its users.
 struct StoreSubject<F: StoreFixture> {
     tool: Arc<dyn MemoryTool>,
     store: Arc<dyn Store>,
@@ -92,7 +92,7 @@ impl<F: StoreFixture> Subject for StoreSubject<F> {
         unless_refused(Need::Scopes, self.fixture.scope(&self.guard, name).await)
     }
 
-    async fn beneath(&self) -> Result<Arc<dyn Store>, Stop> {
+    async fn ciphertexts(&self) -> Result<Arc<dyn Store>, Stop> {
         self.fixture.beneath(&self.guard).await.map_err(|error| Stop::from_fixture(Need::Sealed, error))
     }
 
@@ -110,7 +110,7 @@ impl<F: StoreFixture> Subject for StoreSubject<F> {
     }
 }
 
-/// What a fixture opened; `None` where it refused to.
+/// Converts a fixture's result, with `None` for a refusal.
 fn unless_refused<T>(need: Need, outcome: Result<T, FixtureError>) -> Result<Option<T>, Stop> {
     match outcome {
         Ok(opened) => Ok(Some(opened)),

@@ -1,4 +1,4 @@
-//! [`Subject`]: the memory that a case is run on, whichever door it was reached through.
+//! [`Subject`]: the memory under test, for every kind of backend.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,47 +17,47 @@ use crate::program::Program;
 use crate::read_back;
 use crate::session::{Client, Session, sorted_lines};
 
-/// Why what needs the byte level is not tested through commands alone.
-const NO_STORE: &str = "no store can be reached beneath the six commands";
+/// The reason why cases that need a `Store` are ignored for tools and programs.
+const NO_STORE: &str = "the backend is tested only through its commands, without a `Store`";
 
-/// What a case may take.
+/// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// How long a program may take to answer.
-    pub(crate) patience: Duration,
-    /// How many races the same contenders run.
+    /// The timeout for a response of a program.
+    pub(crate) answer_timeout: Duration,
+    /// The number of races between the same clients.
     pub(crate) races: usize,
 }
 
-/// Where subjects come from.
+/// Creates subjects.
 #[async_trait]
 pub(crate) trait Door: Send + Sync {
-    /// A subject that is new and empty.
+    /// Creates an empty subject.
     async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop>;
 
-    /// Whether a file of that name can be stored at all.
+    /// Whether a file can be stored at this path.
     fn can_store(&self, path: &str) -> bool;
 }
 
-/// One memory, and what can be had of it. What a door cannot give it lacks.
+/// A memory under test, and the ways to access it. Methods fail if the backend does not support them.
 #[async_trait]
 pub(crate) trait Subject: Send + Sync {
-    /// The session that every subject has.
+    /// The first session on the memory.
     fn session(&self) -> Arc<dyn Session>;
 
     /// Another session on the same memory.
     async fn another_session(&self) -> Result<Arc<dyn Session>, Stop>;
 
-    /// How to start a program of its own on the same memory.
+    /// A command that starts a separate program on the same memory.
     fn program(&self) -> Result<Command, Stop>;
 
-    /// What its cases may take.
+    /// The limits for its cases.
     fn effort(&self) -> Effort;
 
-    /// The tool, within this program.
+    /// The tool, if it runs in this process.
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop>;
 
-    /// The store beneath the tool.
+    /// The store of the tool.
     fn store(&self) -> Result<Arc<dyn Store>, Stop> {
         Err(Stop::lacks(Need::Store, NO_STORE))
     }
@@ -67,33 +67,33 @@ pub(crate) trait Subject: Send + Sync {
         Err(Stop::lacks(Need::Store, NO_STORE))
     }
 
-    /// The directory that stands for `/memories`.
+    /// The directory that is `/memories`.
     fn plain_files(&self) -> Result<PathBuf, Stop>;
 
-    /// The directory beneath which all that is stored lies.
+    /// The directory under which everything is stored.
     fn directory(&self) -> Result<PathBuf, Stop>;
 
-    /// Another memory in the same place. Being refused is not a failure.
+    /// Another memory that shares the storage, or `None` if its name is refused.
     async fn scope(&self, _name: &str) -> Result<Option<Arc<dyn Store>>, Stop> {
         Err(Stop::lacks(Need::Scopes, NO_STORE))
     }
 
-    /// The store beneath the encryption.
-    async fn beneath(&self) -> Result<Arc<dyn Store>, Stop> {
+    /// The store that holds the ciphertexts.
+    async fn ciphertexts(&self) -> Result<Arc<dyn Store>, Stop> {
         Err(Stop::lacks(Need::Sealed, NO_STORE))
     }
 
-    /// Another memory with the same key, and the store beneath its encryption.
+    /// Another memory with the same key, and the store that holds its ciphertexts.
     async fn another_of_the_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), Stop> {
         Err(Stop::lacks(Need::Sealed, NO_STORE))
     }
 
-    /// The store opened with the wrong key. Being refused is not a failure.
+    /// The store opened with the wrong key, or `None` if it is refused.
     async fn with_wrong_key(&self) -> Result<Option<Arc<dyn Store>>, Stop> {
         Err(Stop::lacks(Need::Sealed, NO_STORE))
     }
 
-    /// Texts that no reply may hold.
+    /// Texts that no reply may contain.
     fn secrets(&self) -> Vec<String>;
 }
 
@@ -108,36 +108,37 @@ impl dyn Subject + '_ {
         Ok(self.client_of(self.another_session().await?))
     }
 
-    /// A client of a program of its own on the same memory.
+    /// A client of a separate program on the same memory.
     pub(crate) fn process_client(&self) -> Result<Client, Stop> {
         self.client_of_program(self.program()?)
     }
 
-    /// A client of a program of its own on the same memory, which runs under these circumstances.
+    /// A client of a separate program on the same memory, which runs under these circumstances.
     pub(crate) fn process_client_under(&self, circumstances: &Circumstances) -> Result<Client, Stop> {
         self.client_of_program(circumstances.around(&self.program()?))
     }
 
     fn client_of_program(&self, command: Command) -> Result<Client, Stop> {
-        Ok(self.client_of(Arc::new(Program::start(command, self.effort().patience)?)))
+        Ok(self.client_of(Arc::new(Program::start(command, self.effort().answer_timeout)?)))
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {
         Client { session, secrets: self.secrets().into() }
     }
 
-    /// What another program does: a file is there, whatever was before.
+    /// Writes a file as another program would, replacing an existing one.
     pub(crate) async fn put(&self, path: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
         if let Ok(directory) = self.plain_files() {
             return put_plain_file(directory, path, content).await;
         }
         if let Ok(store) = self.store() {
-            return store.write(path, content).await.map_err(|error| {
-                Failure::new(format!("the store refuses to write {path}: {}", causes(&error))).into()
-            });
+            return store
+                .write(path, content)
+                .await
+                .map_err(|error| Failure::new(format!("the store failed to write {path}: {}", causes(&error))).into());
         }
         let text = String::from_utf8(content).map_err(|_| {
-            Stop::lacks(Need::ForeignFiles, "no other program can put a file there, and no command makes such a file")
+            Stop::lacks(Need::ForeignFiles, "files can be created only by commands, which cannot create this one")
         })?;
         let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
         self.client().send(input).await?.reply(&format!("File created successfully at: {path}"))
@@ -154,7 +155,7 @@ impl dyn Subject + '_ {
         }
     }
 
-    /// Checks that these are all the files.
+    /// Checks that exactly these files exist.
     pub(crate) async fn expect_files(&self, expected: &[MemoryPath]) -> Result<(), Stop> {
         let Ok(store) = self.store() else {
             return read_back::expect_files(&self.client(), expected).await;
@@ -165,14 +166,14 @@ impl dyn Subject + '_ {
         Ok(expect_text(&sorted_lines(expected.to_vec()), &sorted_lines(files))?)
     }
 
-    /// What the subject has no way to give, if anything.
+    /// The reason why the subject lacks a capability, if it does.
     pub(crate) async fn lack(&self, need: Need) -> Option<String> {
         let outcome = match need {
             Need::Tool => self.tool().map(drop),
             Need::Options => Ok(()),
             Need::ForeignFiles | Need::StoredBytes => match (self.store(), self.plain_files(), need) {
                 (Ok(_), ..) | (_, Ok(_), Need::ForeignFiles) => Ok(()),
-                _ => Err(Stop::lacks(need, "only the six commands reach the files")),
+                _ => Err(Stop::lacks(need, "the files can be accessed only by commands")),
             },
             Need::Store => self.store().map(drop),
             Need::Sessions => self.another_session().await.map(drop),
@@ -182,7 +183,7 @@ impl dyn Subject + '_ {
             Need::Mounts => circumstances::expect_mounts().await,
             Need::Tracing => circumstances::expect_tracing().await,
             Need::Scopes => self.scope("probe").await.map(drop),
-            Need::Sealed => self.beneath().await.map(drop),
+            Need::Sealed => self.ciphertexts().await.map(drop),
         };
         match outcome {
             Err(Stop::Lacks { reason, .. }) => Some(reason),
@@ -198,12 +199,12 @@ async fn put_plain_file(directory: PathBuf, path: &MemoryPath, content: Vec<u8>)
     });
     match written.await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure::new(format!("{path} cannot be put there: {error}")).into()),
-        Err(error) => Err(Failure::new(format!("{path} cannot be put there: {error}")).into()),
+        Ok(Err(error)) => Err(Failure::new(format!("cannot write {path}: {error}")).into()),
+        Err(error) => Err(Failure::new(format!("cannot write {path}: {error}")).into()),
     }
 }
 
-/// Checks a condition of a case in code.
+/// Fails with the message if the condition is false.
 pub(crate) fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), Stop> {
     Ok(ensure(holds, message)?)
 }

@@ -1,4 +1,4 @@
-//! [`Suite`]: the table of cases, and the run of it.
+//! [`Suite`]: selects and runs cases.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -25,20 +25,20 @@ use crate::subject::{Door, Effort, Subject};
 use crate::tool_door::ToolDoor;
 use crate::vectors::{self, Vector};
 
-/// How long a program may take for an answer, unless set otherwise.
+/// The default timeout for a response of a program.
 pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many races the same contenders run, unless set otherwise.
+/// The default number of races between the same clients.
 pub const DEFAULT_RACES: usize = 100;
 
-/// How long a case may take, unless set otherwise.
+/// The default timeout for a case.
 pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The conformance suite, ready to be run on one backend.
+/// The conformance suite for one backend.
 ///
-/// Built by one of [`for_store`](Self::for_store), [`for_tool`](Self::for_tool) and [`for_command`](Self::for_command),
-/// then run by [`run`](Self::run) for a [`Report`] or by [`test`](Self::test) as a test of cargo's. Where one test target has
-/// several backends, [`test_each`](Self::test_each) runs the suites of all.
+/// Create it with [`for_store`](Self::for_store), [`for_tool`](Self::for_tool) or [`for_command`](Self::for_command).
+/// [`run`](Self::run) returns a [`Report`]. [`test`](Self::test) runs the cases as a cargo test target, and
+/// [`test_each`](Self::test_each) does so for several backends.
 #[must_use]
 pub struct Suite {
     door: Arc<dyn Door>,
@@ -49,15 +49,15 @@ pub struct Suite {
     declared_lacks: Lacks,
 }
 
-/// Why cases are ignored.
+/// The reasons why cases are ignored.
 #[derive(Clone, Default)]
 struct Lacks {
     of_needs: BTreeMap<Need, String>,
-    /// By their ids.
+    /// By case id.
     of_cases: BTreeMap<String, String>,
 }
 
-/// A case together with what it does.
+/// A case and its implementation.
 struct Entry {
     case: Case,
     body: Body,
@@ -68,30 +68,30 @@ enum Body {
     Code(CodeCase),
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Progress<'a> {
-    /// How many cases are done, the last one included.
+    /// The number of finished cases, including the last one.
     pub done: usize,
-    /// How many there are.
+    /// The number of selected cases.
     pub total: usize,
-    /// What came of the one that was done last.
+    /// The result of the case that finished last.
     pub last: &'a CaseResult,
 }
 
 impl Suite {
-    /// The suite on a [`Store`](memory_tool_core::Store).
+    /// Creates a suite for a [`Store`](memory_tool_core::Store).
     pub fn for_store(fixture: impl StoreFixture) -> Self {
         Self::new(StoreDoor { fixture: Arc::new(fixture) })
     }
 
-    /// The suite on a [`MemoryTool`](memory_tool_core::MemoryTool).
+    /// Creates a suite for a [`MemoryTool`](memory_tool_core::MemoryTool).
     pub fn for_tool(fixture: impl ToolFixture) -> Self {
         Self::new(ToolDoor { fixture: Arc::new(fixture) })
     }
 
-    /// The suite on a program, in whatever language it is written.
+    /// Creates a suite for a program in any language.
     pub fn for_command(command_line: CommandLine) -> Self {
         Self::new(CommandDoor { command_line })
     }
@@ -101,80 +101,79 @@ impl Suite {
             door: Arc::new(door),
             filters: Vec::new(),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
-            effort: Effort { patience: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
+            effort: Effort { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
             case_timeout: DEFAULT_CASE_TIMEOUT,
             declared_lacks: Lacks::default(),
         }
     }
 
-    /// Runs only cases that the filter means: a part of an id, such as `view.` or `races`, or a clause, such as `V3`.
-    /// Given several times, a case that one of them means is run. Default: every case.
+    /// Selects cases by a part of their id, such as `view.` or `races`, or by a clause, such as `V3`. With several
+    /// filters, a case runs if one of them matches. Default: all cases.
     pub fn filter(mut self, filter: impl Into<String>) -> Self {
         self.filters.push(filter.into());
         self
     }
 
-    /// How many cases run at a time. Default: one for each processor.
+    /// Sets how many cases run concurrently. Default: the number of processors.
     pub fn jobs(mut self, jobs: usize) -> Self {
         self.jobs = jobs.max(1);
         self
     }
 
-    /// How long a program may take for an answer before its case fails. Default: [`DEFAULT_ANSWER_TIMEOUT`].
+    /// Sets the timeout for a response of a program. Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
-        self.effort.patience = answer_timeout;
+        self.effort.answer_timeout = answer_timeout;
         self
     }
 
-    /// How many races the same contenders run in each case of the group `races`, at least one. Fewer take less time, and a fault
-    /// that shows in few of them is more likely to be missed. Default: [`DEFAULT_RACES`].
+    /// Sets how many races the same clients run in each case of the group `races`, at least one. Fewer races take less
+    /// time but are more likely to miss a rare fault. Default: [`DEFAULT_RACES`].
     pub fn races(mut self, races: usize) -> Self {
         self.effort.races = races.max(1);
         self
     }
 
-    /// How long a case may take before it fails. Default: [`DEFAULT_CASE_TIMEOUT`].
+    /// Sets the timeout for a case. Default: [`DEFAULT_CASE_TIMEOUT`].
     pub fn case_timeout(mut self, case_timeout: Duration) -> Self {
         self.case_timeout = case_timeout;
         self
     }
 
-    /// Declares that the backend lacks something for that reason: the cases that need it are ignored.
+    /// Declares that the backend lacks a capability. The cases that need it are ignored with this reason.
     pub fn lacks(mut self, need: Need, reason: impl Into<String>) -> Self {
         self.declared_lacks.of_needs.insert(need, reason.into());
         self
     }
 
-    /// Declares that the backend is not made for what the case with that id tests: the case is ignored for that reason. An id
-    /// that no case has changes nothing.
+    /// Ignores the case with this id, with this reason. An unknown id has no effect.
     pub fn leave_out(mut self, id: impl Into<String>, reason: impl Into<String>) -> Self {
         self.declared_lacks.of_cases.insert(id.into(), reason.into());
         self
     }
 
-    /// The cases that would be run, in the order of the table.
+    /// The selected cases, in the order of the table.
     pub fn cases(&self) -> Vec<Case> {
         self.entries().into_iter().map(|entry| entry.case).collect()
     }
 
-    /// Every case of the suite, in the order of the table.
+    /// All cases, in the order of the table.
     pub fn all_cases() -> Vec<Case> {
         table().into_iter().map(|entry| entry.case).collect()
     }
 
-    /// The faults that the cases are known to catch.
+    /// The known faults, each with the cases that detect it.
     pub fn faults() -> Vec<Fault> {
         faults::all()
     }
 
-    /// Runs the cases.
+    /// Runs the selected cases.
     ///
-    /// It needs a runtime of tokio with its timer and I/O enabled, best one with several threads.
+    /// Requires a tokio runtime with timer and I/O enabled, preferably a multi-threaded one.
     pub async fn run(&self) -> Report {
         self.run_observed(|_| ()).await
     }
 
-    /// Runs the cases, and tells of each that is done.
+    /// Runs the selected cases, and calls `observe` after each.
     pub async fn run_observed(&self, mut observe: impl FnMut(&Progress<'_>)) -> Report {
         let started = Instant::now();
         let lacks = Arc::new(self.find_lacks().await);
@@ -192,7 +191,7 @@ impl Suite {
         }
         let mut results = BTreeMap::new();
         while let Some(result) = running.join_next().await {
-            let Ok(result) = result else { continue }; // a case that panics is caught within
+            let Ok(result) = result else { continue }; // panics of a case are caught in `Runner::judge`
             observe(&Progress { done: results.len() + 1, total, last: &result });
             results.insert(result.case.id.clone(), result);
         }
@@ -200,23 +199,25 @@ impl Suite {
         Report::new(results, milliseconds_since(started))
     }
 
-    /// Runs the cases as tests: the `main` of a test target with `harness = false`. Takes the arguments that tests take.
+    /// Runs the cases as tests, as the `main` of a test target with `harness = false`. Accepts the usual test
+    /// arguments.
     ///
-    /// A case is named `{group}::{name}`, and can be filtered by it. One that is ignored shows its reason.
+    /// Each test is named `{group}::{name}`. An ignored test is listed with its reason.
     #[must_use]
     pub fn test(self) -> ExitCode {
         test(vec![(String::new(), self)])
     }
 
-    /// Runs the cases of several suites as the tests of one target, see [`test`](Self::test).
+    /// Runs the cases of several suites as tests of one target, see [`test`](Self::test).
     ///
-    /// A case is named `{suite}::{group}::{name}` after the name that comes with its suite.
+    /// Each test is named `{suite}::{group}::{name}`, where `suite` is the name given with the suite.
     #[must_use]
     pub fn test_each(suites: impl IntoIterator<Item = (String, Self)>) -> ExitCode {
         test(suites.into_iter().map(|(name, suite)| (format!("{name}::"), suite)).collect())
     }
 
-    /// The cases as tests whose names begin with `prefix`. Where all are filtered out, the backend is not asked what it lacks.
+    /// The cases as tests whose names start with `prefix`. The backend's capabilities are probed only if a test will
+    /// run.
     async fn trials(self, prefix: &str, arguments: &Arguments, runtime: &Arc<Runtime>) -> Vec<Trial> {
         let name = |case: &Case| format!("{prefix}{}", case.id.replacen('.', "::", 1));
         let is_meant = |case: &Case| {
@@ -245,18 +246,18 @@ impl Suite {
         trials.collect()
     }
 
-    /// The table, without what the filters leave out.
+    /// The cases that the filters select.
     fn entries(&self) -> Vec<Entry> {
         let is_meant =
             |entry: &Entry| self.filters.is_empty() || self.filters.iter().any(|filter| entry.case.matches(filter));
         table().into_iter().filter(is_meant).collect()
     }
 
-    /// What the backend lacks: what was declared, and what the fixture says when it is asked.
+    /// The capabilities that the backend lacks, as declared by the caller or probed.
     async fn find_lacks(&self) -> Lacks {
         let mut lacks = self.declared_lacks.clone();
         if cfg!(not(unix)) {
-            let reason = "links and special files are only known how to be made on Unix";
+            let reason = "the suite can create links and special files only on Unix";
             lacks.of_needs.entry(Need::PlainFiles).or_insert(reason.to_owned());
         }
         let probing = async {
@@ -273,7 +274,7 @@ impl Suite {
             }
             Ok::<_, Stop>(found)
         };
-        // A fixture that fails here fails in each case, and is reported there.
+        // A fixture that fails here also fails in each case, which reports the error.
         if let Ok(Ok(found)) = timeout(self.case_timeout, probing).await {
             for (need, reason) in found {
                 lacks.of_needs.entry(need).or_insert(reason);
@@ -287,10 +288,10 @@ impl Suite {
     }
 }
 
-/// Runs suites as tests, each with what comes before the names of its cases.
+/// Runs suites as tests, each with a prefix for the names of its tests.
 fn test(suites: Vec<(String, Suite)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Many cases wait: for a lock, a disk, a program.
+    // Many cases wait for a lock, a disk or a program.
     arguments.test_threads = arguments.test_threads.or(available_parallelism().ok().map(|threads| 2 * threads.get()));
     let runtime = match Runtime::new() {
         Ok(runtime) => Arc::new(runtime),
@@ -307,14 +308,14 @@ fn test(suites: Vec<(String, Suite)>) -> ExitCode {
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
 }
 
-/// Every case: those that are data, then those that are code.
+/// All cases: first those from data, then those from code.
 fn table() -> Vec<Entry> {
     let vectors = vectors::all().into_iter().map(|vector| Entry { case: vector.case(), body: Body::Vector(vector) });
     let code = cases::all().map(|code| Entry { case: code.case(), body: Body::Code(code) });
     vectors.chain(code).collect()
 }
 
-/// What a single case is run with.
+/// The settings to run a single case.
 struct Runner {
     door: Arc<dyn Door>,
     effort: Effort,
@@ -334,7 +335,7 @@ impl Runner {
 
     async fn judge(self, case: &Case, body: Body) -> Outcome {
         let Self { door, effort, case_timeout } = self;
-        // On a task of its own, so that a panic of the backend fails its case alone.
+        // Run in a separate task, so that a panic of the backend fails only this case.
         let mut task = JoinSet::new();
         task.spawn(async move { body.run(&*door, effort).await });
         let stops = match timeout(case_timeout, task.join_next()).await {
@@ -352,7 +353,7 @@ impl Runner {
 }
 
 impl Lacks {
-    /// Why the case is ignored, if it is.
+    /// The reason why the case is ignored, if it is.
     fn of(&self, case: &Case) -> Option<&str> {
         let of_case = self.of_cases.get(&case.id);
         of_case.or_else(|| case.needs.iter().find_map(|need| self.of_needs.get(need))).map(String::as_str)
@@ -373,15 +374,17 @@ impl Body {
     }
 }
 
-/// Where something is lacking that is there when asked for it first, or that the case does not say it needs, passing it
-/// over would hide a mistake.
+/// A missing capability is a failure if it was available when probed, or if the case does not declare it. Ignoring it
+/// would hide an error.
 fn into_failure(case: &Case, stop: Stop) -> Failure {
     match stop {
         Stop::Failed(failure) => *failure,
         Stop::Lacks { need, reason } if case.needs.contains(&need) => {
-            Failure::new(format!("the backend lacks {need} this time: {reason}"))
+            Failure::new(format!("the backend lacks {need}, although it was available before: {reason}"))
         }
-        Stop::Lacks { need, reason } => Failure::new(format!("the case does not say that it needs {need}: {reason}")),
+        Stop::Lacks { need, reason } => {
+            Failure::new(format!("the case does not declare that it needs {need}: {reason}"))
+        }
     }
 }
 

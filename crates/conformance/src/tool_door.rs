@@ -1,4 +1,4 @@
-//! The way in for tools: [`ToolFixture`].
+//! Runs the suite on tools, through [`ToolFixture`].
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,7 +30,7 @@ impl<F: ToolFixture> Door for ToolDoor<F> {
     }
 }
 
-// The guard comes last: it is dropped after all that needs it.
+// The guard is the last field, so it is dropped after its users.
 struct ToolSubject<F: ToolFixture> {
     tool: Arc<dyn MemoryTool>,
     fixture: Arc<F>,

@@ -1,4 +1,4 @@
-//! The cases that are data: `vectors/*.json`, as `vectors/README.md` describes them.
+//! The cases in `vectors/*.json`. `vectors/README.md` describes their schema.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,7 +14,7 @@ use crate::fixture::ToolOptions;
 use crate::session::Answer;
 use crate::subject::{Door, Effort, Subject};
 
-/// The files, each with the cases of a group.
+/// The files, each with the cases of one group.
 const FILES: [&str; 9] = [
     include_str!("../vectors/wire.json"),
     include_str!("../vectors/paths.json"),
@@ -27,10 +27,10 @@ const FILES: [&str; 9] = [
     include_str!("../vectors/beyond.json"),
 ];
 
-/// After how many failed variants a case gives up: where nothing answers, each takes as long as patience lasts.
+/// The number of failed variants after which a case stops, because each may take a full timeout.
 const MAX_FAILED_VARIANTS: usize = 3;
 
-/// A case of the data: what is sent to a tool, and what must come back and be stored.
+/// A case from data: the input for the tool, and the expected replies and stored files.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vector {
@@ -55,10 +55,10 @@ enum OneOrMany {
     Many(Vec<Clause>),
 }
 
-/// Every case of the data, in the order of the files.
-#[expect(clippy::expect_used, reason = "the files are a part of the program, and its tests read them")]
+/// All cases from data, in the order of the files.
+#[expect(clippy::expect_used, reason = "the files are part of the crate, and its tests parse them")]
 pub(crate) fn all() -> Vec<Vector> {
-    let parsed = FILES.map(|json| serde_json::from_str::<Vec<Vector>>(json).expect("the data keeps to its schema"));
+    let parsed = FILES.map(|json| serde_json::from_str::<Vec<Vector>>(json).expect("the data matches its schema"));
     parsed.into_iter().flatten().collect()
 }
 
@@ -109,7 +109,7 @@ impl Vector {
     }
 }
 
-/// A name that the backend cannot store is refused, and nothing comes of it.
+/// Checks that a path that the backend cannot store is refused, and that nothing is stored.
 async fn expect_refusal(subject: &dyn Subject, path: &str) -> Result<(), Stop> {
     subject.client().create(path, "text").await?.text(true)?;
     subject.expect_files(&[]).await
@@ -139,7 +139,7 @@ impl Stop {
     }
 }
 
-/// The value with each `{variable}` in its texts replaced; a text that is nothing but one becomes the variable's value.
+/// Replaces each `{variable}` in the texts of a value. A text that is only a variable becomes the variable's value.
 fn substitute(value: &Value, variables: &Map<String, Value>) -> Value {
     match value {
         Value::String(text) => substitute_in_text(text, variables),
@@ -168,7 +168,7 @@ fn substitute_in_text(text: &str, variables: &Map<String, Value>) -> Value {
     Value::String(replaced)
 }
 
-/// The value with each text template replaced by the text that it stands for.
+/// Replaces each text template in a value with its text.
 fn resolve(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(resolve).collect(),
@@ -180,7 +180,7 @@ fn resolve(value: &Value) -> Value {
     }
 }
 
-/// What `{"repeat": [text, count]}` or `{"concat": [text, …]}` stands for.
+/// The text of a template: `{"repeat": [text, count]}` or `{"concat": [text, …]}`.
 fn template_text(fields: &Map<String, Value>) -> Option<String> {
     let (name, arguments) = fields.iter().next().filter(|_| fields.len() == 1)?;
     match (name.as_str(), arguments.as_array()?.as_slice()) {
@@ -190,7 +190,7 @@ fn template_text(fields: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// What is done, and for a call what must come of it.
+/// An action and, for a call, the checks of its result.
 struct Step {
     action: Action,
     checks: Vec<Check>,
@@ -203,7 +203,7 @@ enum Action {
     Definition(Value),
     Files(Vec<MemoryPath>),
     Input(Value),
-    /// A text as it is, or any other value written as one line.
+    /// A string is sent unchanged, any other value as one line of JSON.
     Line(Value),
     Put(File),
 }
@@ -240,7 +240,7 @@ struct Image {
 impl Step {
     fn parse(json: &Value) -> Result<Self, Box<Failure>> {
         let wrong = |problem: String| Box::new(Failure::new(format!("the case is wrong: {problem}")));
-        let Value::Object(fields) = resolve(json) else { return Err(wrong("a step is an object".to_owned())) };
+        let Value::Object(fields) = resolve(json) else { return Err(wrong("a step must be an object".to_owned())) };
         let (action, checks): (Map<_, _>, Map<_, _>) =
             fields.into_iter().partition(|(name, _)| ACTIONS.contains(&name.as_str()));
         let action =
@@ -248,7 +248,7 @@ impl Step {
         let checks = checks.into_iter().map(|(name, value)| serde_json::from_value(json!({ name: value })));
         let checks: Vec<_> = checks.collect::<Result<_, _>>().map_err(|error| wrong(format!("check: {error}")))?;
         if matches!(action, Action::Input(_) | Action::Line(_)) == checks.is_empty() {
-            return Err(wrong("a call, and nothing else, needs a check".to_owned()));
+            return Err(wrong("a call needs at least one check, and other actions must not have checks".to_owned()));
         }
         Ok(Self { action, checks })
     }
@@ -289,7 +289,7 @@ impl File {
         match (&self.text, &self.base64) {
             (Some(text), None) => Ok(text.clone().into_bytes()),
             (None, Some(base64)) => BASE64.decode(base64).map_err(|error| Failure::new(error.to_string()).into()),
-            _ => Err(Failure::new("the case is wrong: a file has either `text` or `base64`").into()),
+            _ => Err(Failure::new("the case is wrong: a file must have either `text` or `base64`").into()),
         }
     }
 }

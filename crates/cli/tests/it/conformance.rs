@@ -246,7 +246,7 @@ fn is_running(path: &Path) -> bool {
 #[test]
 #[cfg(unix)]
 fn a_program_that_hangs_fails_its_cases() {
-    Script::new("sh -c 'sleep 1000; true' \"$0\"").fails("the program did not answer within 0.5 s", "0.5");
+    Script::new("sh -c 'sleep 1000; true' \"$0\"").fails("the program did not respond within 0.5 s", "0.5");
 }
 
 #[test]
@@ -265,14 +265,14 @@ fn processes_of_a_program_that_dies_are_killed() {
 #[test]
 #[cfg(unix)]
 fn a_program_that_prints_garbage_fails_its_cases() {
-    Script::new("while read -r line; do echo '<html>'; done").fails("the program's answer is not JSON", "10");
+    Script::new("while read -r line; do echo '<html>'; done").fails("the program's response is not JSON", "10");
     Script::new("while read -r line; do echo '[]'; done").fails("expected ", "10");
 }
 
 #[test]
 #[cfg(unix)]
 fn a_program_that_never_ends_its_line_fails_its_cases() {
-    Script::new("exec cat /dev/zero").fails("the program did not answer", "0.5");
+    Script::new("exec cat /dev/zero").fails("the program did not respond", "0.5");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn invalid_options_are_reported_as_wrong_usage() {
         (&[][..], "<--command <LINE>|--store <URL>|--list>"),
         (&["--command", "a {dir}", "--store", "b"], "cannot be used with"),
         (&["--command", "a"], "the command line lacks {dir}"),
-        (&["--command", "a '{dir}"], "a quote that is not closed"),
+        (&["--command", "a '{dir}"], "an unclosed quote"),
         (&["--command", " "], "names no program"),
         (&["--command", "a {dir}", "--plain-files", "memories"], "expected the placeholder {dir}"),
         (&["--store", "a", "--plain-files", "{dir}"], "cannot be used with"),

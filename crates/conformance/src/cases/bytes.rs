@@ -1,4 +1,4 @@
-//! What the cases at the byte level have in common.
+//! Helpers for the cases that use a [`Store`] directly.
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError, StoreExt};
 
@@ -14,7 +14,7 @@ pub(crate) fn write(text: &str, content: impl Into<Vec<u8>>) -> Result<Batch, St
     Ok(Batch::new().write(path(text)?, content))
 }
 
-/// The bytes of a file that must be there.
+/// The content of a file, which must exist.
 pub(crate) async fn content(store: &dyn Store, text: &str) -> Result<Vec<u8>, Stop> {
     match store.read(&path(text)?).await? {
         Node::File(file) => Ok(file.content),
@@ -27,16 +27,16 @@ pub(crate) async fn expect_content(store: &dyn Store, text: &str, expected: &[u8
     check(got == expected, || format!("{text} holds {:?} instead of {:?}", shown(&got), shown(expected)))
 }
 
-/// Checks that a batch or a read was refused with this error.
+/// Checks that an operation was refused with the expected error.
 pub(crate) fn expect_refused<T>(outcome: Result<T, StoreError>, expected: &StoreError) -> Result<(), Stop> {
     match outcome {
         Err(error) if error.to_string() == expected.to_string() => Ok(()),
         Err(error) => Err(Failure::new(format!("expected the error \"{expected}\", got \"{error}\"")).into()),
-        Ok(_) => Err(Failure::new(format!("expected the error \"{expected}\", and there was none")).into()),
+        Ok(_) => Err(Failure::new(format!("expected the error \"{expected}\", got a success")).into()),
     }
 }
 
-/// The beginning of bytes that may be very many and no text.
+/// The first bytes of a content, escaped, for a message.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     bytes.iter().take(100).copied().collect::<Vec<_>>().escape_ascii().to_string()
 }

@@ -1,4 +1,4 @@
-//! Futures that are dropped half way: what they did holds whole or not at all.
+//! Dropped futures: no operation is applied in part.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::cases::bytes::{content, path, write};
 use crate::failure::{Failure, Stop};
 use crate::subject::{Subject, check};
 
-/// How many commands are dropped, each a little later in its course than the one before.
+/// The number of operations to drop, each a little later than the one before.
 const ROUNDS: u32 = 60;
-/// How often one looks whether a store has settled, and how long one waits in between: long enough for a busy machine.
-const SETTLING_LOOKS: u32 = 400;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
+/// How often and at what interval a case checks whether the store has settled; long enough for a busy machine.
+const SETTLING_CHECKS: u32 = 400;
+const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
@@ -25,7 +25,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1"],
         basis: Basis::Project,
         needs: &[Need::Store],
-        reason: "a batch of files and a record whose future is dropped is applied whole or not at all",
+        reason: "a batch of files and a record is applied in part when its future is dropped",
         run: |subject| Box::pin(async move { batch(subject.store()?).await }),
     },
     CodeCase {
@@ -33,7 +33,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1"],
         basis: Basis::Project,
         needs: &[Need::Store],
-        reason: "a directory whose rename is dropped is at one place or the other, whole",
+        reason: "a directory is moved in part when the future of its rename is dropped",
         run: |subject| Box::pin(async move { rename(subject.store()?).await }),
     },
     CodeCase {
@@ -41,27 +41,26 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Tool],
-        reason: "an edit whose future is dropped happens once or not at all, and those after it are made",
+        reason: "an edit whose future is dropped happens twice, or blocks later edits",
         run: |subject| Box::pin(async move { edit(&*subject).await }),
     },
 ];
 
-/// Lets the future run for a while, from no time at all to about a millisecond, and drops it.
+/// Runs the future for up to about a millisecond, longer in later rounds, then drops it.
 async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
-    let course = Duration::from_micros(20) * round;
-    timeout(course, future).await.ok()
+    let delay = Duration::from_micros(20) * round;
+    timeout(delay, future).await.ok()
 }
 
-/// Waits until the store is in one of the states that it may be in: what was dropped may still be on its way when one looks,
-/// and land between one look and the next.
+/// Waits until the store is in a valid state. A dropped operation may still be running in the background.
 async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(is_whole: impl Fn() -> F) -> Result<(), Stop> {
-    for _ in 0..SETTLING_LOOKS {
+    for _ in 0..SETTLING_CHECKS {
         if is_whole().await? {
             return Ok(());
         }
-        sleep(BETWEEN_LOOKS).await;
+        sleep(BETWEEN_CHECKS).await;
     }
-    Err(Failure::new("what was dropped has happened by half, and stays so").into())
+    Err(Failure::new("a dropped operation was applied in part, and stayed so").into())
 }
 
 async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
@@ -98,7 +97,7 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), Stop> {
         let here = matches!(store.read(&ends[0]).await?, Node::Directory(_));
         let (from, to) = if here { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
         match dropped(round, store.apply(Batch::new().rename(from.clone(), to.clone()))).await {
-            // The one of the round before was still on its way, and landed after the look.
+            // The rename of the previous round finished after `here` was read.
             None | Some(Ok(()) | Err(StoreError::NotFound { .. })) => {}
             Some(Err(error)) => return Err(error.into()),
         }
@@ -128,7 +127,7 @@ async fn edit(subject: &dyn Subject) -> Result<(), Stop> {
     let text = client.text(file).await?;
     let lines: Vec<_> = text.lines().collect();
     for line in &kept {
-        check(lines.contains(&line.as_str()), || format!("{line:?} was acknowledged and is lost"))?;
+        check(lines.contains(&line.as_str()), || format!("{line:?} was acknowledged, but is lost"))?;
     }
     for line in &lines {
         let count = lines.iter().filter(|other| *other == line).count();

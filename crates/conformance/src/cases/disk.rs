@@ -1,4 +1,4 @@
-//! A disk that is full, read-only, broken or open to everybody: each a clear error, and nothing is lost or in part.
+//! Full, read-only and failing disks, and permissive umasks: commands fail clearly and leave no partial files.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
-use crate::cases::place::{Item, on_disk, system, tree_of};
+use crate::cases::plain_memory::{Item, on_disk, system, tree_of};
 use crate::circumstances::{Call, Circumstances, Trace};
 use crate::failure::{Failure, Stop, expect_text};
 use crate::session::Client;
@@ -20,7 +20,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["C1", "R1"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory],
-        reason: "under a umask of 000 other users of the machine may read or change what is stored",
+        reason: "under a umask of 000, other users of the machine can read or change stored files",
         run: |subject| Box::pin(async move { umask(&*subject).await }),
     },
     CodeCase {
@@ -28,7 +28,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "W5"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory],
-        reason: "a file that may not become as large as it has to leaves a part of it, or ends the program",
+        reason: "a write over the file size limit leaves a partial file, or ends the program",
         run: |subject| Box::pin(async move { file_size_limit(&*subject).await }),
     },
     CodeCase {
@@ -36,7 +36,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "W5"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Mounts],
-        reason: "on a full disk a file is left in part, what was there is lost, or the program ends",
+        reason: "on a full disk, a partial file remains, an existing file is lost, or the program ends",
         run: |subject| Box::pin(async move { full(&*subject).await }),
     },
     CodeCase {
@@ -44,7 +44,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "W5"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Mounts],
-        reason: "a memory that became read-only cannot be viewed, or says of a change that it was made",
+        reason: "a memory on a read-only disk cannot be viewed, or acknowledges a change",
         run: |subject| Box::pin(async move { read_only(&*subject).await }),
     },
     CodeCase {
@@ -52,7 +52,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X2", "C1"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Tracing],
-        reason: "a disk that fails while a file is created leaves a part of it, or nothing of what was acknowledged",
+        reason: "a disk error during a create leaves a partial file, or loses an acknowledged one",
         run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::creating()).await }),
     },
     CodeCase {
@@ -60,7 +60,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X2", "I1"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Tracing],
-        reason: "a disk that fails while a file is edited leaves a part of it, or nothing",
+        reason: "a disk error during an edit leaves a partial file, or deletes the file",
         run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::editing()).await }),
     },
     CodeCase {
@@ -68,7 +68,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X2", "R1"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Tracing],
-        reason: "a disk that fails while a directory is renamed leaves a part of it at each place",
+        reason: "a disk error during a rename leaves parts of the directory at both paths",
         run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::renaming()).await }),
     },
     CodeCase {
@@ -76,7 +76,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X2", "D1"],
         basis: Basis::Project,
         needs: &[Need::Processes, Need::Directory, Need::Tracing],
-        reason: "a disk that fails while a directory is deleted leaves a part of it",
+        reason: "a disk error during a delete leaves part of the directory",
         run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::deleting()).await }),
     },
 ];
@@ -88,7 +88,7 @@ async fn umask(subject: &dyn Subject) -> Result<(), Stop> {
     client.rename("/memories/a/b/c.txt", "/memories/d/e/f.txt").await?.text(false)?;
     client.must_create("/memories/g/h.txt", "text").await?;
     let directory = subject.directory()?;
-    let stored = on_disk("look at what is stored", move || {
+    let stored = on_disk("read the stored files", move || {
         let items =
             tree_of(&directory)?.into_iter().filter(|(_, item)| matches!(item, Item::Directory | Item::File(_)));
         items.map(|(path, _)| Ok((system::mode(&directory.join(&path))?, path))).collect::<Result<Vec<_>, _>>()
@@ -97,7 +97,7 @@ async fn umask(subject: &dyn Subject) -> Result<(), Stop> {
     check(!stored.is_empty(), || "nothing is stored in the directory".to_owned())?;
     let open_to_others = stored.iter().find(|(mode, _)| mode & 0o077 != 0);
     match open_to_others {
-        Some((mode, path)) => Err(Failure::new(format!("{} has the mode {mode:03o}", path.display())).into()),
+        Some((mode, path)) => Err(Failure::new(format!("{} has mode {mode:03o}", path.display())).into()),
         None => Ok(()),
     }
 }
@@ -125,7 +125,7 @@ async fn expect_absent(client: &Client, path: &str) -> Result<(), Stop> {
 }
 
 async fn full(subject: &dyn Subject) -> Result<(), Stop> {
-    /// More than fit: the disk has 1 MiB.
+    /// More files than fit on a disk of 1 MiB.
     const FILES: usize = 50;
     let client = subject.process_client_under(&Circumstances::SmallDisk(subject.directory()?))?;
     let text = |number: usize| format!("{number} of the files\n").repeat(2_500);
@@ -137,10 +137,10 @@ async fn full(subject: &dyn Subject) -> Result<(), Stop> {
         answer.text(answer.is_error())?;
         if answer.is_error() { &mut refused } else { &mut created }.push(number);
     }
-    check(!refused.is_empty(), || format!("{FILES} files of 50 KB seem to lie on a disk of 1 MiB"))?;
-    check(!created.is_empty(), || "not one file of 50 KB was taken by a disk of 1 MiB".to_owned())?;
+    check(!refused.is_empty(), || format!("{FILES} files of 50 KB were accepted on a disk of 1 MiB"))?;
+    check(!created.is_empty(), || "no file of 50 KB was accepted on a disk of 1 MiB".to_owned())?;
     for &number in &created {
-        // Refused or not, an edit that makes the file longer leaves no part of it.
+        // An edit that makes the file longer succeeds or changes nothing.
         let longer = text(number) + &text(number);
         let answer = client.insert(path(number), 2_500, text(number)).await?;
         answer.text(answer.is_error())?;
@@ -172,13 +172,13 @@ async fn read_only(subject: &dyn Subject) -> Result<(), Stop> {
     }
     expect_text("text\n", &client.text(path).await?)?;
     expect_absent(&client, "/memories/b.txt").await?;
-    // Where the disk takes changes again, all goes on from there.
+    // Once the disk is writable again, commands work as before.
     let client = subject.process_client()?;
     client.insert(path, 0, "line").await?.text(false)?;
     expect_texts(&client, &[(path, "line\ntext\n")]).await
 }
 
-/// Has each call fail once by which the command reaches the disk.
+/// Runs the command once for each of its system calls that reach the disk, with that call failing.
 async fn fail_each_call(subject: &dyn Subject, interruption: &Interruption) -> Result<(), Stop> {
     let onlooker = subject.client();
     interruption.prepare(&onlooker).await?;
@@ -191,9 +191,9 @@ async fn fail_each_call(subject: &dyn Subject, interruption: &Interruption) -> R
     for call in calls {
         interruption.clear(&onlooker).await?;
         interruption.prepare(&onlooker).await?;
-        let event = format!("where {call} fails");
+        let event = format!("when {call} fails");
         let client = subject.process_client_under(&Circumstances::FailingCall(call, trace("one")))?;
-        // It may fail where the program starts or answers.
+        // The injected failure may also end the program.
         let answer = client.send_unless_dead(interruption.command.clone()).await?;
         let is_acknowledged = answer.is_some_and(|answer| !answer.is_error());
         client.kill().await?;
@@ -202,17 +202,17 @@ async fn fail_each_call(subject: &dyn Subject, interruption: &Interruption) -> R
         let one = trace("one");
         failures += usize::from(on_disk("read a trace", move || one.has_failed_call()).await?);
     }
-    check(failures > 0, || "no call that failed was found by which the command reaches the disk".to_owned())
+    check(failures > 0, || "no call that reaches the disk was made to fail".to_owned())
 }
 
-/// Has a program run the command; by which calls it reaches the disk.
+/// The system calls by which a program that runs the command reaches the disk.
 async fn calls_of(subject: &dyn Subject, command: &Value, trace: Trace) -> Result<Vec<Call>, Stop> {
     let calls = || {
         let trace = trace.clone();
         on_disk("read a trace", move || trace.calls())
     };
     let client = subject.process_client_under(&Circumstances::Traced(trace.clone()))?;
-    client.view("/memories").await?.text(false)?; // now it has started
+    client.view("/memories").await?.text(false)?; // the program has started
     let of_the_start = calls().await?.len();
     client.send(command.clone()).await?.text(false)?;
     let calls: BTreeSet<_> = calls().await?.into_iter().skip(of_the_start).collect();
@@ -220,7 +220,7 @@ async fn calls_of(subject: &dyn Subject, command: &Value, trace: Trace) -> Resul
     Ok(calls.chunk_by(|left, right| left.name == right.name).flat_map(first_and_last).collect())
 }
 
-/// Of the hundreds of calls of one name that write a large file, those in the middle are alike.
+/// Drops the calls in the middle of a long series with one name, which are alike.
 fn first_and_last(calls: &[Call]) -> impl Iterator<Item = Call> {
     const KEPT: usize = 4;
     let numbered = calls.iter().cloned().enumerate();

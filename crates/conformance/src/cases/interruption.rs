@@ -1,4 +1,4 @@
-//! [`Interruption`]: a command in the middle of which something happens to the program, or to its disk.
+//! [`Interruption`]: a command during which the program is killed or its disk fails.
 
 use serde_json::{Value, json};
 
@@ -25,37 +25,36 @@ fn view(path: &str) -> Value {
     json!({"command": "view", "path": path})
 }
 
-/// About a megabyte, in lines so long that few views show all of it.
+/// About a megabyte of text, in lines so long that a view shows few of them.
 pub(super) fn large_text() -> String {
     (0..LARGE_LINES).map(|number| format!("{number:03}").repeat(1_700) + "\n").collect()
 }
 
 const LARGE_LINES: usize = 200;
 
-/// Views of a large file: of its place, of the beginning at least, and of the end, where something is missing or left over
-/// unless all of it was written.
+/// Views of a large file: its directory, its start, and its end, which shows whether the file was written completely.
 fn views_of_large(path: &str) -> Vec<Value> {
     let end = json!({"command": "view", "path": path, "view_range": [LARGE_LINES - 1, -1]});
     vec![view("/memories"), view(path), end]
 }
 
-/// Makes a directory of twenty files of different sizes.
+/// Commands that create a directory of twenty files of different sizes.
 fn create_twenty(directory: &str) -> Vec<Value> {
     (10..30).map(|number| create(&format!("{directory}/{number}.txt"), &"x".repeat(number))).collect()
 }
 
-/// A command in the middle of which something happens. It leads from one state to another, and no other may be seen.
+/// A command that is interrupted. Afterwards, the memory must be in the state before it or the state after it.
 pub(super) struct Interruption {
-    /// What leads from an empty memory to the state before.
+    /// The commands that lead from an empty memory to the state before.
     prepare: Vec<Value>,
     pub(super) command: Value,
-    /// What tells the state before from the state after, and both from all between.
+    /// Views that distinguish the two states from each other and from every partial state.
     pub(super) views: Vec<Value>,
-    /// What is deleted to have an empty memory again.
+    /// The paths to delete to empty the memory again.
     clear: Vec<&'static str>,
 }
 
-/// What the views of an interruption show.
+/// The replies to the views of an interruption.
 pub(super) struct States<'a> {
     pub(super) before: &'a [Value],
     pub(super) after: &'a [Value],
@@ -63,7 +62,7 @@ pub(super) struct States<'a> {
 }
 
 impl Interruption {
-    /// A large file is made.
+    /// Creates a large file.
     pub(super) fn creating() -> Self {
         let path = "/memories/d/large.txt";
         Self {
@@ -74,7 +73,7 @@ impl Interruption {
         }
     }
 
-    /// A large file is edited.
+    /// Edits a large file.
     pub(super) fn editing() -> Self {
         let path = "/memories/large.txt";
         Self {
@@ -85,7 +84,7 @@ impl Interruption {
         }
     }
 
-    /// A directory is renamed.
+    /// Renames a directory.
     pub(super) fn renaming() -> Self {
         let (from, to) = ("/memories/from", "/memories/to/there");
         Self {
@@ -96,7 +95,7 @@ impl Interruption {
         }
     }
 
-    /// A directory is deleted.
+    /// Deletes a directory.
     pub(super) fn deleting() -> Self {
         let directory = "/memories/d";
         Self {
@@ -107,7 +106,7 @@ impl Interruption {
         }
     }
 
-    /// Makes the state before in an empty memory.
+    /// Creates the state before in an empty memory.
     pub(super) async fn prepare(&self, client: &Client) -> Result<(), Stop> {
         for command in &self.prepare {
             client.send(command.clone()).await?.text(false)?;
@@ -115,7 +114,7 @@ impl Interruption {
         Ok(())
     }
 
-    /// What the views show.
+    /// Runs the views.
     pub(super) async fn look(&self, client: &Client) -> Result<Vec<Value>, Stop> {
         let mut seen = Vec::new();
         for view in &self.views {
@@ -135,7 +134,7 @@ impl Interruption {
         Ok(())
     }
 
-    /// Checks that the state found is the one after or, unless the command was acknowledged, the one before.
+    /// Checks that the state is the one after or, if the command was not acknowledged, the one before.
     pub(super) fn judge(&self, event: &str, is_acknowledged: bool, states: &States<'_>) -> Result<(), Stop> {
         let States { before, after, found } = states;
         if found == after || (found == before && !is_acknowledged) {
@@ -143,16 +142,16 @@ impl Interruption {
         }
         let command = excerpt(&self.command.to_string(), 0);
         if is_acknowledged {
-            return Err(Failure::new(format!("{event}, the command was acknowledged, and is undone"))
+            return Err(Failure::new(format!("{event}, the command was acknowledged, but its effect is lost"))
                 .in_step(command)
                 .into());
         }
         let mut views = before.iter().zip(*after).zip(*found).zip(&self.views);
         let odd = views.find(|(((before, after), found), _)| found != before && found != after);
-        let message = format!("{event}, the command leaves neither the state before nor the one after");
+        let message = format!("{event}, the command leaves neither the state before it nor the state after it");
         let failure = match odd {
-            Some(((_, found), view)) => Failure::new(format!("{message}; {view} shows a third")).with_reply(found),
-            None => Failure::new(format!("{message}, but a part of each")),
+            Some(((_, found), view)) => Failure::new(format!("{message}: see the reply to {view}")).with_reply(found),
+            None => Failure::new(format!("{message}, but a mixture of both")),
         };
         Err(failure.in_step(command).into())
     }

@@ -1,4 +1,4 @@
-//! The cases that are code: what takes more than a sequence of commands.
+//! The cases written in code, because they need more than a sequence of commands.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ mod bytes;
 mod cancellation;
 mod disk;
 mod interruption;
-mod place;
 mod plain_files;
+mod plain_memory;
 mod quota;
 mod races;
 mod records;
@@ -26,10 +26,10 @@ mod store;
 mod threads;
 mod tool;
 
-/// What a case does with a fresh subject.
+/// The body of a case, which gets a fresh subject.
 type Run = fn(Arc<dyn Subject>) -> Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
 
-/// A case in code.
+/// A case written in code.
 #[derive(Clone, Copy)]
 pub(crate) struct CodeCase {
     pub(crate) id: &'static str,
@@ -40,7 +40,7 @@ pub(crate) struct CodeCase {
     pub(crate) run: Run,
 }
 
-/// Every case in code, by group.
+/// Every case written in code, by group.
 pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
     [
         races::CASES,

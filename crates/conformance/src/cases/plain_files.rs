@@ -1,5 +1,5 @@
-//! A memory of plain files, which other programs reach too: what they put there and do there leads no command astray, and
-//! what commands put there is theirs to read.
+//! Memories of plain files, shared with other programs: links and special files cannot redirect a command, and other
+//! programs can read and write the files.
 
 use std::fs;
 use std::io;
@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::case::{Basis, Need};
 use crate::cases::CodeCase;
-use crate::cases::place::{
-    Item, Place, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
+use crate::cases::plain_memory::{
+    Item, PlainMemory, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
 };
 use crate::cases::threads::Threads;
 use crate::failure::{Failure, Stop, expect_bytes, expect_json, expect_none_of};
@@ -33,7 +33,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "W5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a path through a link to a directory outside the memory reaches what is there",
+        reason: "a path through a link reaches a directory outside the memory",
         run: |subject| Box::pin(link_to_a_directory_outside(subject)),
     },
     CodeCase {
@@ -41,7 +41,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "W5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a link to something that does not exist yet lets a command make it outside the memory",
+        reason: "a dangling link lets a command create its target outside the memory",
         run: |subject| Box::pin(dangling_links(subject)),
     },
     CodeCase {
@@ -49,7 +49,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "W5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a link to itself is followed for ever, or ends in an error of the system's",
+        reason: "a link to itself is followed forever, or returns a raw system error",
         run: |subject| Box::pin(link_loop(subject)),
     },
     CodeCase {
@@ -57,7 +57,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a link within the memory makes one file reachable by two paths, and a delete by the one takes the other",
+        reason: "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
         run: |subject| Box::pin(links_within(subject)),
     },
     CodeCase {
@@ -65,7 +65,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "V2"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a listing shows links, or what they lead to, or counts its size",
+        reason: "a listing shows links or their targets, or counts their sizes",
         run: |subject| Box::pin(links_are_not_listed(subject)),
     },
     CodeCase {
@@ -73,7 +73,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "D1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "deleting a directory deletes what the links in it lead to, or leaves the links",
+        reason: "deleting a directory deletes the targets of its links, or leaves the links",
         run: |subject| Box::pin(delete_spares_targets(subject)),
     },
     CodeCase {
@@ -81,7 +81,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "R1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "renaming a directory moves or copies what the links in it lead to",
+        reason: "renaming a directory moves or copies the targets of its links",
         run: |subject| Box::pin(rename_spares_targets(subject)),
     },
     CodeCase {
@@ -89,7 +89,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "P5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a directory that holds nothing but links is shown, or is taken away for something else",
+        reason: "a directory that contains only links is shown, or is replaced by a file",
         run: |subject| Box::pin(directory_of_links_alone(subject)),
     },
     CodeCase {
@@ -97,7 +97,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a directory that is swapped for a link between check and use leads out of the memory",
+        reason: "a directory that is swapped for a link between check and use leads outside the memory",
         run: |subject| Box::pin(swapped_parent(subject)),
     },
     CodeCase {
@@ -105,7 +105,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "where a link takes the place of the memory's directory, commands reach what it leads to",
+        reason: "if the memory's directory is replaced by a link, commands reach its target",
         run: |subject| Box::pin(root_becomes_a_link(subject)),
     },
     CodeCase {
@@ -113,7 +113,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a pipe is opened, which waits for ever for its other end, or is listed or removed",
+        reason: "a pipe is opened, which blocks forever, or is listed or removed",
         run: |subject| Box::pin(pipes(subject)),
     },
     CodeCase {
@@ -121,7 +121,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a socket or device is listed, opened, moved or removed as a file is",
+        reason: "a socket or device is listed, opened, moved or removed like a file",
         run: |subject| Box::pin(sockets_and_devices(subject)),
     },
     CodeCase {
@@ -129,7 +129,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4", "D1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a directory that holds a special file cannot be deleted, or is deleted in part",
+        reason: "a directory that contains a special file cannot be deleted, or is deleted in part",
         run: |subject| Box::pin(delete_takes_special_files(subject)),
     },
     CodeCase {
@@ -137,11 +137,11 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P4"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "an edit of a file with a second name outside the memory is made there too",
+        reason: "an edit of a file with a second hard link outside the memory also changes it there",
         run: |subject| Box::pin(hard_links(subject)),
     },
     CodeCase {
-        id: "plain_files.names-that-are-no-text",
+        id: "plain_files.non-utf-8-names",
         clauses: &["P1", "V1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
@@ -149,11 +149,11 @@ pub(crate) const CASES: &[CodeCase] = &[
         run: |subject| Box::pin(names_that_are_no_text(subject)),
     },
     CodeCase {
-        id: "plain_files.names-that-no-path-has",
+        id: "plain_files.invalid-names",
         clauses: &["P2", "V1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "a file whose name no path may hold is listed, where it may forge lines, or is lost",
+        reason: "a file whose name is not allowed in paths is lost, or is listed and can forge lines",
         run: |subject| Box::pin(names_that_no_path_has(subject)),
     },
     CodeCase {
@@ -161,7 +161,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P5"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "an empty directory that another program made is shown, or is in the way",
+        reason: "an empty directory that another program made is shown, or prevents a file from being created",
         run: |subject| Box::pin(empty_directories(subject)),
     },
     CodeCase {
@@ -169,7 +169,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P5", "V7"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "where another program removes the memory's directory, it is not empty then, or takes no files any more",
+        reason: "after another program removes the memory's directory, it is not empty, or accepts no files",
         run: |subject| Box::pin(removed_root(subject)),
     },
     CodeCase {
@@ -177,7 +177,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["C1", "R1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "other users of the machine may read or change files and directories that a command made",
+        reason: "other users of the machine can read or change files and directories that a command creates",
         run: |subject| Box::pin(modes_of_what_is_made(subject)),
     },
     CodeCase {
@@ -185,7 +185,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["S1", "I1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "an edit gives other users of the machine rights on a file that they did not have",
+        reason: "an edit gives other users of the machine new permissions on a file",
         run: |subject| Box::pin(modes_of_what_is_edited(subject)),
     },
     CodeCase {
@@ -201,7 +201,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["C1"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "the bytes on the disk are not those of file_text, or lie under another name",
+        reason: "the bytes on the disk differ from file_text, or are stored under another name",
         run: |subject| Box::pin(bytes_on_disk(subject)),
     },
     CodeCase {
@@ -209,7 +209,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3"],
         basis: Basis::Project,
         needs: &[Need::PlainFiles],
-        reason: "what another program wrote is not seen, or is overwritten by an edit of what was there before",
+        reason: "a change by another program is not seen, or is overwritten by an edit of the earlier content",
         run: |subject| Box::pin(changes_of_others(subject)),
     },
 ];
@@ -219,16 +219,16 @@ fn escapes_by_a_link(path: &str) -> String {
 }
 
 async fn link_to_a_file_outside(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.link("/memories/link.txt", place.outside("secret.txt")).await?;
-    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
-    place.expect_refused(&["/memories/link.txt", "/memories/d/link.txt"], Some(escapes_by_a_link)).await
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.link("/memories/link.txt", memory.outside("secret.txt")).await?;
+    memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
+    memory.expect_refused(&["/memories/link.txt", "/memories/d/link.txt"], Some(escapes_by_a_link)).await
 }
 
 async fn link_to_a_directory_outside(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.link("/memories/link", place.outside("")).await?;
-    place.link("/memories/real/deep/link", place.outside("directory")).await?;
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.link("/memories/link", memory.outside("")).await?;
+    memory.link("/memories/real/deep/link", memory.outside("directory")).await?;
     let paths = [
         "/memories/link",
         "/memories/link/secret.txt",
@@ -240,14 +240,14 @@ async fn link_to_a_directory_outside(subject: Arc<dyn Subject>) -> Result<(), St
         "/memories/real/deep/link/secret.txt",
         "/memories/real/deep/link/new.txt",
     ];
-    place.expect_refused(&paths, Some(escapes_by_a_link)).await
+    memory.expect_refused(&paths, Some(escapes_by_a_link)).await
 }
 
 async fn dangling_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.link("/memories/file.txt", place.outside("new.txt")).await?;
-    place.link("/memories/directory", place.outside("new")).await?;
-    place.link("/memories/relative", "nowhere").await?;
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.link("/memories/file.txt", memory.outside("new.txt")).await?;
+    memory.link("/memories/directory", memory.outside("new")).await?;
+    memory.link("/memories/relative", "nowhere").await?;
     let paths = [
         "/memories/file.txt",
         "/memories/directory",
@@ -256,24 +256,24 @@ async fn dangling_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         "/memories/relative",
         "/memories/relative/new.txt",
     ];
-    place.expect_refused(&paths, Some(escapes_by_a_link)).await
+    memory.expect_refused(&paths, Some(escapes_by_a_link)).await
 }
 
 async fn link_loop(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.link("/memories/itself", "itself").await?;
-    place.link("/memories/d/up", "..").await?;
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.link("/memories/itself", "itself").await?;
+    memory.link("/memories/d/up", "..").await?;
     let paths = ["/memories/itself", "/memories/itself/a.txt", "/memories/d/up", "/memories/d/up/d/up/existing.txt"];
-    place.expect_refused(&paths, Some(escapes_by_a_link)).await?;
-    place.expect_listed("/memories", &["/memories", "/memories/existing.txt"]).await
+    memory.expect_refused(&paths, Some(escapes_by_a_link)).await?;
+    memory.expect_listed("/memories", &["/memories", "/memories/existing.txt"]).await
 }
 
 async fn links_within(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/real/a.txt", "a word for you").await?;
-    place.link("/memories/inside", "real").await?;
-    place.link("/memories/inside.txt", "real/a.txt").await?;
-    place.link("/memories/absolute", place.file("/memories/real")).await?;
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/real/a.txt", "a word for you").await?;
+    memory.link("/memories/inside", "real").await?;
+    memory.link("/memories/inside.txt", "real/a.txt").await?;
+    memory.link("/memories/absolute", memory.file("/memories/real")).await?;
     let paths = [
         "/memories/inside",
         "/memories/inside/a.txt",
@@ -281,76 +281,76 @@ async fn links_within(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         "/memories/inside.txt",
         "/memories/absolute/a.txt",
     ];
-    place.expect_refused(&paths, Some(escapes_by_a_link)).await
+    memory.expect_refused(&paths, Some(escapes_by_a_link)).await
 }
 
 async fn links_are_not_listed(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    let before = place.client.view("/memories").await?.result;
-    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
-    place.link("/memories/d/link", place.outside("directory")).await?;
-    place.link("/memories/d/dangling", "nowhere").await?;
-    place.link("/memories/inside.txt", "d/a.txt").await?;
-    place.link("/memories/inside", "d").await?;
-    place.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
-    place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
-    let after = place.client.view("/memories").await?;
-    after.judge(expect_json(&before, &after.result)) // the sizes too
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    let before = memory.client.view("/memories").await?.result;
+    memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
+    memory.link("/memories/d/link", memory.outside("directory")).await?;
+    memory.link("/memories/d/dangling", "nowhere").await?;
+    memory.link("/memories/inside.txt", "d/a.txt").await?;
+    memory.link("/memories/inside", "d").await?;
+    memory.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
+    memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
+    let after = memory.client.view("/memories").await?;
+    after.judge(expect_json(&before, &after.result)) // including the sizes
 }
 
 async fn delete_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/kept/a.txt", "a").await?;
-    let expected = place.trees().await?;
-    place.client.must_create("/memories/d/e/b.txt", "b").await?;
-    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
-    place.link("/memories/d/e/link", place.outside("directory")).await?;
-    place.link("/memories/d/inside", "../kept").await?;
-    place.link("/memories/d/dangling", "nowhere").await?;
-    place.client.delete("/memories/d").await?.text(false)?;
-    place.expect_trees(&expected).await
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/kept/a.txt", "a").await?;
+    let expected = memory.trees().await?;
+    memory.client.must_create("/memories/d/e/b.txt", "b").await?;
+    memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
+    memory.link("/memories/d/e/link", memory.outside("directory")).await?;
+    memory.link("/memories/d/inside", "../kept").await?;
+    memory.link("/memories/d/dangling", "nowhere").await?;
+    memory.client.delete("/memories/d").await?.text(false)?;
+    memory.expect_trees(&expected).await
 }
 
 async fn rename_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    place.link("/memories/d/link.txt", place.outside("secret.txt")).await?;
-    place.link("/memories/d/link", place.outside("directory")).await?;
-    let (_, outside) = place.trees().await?;
-    place.client.rename("/memories/d", "/memories/e").await?.text(false)?;
-    let (memories, outside_after) = place.trees().await?;
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
+    memory.link("/memories/d/link", memory.outside("directory")).await?;
+    let (_, outside) = memory.trees().await?;
+    memory.client.rename("/memories/d", "/memories/e").await?.text(false)?;
+    let (memories, outside_after) = memory.trees().await?;
     expect_tree(&outside, &outside_after)?;
     let copied = memories.iter().find(|(_, item)| **item == Item::File(SECRET.into()));
     check(copied.is_none(), || format!("a file from outside the memory was copied into it: {copied:?}"))?;
-    place.expect_listed("/memories", &["/memories", "/memories/e/", "/memories/e/a.txt"]).await
+    memory.expect_listed("/memories", &["/memories", "/memories/e/", "/memories/e/a.txt"]).await
 }
 
 async fn directory_of_links_alone(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.link("/memories/d/link", place.outside("directory")).await?;
-    place.link("/memories/d/e/link.txt", place.outside("secret.txt")).await?;
-    let before = place.trees().await?;
-    place.expect_listed("/memories", &["/memories"]).await?;
-    place.expect_nothing("/memories/d").await?;
-    place.expect_nothing("/memories/d/e").await?;
-    // The links are somebody's, so no file takes the place of the directory.
-    place.client.create("/memories/d", "text").await?.text(true)?;
-    place.expect_trees(&before).await?;
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    place.expect_text("/memories/d/a.txt", "a").await
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.link("/memories/d/link", memory.outside("directory")).await?;
+    memory.link("/memories/d/e/link.txt", memory.outside("secret.txt")).await?;
+    let before = memory.trees().await?;
+    memory.expect_listed("/memories", &["/memories"]).await?;
+    memory.expect_nothing("/memories/d").await?;
+    memory.expect_nothing("/memories/d/e").await?;
+    // The links belong to another program, so no file may replace the directory.
+    memory.client.create("/memories/d", "text").await?.text(true)?;
+    memory.expect_trees(&before).await?;
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    memory.expect_text("/memories/d/a.txt", "a").await
 }
 
-/// Another program swaps a directory for a link to the outside and back while commands use it. What they answer is theirs to
-/// say: at times it is a directory, and at times it is a link.
+/// Another program swaps a directory for a link to the outside and back while commands use it. Each command may succeed
+/// or fail.
 async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     const ROUNDS: usize = 150;
     const LIMIT: Duration = Duration::from_secs(5);
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/d/secret.txt", "inside").await?;
-    place.link("/memories/link", place.outside("")).await?;
-    let (_, outside) = place.trees().await?;
-    let swapper = Swapper::start(place.file("/memories/d"), place.file("/memories/link"));
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/d/secret.txt", "inside").await?;
+    memory.link("/memories/link", memory.outside("")).await?;
+    let (_, outside) = memory.trees().await?;
+    let swapper = Swapper::start(memory.file("/memories/d"), memory.file("/memories/link"));
     let start = Instant::now();
     for round in 0..ROUNDS {
         let new = format!("/memories/d/{round}.txt");
@@ -366,11 +366,11 @@ async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
             json!({"command": "str_replace", "path": nested, "old_str": "for", "new_str": "FOR"}),
             json!({"command": "delete", "path": "/memories/d/directory"}),
         ] {
-            place.send(command).await?;
+            memory.send(command).await?;
         }
-        let directory = place.outside.path().to_owned();
-        let found = on_disk("look at the files outside", move || tree_of(&directory)).await?;
-        expect_tree(&outside, &found).map_err(|stop| stop.in_step("looking at what is outside the memory"))?;
+        let directory = memory.outside.path().to_owned();
+        let found = on_disk("read the files outside", move || tree_of(&directory)).await?;
+        expect_tree(&outside, &found).map_err(|stop| stop.in_step("checking the files outside the memory"))?;
         if start.elapsed() > LIMIT {
             break;
         }
@@ -380,58 +380,58 @@ async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
 }
 
 async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/existing.txt", "text").await?;
-    let (memories, aside, target) = (place.memories.clone(), place.outside("aside"), place.outside("directory"));
-    on_disk("put a link in the place of the memory", move || {
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/existing.txt", "text").await?;
+    let (memories, aside, target) = (memory.memories.clone(), memory.outside("aside"), memory.outside("directory"));
+    on_disk("replace the memory with a link", move || {
         fs::rename(&memories, aside)?;
         system::link(&target, &memories)
     })
     .await?;
-    let directory = place.outside("directory");
+    let directory = memory.outside("directory");
     for path in ["/memories/secret.txt", "/memories/new.txt", "/memories/new/file.txt"] {
         for command in every_command_on(path) {
-            place.send(command).await?;
+            memory.send(command).await?;
         }
     }
-    let listing = place.send(json!({"command": "view", "path": "/memories"})).await?;
+    let listing = memory.send(json!({"command": "view", "path": "/memories"})).await?;
     listing.judge(expect_none_of(&["secret.txt".to_owned()], &listing.result.to_string()))?;
-    let found = on_disk("look at the files outside", move || tree_of(&directory)).await?;
+    let found = on_disk("read the files outside", move || tree_of(&directory)).await?;
     expect_tree(&Tree::from([("secret.txt".into(), Item::File(SECRET.into()))]), &found)?;
-    let (memories, aside) = (place.memories.clone(), place.outside("aside"));
-    on_disk("put the memory back", move || {
+    let (memories, aside) = (memory.memories.clone(), memory.outside("aside"));
+    on_disk("restore the memory", move || {
         fs::remove_file(&memories)?;
         fs::rename(aside, memories)
     })
     .await?;
-    place.client.must_create("/memories/afterwards.txt", "text").await?;
-    place.expect_text("/memories/afterwards.txt", "text").await
+    memory.client.must_create("/memories/afterwards.txt", "text").await?;
+    memory.expect_text("/memories/afterwards.txt", "text").await
 }
 
 async fn pipes(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     const PATIENCE: Duration = Duration::from_secs(30);
-    let place = Arc::new(Place::of(&*subject).await?);
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    place.make_pipe("/memories/d/pipe.txt").await?;
+    let memory = Arc::new(PlainMemory::of(&*subject).await?);
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    memory.make_pipe("/memories/d/pipe.txt").await?;
     let mut threads = Threads::new();
     threads.spawn({
-        let place = Arc::clone(&place);
+        let memory = Arc::clone(&memory);
         async move {
-            place.expect_refused(&["/memories/d/pipe.txt", "/memories/d/pipe.txt/child.txt"], None).await?;
-            place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
+            memory.expect_refused(&["/memories/d/pipe.txt", "/memories/d/pipe.txt/child.txt"], None).await?;
+            memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
         }
     });
     match timeout(PATIENCE, threads.join()).await {
         Ok(outcome) => outcome.map(drop),
         Err(_) => {
-            let pipe = place.file("/memories/d/pipe.txt");
+            let pipe = memory.file("/memories/d/pipe.txt");
             on_disk("release the pipe", move || release(&pipe)).await?;
-            Err(Failure::new("a command on a pipe does not end: it waits for the other end").into())
+            Err(Failure::new("a command on a pipe does not end: it waits for the other end to be opened").into())
         }
     }
 }
 
-/// Lets those go on that wait for the other end of the pipe, for whole threads of a program may wait there.
+/// Unblocks threads that wait for the other end of the pipe.
 fn release(pipe: &Path) -> io::Result<()> {
     for _ in 0..50 {
         drop(fs::OpenOptions::new().read(true).write(true).open(pipe));
@@ -441,53 +441,53 @@ fn release(pipe: &Path) -> io::Result<()> {
 }
 
 async fn sockets_and_devices(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    let socket = place.file("/memories/d/socket.txt");
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    let socket = memory.file("/memories/d/socket.txt");
     let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
     let mut paths = vec!["/memories/d/socket.txt"];
-    let device = place.file("/memories/d/device.txt");
-    // The null device. Few may make one.
+    let device = memory.file("/memories/d/device.txt");
+    // The null device. Creating one usually takes root.
     if on_disk("make a device", move || system::run("mknod", &device, &["c", "1", "3"])).await? {
         paths.push("/memories/d/device.txt");
     }
-    place.expect_refused(&paths, None).await?;
-    place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
+    memory.expect_refused(&paths, None).await?;
+    memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
 }
 
 async fn delete_takes_special_files(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    let expected = place.trees().await?;
-    place.client.must_create("/memories/d/e/a.txt", "a").await?;
-    place.make_pipe("/memories/d/pipe.txt").await?;
-    let socket = place.file("/memories/d/e/socket.txt");
+    let memory = PlainMemory::of(&*subject).await?;
+    let expected = memory.trees().await?;
+    memory.client.must_create("/memories/d/e/a.txt", "a").await?;
+    memory.make_pipe("/memories/d/pipe.txt").await?;
+    let socket = memory.file("/memories/d/e/socket.txt");
     let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
-    place.client.delete("/memories/d").await?.text(false)?;
-    place.expect_trees(&expected).await
+    memory.client.delete("/memories/d").await?.text(false)?;
+    memory.expect_trees(&expected).await
 }
 
 async fn hard_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
+    let memory = PlainMemory::of(&*subject).await?;
     for path in ["/memories/inserted.txt", "/memories/replaced.txt"] {
-        let (original, link) = (place.outside("original.txt"), place.file(path));
+        let (original, link) = (memory.outside("original.txt"), memory.file(path));
         on_disk("give a file a second name", move || {
             fs::write(&original, "original\n")?;
             fs::hard_link(original, link)
         })
         .await?;
     }
-    let (_, outside) = place.trees().await?;
-    place.client.insert("/memories/inserted.txt", 0, "new").await?.text(false)?;
-    place.client.str_replace("/memories/replaced.txt", "original", "changed").await?.text(false)?;
-    place.expect_text("/memories/inserted.txt", "new\noriginal\n").await?;
-    place.expect_text("/memories/replaced.txt", "changed\n").await?;
-    expect_tree(&outside, &place.trees().await?.1)
+    let (_, outside) = memory.trees().await?;
+    memory.client.insert("/memories/inserted.txt", 0, "new").await?.text(false)?;
+    memory.client.str_replace("/memories/replaced.txt", "original", "changed").await?.text(false)?;
+    memory.expect_text("/memories/inserted.txt", "new\noriginal\n").await?;
+    memory.expect_text("/memories/replaced.txt", "changed\n").await?;
+    expect_tree(&outside, &memory.trees().await?.1)
 }
 
 async fn names_that_are_no_text(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    let directory = place.file("/memories/d");
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    let directory = memory.file("/memories/d");
     let are_made = on_disk("make a file whose name is not UTF-8", move || {
         let file = directory.join(system::name(b"not \xff UTF-8.txt")?);
         let nested = directory.join(system::name(b"nor \xc3\x28 this")?);
@@ -495,15 +495,15 @@ async fn names_that_are_no_text(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         Ok(made.and_then(|()| fs::write(nested.join("a.txt"), "foreign")).is_ok())
     });
     if !are_made.await? {
-        return Ok(()); // this file system has no such names
+        return Ok(()); // this file system does not support such names
     }
-    expect_unseen(&place).await
+    expect_unseen(&memory).await
 }
 
 async fn names_that_no_path_has(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/d/a.txt", "a").await?;
-    let directory = place.file("/memories/d");
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/d/a.txt", "a").await?;
+    let directory = memory.file("/memories/d");
     on_disk("make files of any name", move || {
         for name in [
             "line\n9.9G\tforged.txt",
@@ -519,91 +519,91 @@ async fn names_that_no_path_has(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         Ok(())
     })
     .await?;
-    expect_unseen(&place).await
+    expect_unseen(&memory).await
 }
 
-/// Checks that `/memories/d/a.txt` is all that is seen, that the rest breaks nothing, and that it is not lost.
-async fn expect_unseen(place: &Place) -> Result<(), Stop> {
-    let (before, _) = place.trees().await?;
-    place.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
-    place.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
-    place.client.must_create("/memories/d/b.txt", "b").await?;
-    place.client.delete("/memories/d/b.txt").await?.text(false)?;
-    place.client.rename("/memories/d", "/memories/e").await?.text(false)?;
-    place.client.delete("/memories/e/a.txt").await?.text(false)?;
-    place.expect_listed("/memories", &["/memories"]).await?;
-    let (after, _) = place.trees().await?;
+/// Checks that only `/memories/d/a.txt` is visible, and that the other files cause no failures and are not lost.
+async fn expect_unseen(memory: &PlainMemory) -> Result<(), Stop> {
+    let (before, _) = memory.trees().await?;
+    memory.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
+    memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
+    memory.client.must_create("/memories/d/b.txt", "b").await?;
+    memory.client.delete("/memories/d/b.txt").await?.text(false)?;
+    memory.client.rename("/memories/d", "/memories/e").await?.text(false)?;
+    memory.client.delete("/memories/e/a.txt").await?.text(false)?;
+    memory.expect_listed("/memories", &["/memories"]).await?;
+    let (after, _) = memory.trees().await?;
     let foreign = |tree: Tree| tree.into_values().filter(|item| *item == Item::File(b"foreign".into())).count();
     let (before, after) = (foreign(before), foreign(after));
-    check(before == after, || format!("of {before} files that no command named, {after} are left"))
+    check(before == after, || format!("of {before} files that no command named, {after} remain"))
 }
 
 async fn empty_directories(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.make_directory("/memories/empty/deeper").await?;
-    place.make_directory("/memories/target").await?;
-    place.expect_listed("/memories", &["/memories"]).await?;
-    place.expect_nothing("/memories/empty").await?;
-    place.expect_nothing("/memories/empty/deeper").await?;
-    place.client.must_create("/memories/empty", "now a file").await?;
-    place.client.rename("/memories/empty", "/memories/target").await?.text(false)?;
-    place.expect_text("/memories/target", "now a file").await
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.make_directory("/memories/empty/deeper").await?;
+    memory.make_directory("/memories/target").await?;
+    memory.expect_listed("/memories", &["/memories"]).await?;
+    memory.expect_nothing("/memories/empty").await?;
+    memory.expect_nothing("/memories/empty/deeper").await?;
+    memory.client.must_create("/memories/empty", "now a file").await?;
+    memory.client.rename("/memories/empty", "/memories/target").await?.text(false)?;
+    memory.expect_text("/memories/target", "now a file").await
 }
 
 async fn removed_root(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
+    let memory = PlainMemory::of(&*subject).await?;
     for path in ["/memories/a.txt", "/memories/d/b.txt"] {
-        place.client.must_create("/memories/before.txt", "before").await?;
-        let memories = place.memories.clone();
+        memory.client.must_create("/memories/before.txt", "before").await?;
+        let memories = memory.memories.clone();
         on_disk("remove the memory", move || fs::remove_dir_all(memories)).await?;
-        place.expect_listed("/memories", &["/memories"]).await?;
-        place.expect_nothing("/memories/before.txt").await?;
-        place.client.must_create(path, "after").await?;
-        expect_bytes(b"after", &place.read(path).await?)?;
+        memory.expect_listed("/memories", &["/memories"]).await?;
+        memory.expect_nothing("/memories/before.txt").await?;
+        memory.client.must_create(path, "after").await?;
+        expect_bytes(b"after", &memory.read(path).await?)?;
     }
     Ok(())
 }
 
 async fn modes_of_what_is_made(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
-    place.client.must_create("/memories/a/b/c.txt", "text").await?;
-    place.client.must_create("/memories/d.txt", "text").await?;
-    place.client.insert("/memories/d.txt", 0, "line").await?.text(false)?;
-    place.client.str_replace("/memories/d.txt", "line", "other").await?.text(false)?;
-    place.client.must_create("/memories/e.txt", "text").await?;
-    place.client.rename("/memories/e.txt", "/memories/f/g/h.txt").await?.text(false)?;
-    let (memories, _) = place.trees().await?;
+    let memory = PlainMemory::of(&*subject).await?;
+    memory.client.must_create("/memories/a/b/c.txt", "text").await?;
+    memory.client.must_create("/memories/d.txt", "text").await?;
+    memory.client.insert("/memories/d.txt", 0, "line").await?.text(false)?;
+    memory.client.str_replace("/memories/d.txt", "line", "other").await?.text(false)?;
+    memory.client.must_create("/memories/e.txt", "text").await?;
+    memory.client.rename("/memories/e.txt", "/memories/f/g/h.txt").await?.text(false)?;
+    let (memories, _) = memory.trees().await?;
     for (path, item) in memories {
         let path = path.to_string_lossy().into_owned();
-        let (mode, expected) = (place.mode(&path).await?, if item == Item::Directory { 0o700 } else { 0o600 });
-        check(mode == expected, || format!("{path} was to have the mode {expected:03o}, and has {mode:03o}"))?;
+        let (mode, expected) = (memory.mode(&path).await?, if item == Item::Directory { 0o700 } else { 0o600 });
+        check(mode == expected, || format!("expected {path} to have mode {expected:03o}, got {mode:03o}"))?;
     }
     Ok(())
 }
 
 async fn modes_of_what_is_edited(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
+    let memory = PlainMemory::of(&*subject).await?;
     for before in [0o666, 0o640, 0o600, 0o444] {
         let path = format!("/memories/{before:o}.txt");
-        place.write(&path, "text\n").await?;
-        let file = place.file(&path);
+        memory.write(&path, "text\n").await?;
+        let file = memory.file(&path);
         on_disk("set the mode of a file", move || system::set_mode(&file, before)).await?;
-        place.client.insert(&path, 0, "line").await?.text(false)?;
-        place.client.str_replace(&path, "line", "other").await?.text(false)?;
-        place.expect_text(&path, "other\ntext\n").await?;
-        let after = place.mode(&path).await?;
+        memory.client.insert(&path, 0, "line").await?.text(false)?;
+        memory.client.str_replace(&path, "line", "other").await?.text(false)?;
+        memory.expect_text(&path, "other\ntext\n").await?;
+        let after = memory.mode(&path).await?;
         let widened = after & 0o077 & !before;
-        check(widened == 0, || format!("a file with the mode {before:03o} has {after:03o} after an edit"))?;
+        check(widened == 0, || format!("a file with mode {before:03o} has mode {after:03o} after an edit"))?;
     }
     Ok(())
 }
 
 async fn nothing_else(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
+    let memory = PlainMemory::of(&*subject).await?;
     let create = |path: &str| json!({"command": "create", "path": path, "file_text": "text\n"});
     let delete = |path: &str| json!({"command": "delete", "path": path});
     let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
-    // Each command with all files that are there after it.
+    // Each command with all files that exist after it.
     let commands: [(Value, &[(&str, &str)]); 14] = [
         (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
         (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
@@ -631,8 +631,8 @@ async fn nothing_else(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     ];
     for (command, files) in commands {
         let step = format!("after {command}");
-        place.client.send(command).await?;
-        let (found, _) = place.trees().await?;
+        memory.client.send(command).await?;
+        let (found, _) = memory.trees().await?;
         expect_tree(&tree_with(files), &found).map_err(|stop| stop.in_step(step))?;
     }
     Ok(())
@@ -650,7 +650,7 @@ fn tree_with(files: &[(&str, &str)]) -> Tree {
 }
 
 async fn bytes_on_disk(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
+    let memory = PlainMemory::of(&*subject).await?;
     for (name, text) in [
         ("empty.txt", ""),
         ("no-final-newline", "one\ntwo"),
@@ -661,30 +661,30 @@ async fn bytes_on_disk(subject: Arc<dyn Subject>) -> Result<(), Stop> {
         ("[...é].100%", "été 😀 e\u{301}"),
     ] {
         let path = format!("/memories/{name}");
-        place.client.must_create(&path, text).await?;
-        expect_bytes(text.as_bytes(), &place.read(&path).await?).map_err(|failure| failure.in_step(path))?;
+        memory.client.must_create(&path, text).await?;
+        expect_bytes(text.as_bytes(), &memory.read(&path).await?).map_err(|failure| failure.in_step(path))?;
     }
     Ok(())
 }
 
 async fn changes_of_others(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let place = Place::of(&*subject).await?;
+    let memory = PlainMemory::of(&*subject).await?;
     let path = "/memories/notes.txt";
-    place.client.must_create(path, "one\n").await?;
-    place.expect_text(path, "one\n").await?;
-    place.write(path, "two\n").await?; // of the same size, and in the same moment
-    place.expect_text(path, "two\n").await?;
-    place.write(path, "new\n").await?;
-    place.client.insert(path, 0, "line").await?.text(false)?;
-    expect_bytes(b"line\nnew\n", &place.read(path).await?)?;
-    place.write(path, "line\nold\n").await?;
-    place.client.str_replace(path, "line", "more").await?.text(false)?;
-    expect_bytes(b"more\nold\n", &place.read(path).await?)?;
-    place.write("/memories/theirs/list.txt", "item").await?;
-    place.expect_text("/memories/theirs/list.txt", "item").await?;
+    memory.client.must_create(path, "one\n").await?;
+    memory.expect_text(path, "one\n").await?;
+    memory.write(path, "two\n").await?; // of the same size, with the same timestamp
+    memory.expect_text(path, "two\n").await?;
+    memory.write(path, "new\n").await?;
+    memory.client.insert(path, 0, "line").await?.text(false)?;
+    expect_bytes(b"line\nnew\n", &memory.read(path).await?)?;
+    memory.write(path, "line\nold\n").await?;
+    memory.client.str_replace(path, "line", "more").await?.text(false)?;
+    expect_bytes(b"more\nold\n", &memory.read(path).await?)?;
+    memory.write("/memories/theirs/list.txt", "item").await?;
+    memory.expect_text("/memories/theirs/list.txt", "item").await?;
     let items = ["/memories", "/memories/notes.txt", "/memories/theirs/", "/memories/theirs/list.txt"];
-    place.expect_listed("/memories", &items).await?;
-    let file = place.file(path);
+    memory.expect_listed("/memories", &items).await?;
+    let file = memory.file(path);
     on_disk("remove a file", move || fs::remove_file(file)).await?;
-    place.expect_nothing(path).await
+    memory.expect_nothing(path).await
 }

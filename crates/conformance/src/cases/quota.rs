@@ -1,4 +1,4 @@
-//! Quotas: how much may lie under a directory after a batch.
+//! Quotas: limits on the files under a directory after a batch.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::cases::bytes::{expect_content, path, write};
 use crate::failure::{Failure, Stop};
 use crate::subject::check;
 
-/// Those that write at once.
+/// The number of concurrent writers.
 const WRITERS: usize = 8;
 
-/// How often each of them writes at most: more than there is room for, even if it were alone.
+/// The most writes of each writer: more than the quota allows a single one.
 const MOST_TURNS: usize = 60;
 
 /// The directory that is limited in most cases.
@@ -37,57 +37,53 @@ macro_rules! quota_case {
 pub(crate) const CASES: &[CodeCase] = &[
     quota_case!(
         "store.quota-files",
-        "a batch that requires room for so many files is applied where there are more, or refused where it brings none",
+        "a batch that exceeds a quota of files is applied, or a batch without new files is refused",
         files
     ),
     quota_case!(
         "store.quota-bytes",
-        "bytes are counted as characters, or what a write replaces is not taken off",
+        "a quota counts characters instead of bytes, or also counts replaced content",
         bytes
     ),
     quota_case!(
         "store.quota-file-bytes",
-        "a file gets longer than the batch allows, or one that is too long cannot be shortened",
+        "a file exceeds the quota of bytes per file, or an oversized file cannot be shortened",
         file_bytes
     ),
     quota_case!(
         "store.quota-depth",
-        "a file is made or moved deeper than the batch allows, be it in a directory that moves",
+        "a file is created deeper than the quota allows, or is moved there with its directory",
         depth
     ),
-    quota_case!(
-        "store.quota-shrinks",
-        "what is over its limits cannot be edited, shortened, moved or removed",
-        shrinks
-    ),
+    quota_case!("store.quota-shrinks", "files over a quota cannot be edited, shortened, moved or removed", shrinks),
     quota_case!(
         "store.quota-of-a-directory",
-        "what lies elsewhere counts, or what a rename brings into the directory or takes out of it does not",
+        "files outside the directory are counted, or files renamed into it are ignored",
         of_a_directory
     ),
     quota_case!(
         "store.quota-of-the-root",
-        "the root is no directory like others: what it holds is not counted, or cannot be limited",
+        "files directly in the root are not counted, or the root cannot have a quota",
         of_the_root
     ),
     quota_case!(
         "store.quota-comes-last",
-        "of a quota and a precondition that do not hold, the precondition is the error; of two quotas, the first",
+        "a quota is reported before a failed precondition, or a later quota before an earlier one",
         comes_last
     ),
     quota_case!(
         "store.race-for-files",
-        "those who make files at once under a limit pass it together, or leave room that they were refused",
+        "concurrent writers create more files than a quota allows, or are refused while there is room",
         race_for_files
     ),
     quota_case!(
         "store.race-for-bytes",
-        "those who add to different files at once under a limit pass it together, or leave room that they were refused",
+        "concurrent writers add more bytes than a quota allows, or are refused while there is room",
         race_for_bytes
     ),
 ];
 
-/// The numbers of a refusal: the limit, what was asked for and what is left.
+/// The numbers of a refusal: the limit, the resulting amount and the room left.
 type Numbers = (u64, u64, u64);
 
 fn within(directory: &str, quota: Quota, batch: Batch) -> Result<Batch, Stop> {
@@ -125,7 +121,7 @@ impl<'a> Limited<'a> {
     async fn allows(&self, batch: Batch) -> Result<(), Stop> {
         let shown = format!("{:?}", batch.changes());
         let applied = self.store.apply(within(self.directory, self.quota, batch)?).await;
-        applied.map_err(|error| Failure::new(format!("{shown} has room, and was refused: {error}")).into())
+        applied.map_err(|error| Failure::new(format!("{shown} is within the quota, but was refused: {error}")).into())
     }
 
     /// Checks that the batch is refused with these numbers, and that nothing changed.
@@ -135,16 +131,18 @@ impl<'a> Limited<'a> {
         match self.store.apply(within(self.directory, self.quota, batch)?).await {
             Err(StoreError::OverQuota { path: at, kind: of, limit, asked, left }) => {
                 let (got, expected) = ((at, of, (limit, asked, left)), (path(self.directory)?, kind, numbers));
-                check(got == expected, || format!("{shown} was refused by {got:?} instead of {expected:?}"))?;
+                check(got == expected, || format!("{shown} was refused with {got:?} instead of {expected:?}"))?;
             }
-            other => return Err(Failure::new(format!("{shown} has no room, and came to {other:?}")).into()),
+            other => return Err(Failure::new(format!("{shown} exceeds the quota, but returned {other:?}")).into()),
         }
         let after = totals(self.store, "/memories").await?;
-        check(before == after, || format!("{shown} was refused, and left {after:?} files and bytes, not {before:?}"))
+        check(before == after, || {
+            format!("{shown} was refused, but left {after:?} files and bytes instead of {before:?}")
+        })
     }
 }
 
-/// The number of files beneath a directory, and of their bytes.
+/// The number of files under a directory, and of their bytes.
 async fn totals(store: &dyn Store, directory: &str) -> Result<(u64, u64), Stop> {
     let files = store.list(&path(directory)?).await?;
     Ok((files.len() as u64, files.iter().map(|file| file.size).sum()))
@@ -268,25 +266,31 @@ async fn comes_last(store: Arc<dyn Store>) -> Result<(), Stop> {
         match store.apply(batch).await {
             Err(StoreError::AlreadyExists { path }) if path == taken => {}
             other => {
-                return Err(Failure::new(format!("{taken} was to be free, and the batch came to {other:?}")).into());
+                return Err(Failure::new(format!(
+                    "{taken} was required to be absent, but the batch returned {other:?}"
+                ))
+                .into());
             }
         }
     }
-    // Each of two quotas would be passed.
+    // Both quotas would be exceeded.
     let (files, bytes) = (limited.quota, Quota::new().with_bytes(0));
     for (first, last, expected) in [(files, bytes, QuotaKind::Files), (bytes, files, QuotaKind::Bytes)] {
         let batch = within(DIRECTORY, first, write("/memories/d/b", "x")?)?;
         match store.apply(within(DIRECTORY, last, batch)?).await {
             Err(StoreError::OverQuota { kind, .. }) if kind == expected => {}
             other => {
-                return Err(Failure::new(format!("the quota of {expected} is first, and it came to {other:?}")).into());
+                return Err(Failure::new(format!(
+                    "expected the first quota, of {expected}, to be reported, got {other:?}"
+                ))
+                .into());
             }
         }
     }
     Ok(())
 }
 
-/// Lets all writers write until they are refused, and says how often they were not.
+/// Lets all writers write until they are refused, and returns the number of successful writes.
 async fn write_until_refused(
     store: &dyn Store,
     quota: Quota,
@@ -307,11 +311,13 @@ async fn write_until_refused(
 }
 
 async fn race_for_files(store: Arc<dyn Store>) -> Result<(), Stop> {
-    const FILES: u64 = 29; // so that the writers do not come out even
+    const FILES: u64 = 29; // not a multiple of the number of writers
     let make = |writer, turn| write(&format!("{DIRECTORY}/{writer}/{turn}"), "x");
     let made = write_until_refused(&*store, Quota::new().with_files(FILES), make).await?;
     let (files, _) = totals(&*store, DIRECTORY).await?;
-    check((made, files) == (FILES, FILES), || format!("{made} files were made, {files} are there, and {FILES} may be"))
+    check((made, files) == (FILES, FILES), || {
+        format!("{made} writes succeeded and {files} files exist; expected {FILES} of each")
+    })
 }
 
 async fn race_for_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
@@ -324,5 +330,7 @@ async fn race_for_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
     let added = write_until_refused(&*store, Quota::new().with_bytes(BYTES), lengthen).await?;
     let (_, bytes) = totals(&*store, MemoryPath::root().as_str()).await?;
     let got = (added + WRITERS as u64, bytes);
-    check(got == (BYTES, BYTES), || format!("{} bytes were written, {} are there, and {BYTES} may be", got.0, got.1))
+    check(got == (BYTES, BYTES), || {
+        format!("{} bytes were written and {} are stored; expected {BYTES} of each", got.0, got.1)
+    })
 }

@@ -1,4 +1,4 @@
-//! Several clients at once: no edit is lost, each race has one winner, and nobody sees anything half done.
+//! Concurrent clients: no edit is lost, each race has one winner, and no client sees a partial change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "I1"],
         basis: Basis::Project,
         needs: &[],
-        reason: "tasks that insert into one file at once lose lines",
+        reason: "tasks that insert into one file concurrently lose lines",
         run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Tasks(8), 4).await }),
     },
     CodeCase {
@@ -30,7 +30,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "I1"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "sessions that insert into one file at once lose lines",
+        reason: "sessions that insert into one file concurrently lose lines",
         run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Sessions(8), 4).await }),
     },
     CodeCase {
@@ -38,7 +38,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "I1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "processes that insert into one file at once lose lines",
+        reason: "processes that insert into one file concurrently lose lines",
         run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Processes(2), 2).await }),
     },
     CodeCase {
@@ -46,7 +46,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "S3"],
         basis: Basis::Project,
         needs: &[],
-        reason: "of tasks that replace the same text at once, several are told that they did",
+        reason: "several tasks that replace the same text concurrently succeed",
         run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Tasks(4)).await }),
     },
     CodeCase {
@@ -54,7 +54,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "S3"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "of sessions that replace the same text at once, several are told that they did",
+        reason: "several sessions that replace the same text concurrently succeed",
         run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Sessions(4)).await }),
     },
     CodeCase {
@@ -62,7 +62,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "S3"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "of processes that replace the same text at once, several are told that they did",
+        reason: "several processes that replace the same text concurrently succeed",
         run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -70,7 +70,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "C2"],
         basis: Basis::Project,
         needs: &[],
-        reason: "of tasks that create one file at once, one overwrites another",
+        reason: "tasks that create one file concurrently overwrite each other",
         run: |subject| Box::pin(async move { creates(&*subject, Contenders::Tasks(4)).await }),
     },
     CodeCase {
@@ -78,7 +78,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "C2"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "of sessions that create one file at once, one overwrites another",
+        reason: "sessions that create one file concurrently overwrite each other",
         run: |subject| Box::pin(async move { creates(&*subject, Contenders::Sessions(4)).await }),
     },
     CodeCase {
@@ -86,7 +86,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "C2"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "of processes that create one file at once, one overwrites another",
+        reason: "processes that create one file concurrently overwrite each other",
         run: |subject| Box::pin(async move { creates(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -94,7 +94,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "R2"],
         basis: Basis::Project,
         needs: &[],
-        reason: "of tasks that rename to one path at once, one overwrites what another moved there",
+        reason: "tasks that rename to one path concurrently overwrite each other's files",
         run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Tasks(4)).await }),
     },
     CodeCase {
@@ -102,7 +102,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "R2"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "of sessions that rename to one path at once, one overwrites what another moved there",
+        reason: "sessions that rename to one path concurrently overwrite each other's files",
         run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Sessions(4)).await }),
     },
     CodeCase {
@@ -110,7 +110,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "R2"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "of processes that rename to one path at once, one overwrites what another moved there",
+        reason: "processes that rename to one path concurrently overwrite each other's files",
         run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -118,7 +118,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "R2"],
         basis: Basis::Project,
         needs: &[],
-        reason: "of tasks that rename one path at once, several are told that they did, or it is at two places",
+        reason: "several tasks that rename one path concurrently succeed, or the file ends up at two paths",
         run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Tasks(4)).await }),
     },
     CodeCase {
@@ -126,7 +126,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "R2"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "of sessions that rename one path at once, several are told that they did, or it is at two places",
+        reason: "several sessions that rename one path concurrently succeed, or the file ends up at two paths",
         run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Sessions(4)).await }),
     },
     CodeCase {
@@ -134,7 +134,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "R2"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "of processes that rename one path at once, several are told that they did, or it is at two places",
+        reason: "several processes that rename one path concurrently succeed, or the file ends up at two paths",
         run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -142,7 +142,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "D2"],
         basis: Basis::Project,
         needs: &[],
-        reason: "of tasks that delete one path at once, several are told that they did, or one fails",
+        reason: "several tasks that delete one path concurrently succeed, or one fails with another error",
         run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Tasks(4)).await }),
     },
     CodeCase {
@@ -150,7 +150,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "D2"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "of sessions that delete one path at once, several are told that they did, or one fails",
+        reason: "several sessions that delete one path concurrently succeed, or one fails with another error",
         run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Sessions(4)).await }),
     },
     CodeCase {
@@ -158,7 +158,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "D2"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "of processes that delete one path at once, several are told that they did, or one fails",
+        reason: "several processes that delete one path concurrently succeed, or one fails with another error",
         run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -166,7 +166,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3", "D1"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "a directory that is deleted while files are made in it stays in part, or takes files that came later",
+        reason: "deleting a directory while files are created in it leaves older files, or removes newer ones",
         run: |subject| Box::pin(async move { delete_against_creates(&*subject).await }),
     },
     CodeCase {
@@ -174,7 +174,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "a session that views a file while another rewrites it sees a mix, a part, or nothing",
+        reason: "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
         run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Sessions(2)).await }),
     },
     CodeCase {
@@ -182,7 +182,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a process that views a file while another rewrites it sees a mix, a part, or nothing",
+        reason: "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
         run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -190,7 +190,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "a session that views a directory while another renames it sees it at both places, or not whole at one",
+        reason: "a session that views a directory while another renames it sees it at both paths, or in part",
         run: |subject| Box::pin(async move { views_of_a_directory(&*subject, Contenders::Sessions(2)).await }),
     },
     CodeCase {
@@ -198,7 +198,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "X3"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a process that views a directory while another renames it sees it at both places, or not whole at one",
+        reason: "a process that views a directory while another renames it sees it at both paths, or in part",
         run: |subject| Box::pin(async move { views_of_a_directory(&*subject, Contenders::Processes(2)).await }),
     },
     CodeCase {
@@ -206,7 +206,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3"],
         basis: Basis::Project,
         needs: &[Need::Sessions],
-        reason: "a session sees what it saw before and not what another did since",
+        reason: "a session sees stale content after another session changed it",
         run: |subject| Box::pin(async move { sees_others(&*subject, Contenders::Sessions(2)).await }),
     },
     CodeCase {
@@ -214,19 +214,19 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a process sees what it saw before and not what another did since",
+        reason: "a process sees stale content after another process changed it",
         run: |subject| Box::pin(async move { sees_others(&*subject, Contenders::Processes(2)).await }),
     },
 ];
 
-/// Who takes part in a race, and how many.
+/// The kind and number of clients in a race.
 #[derive(Clone, Copy)]
 enum Contenders {
     /// Tasks that share the first session.
     Tasks(usize),
-    /// The first session, and others.
+    /// The first session and additional ones.
     Sessions(usize),
-    /// Programs of their own.
+    /// Separate programs.
     Processes(usize),
 }
 
@@ -251,13 +251,13 @@ impl Contenders {
     }
 }
 
-/// The client of a program that is not still starting, so that nobody has a lead.
+/// Waits until the program has started, so that no client has a head start.
 async fn ready(client: Client) -> Result<Client, Stop> {
     client.view("/memories").await?;
     Ok(client)
 }
 
-/// Lets all clients act at the same time, and gives what came of it in their order.
+/// Lets all clients act at the same time, and returns the results in the order of the clients.
 async fn at_once<T, F>(clients: &[Client], act: impl Fn(usize, Client) -> F) -> Result<Vec<T>, Stop>
 where
     T: Send + 'static,
@@ -275,10 +275,10 @@ where
     Ok(threads.join().await?.into_iter().collect::<BTreeMap<_, _>>().into_values().collect())
 }
 
-/// Runs so many races of all clients, in each of which exactly one must succeed and each other get an error with these words. Gives
-/// the number of each winner.
+/// Runs a number of races between all clients, and returns the winner of each. In each race, exactly one client must
+/// succeed and all others must get an error that contains `error`.
 ///
-/// Nobody waits for the others between two races: who comes too late has less to do, and so catches up for the next one.
+/// The clients do not wait for each other between races: losing takes less time than winning, so late clients catch up.
 async fn race(
     races: usize,
     clients: &[Client],
@@ -306,18 +306,18 @@ fn winner(answers: impl Iterator<Item = Answer>, error: &str) -> Result<usize, S
     }
     let winner = winners.pop();
     if let Some((_, other)) = winners.pop() {
-        return Err(other.wrong("several of those that raced were told that they succeeded"));
+        return Err(other.wrong("several clients succeeded in one race"));
     }
     for (_, loser) in losers {
         loser.error_with(error)?;
     }
-    winner.map(|(number, _)| number).ok_or_else(|| Failure::new("none of those that raced succeeded").into())
+    winner.map(|(number, _)| number).ok_or_else(|| Failure::new("no client succeeded in a race").into())
 }
 
-/// So many directories, that making or removing them takes a while.
+/// Enough nested directories that creating or removing them takes time.
 const DEEP: &str = "/a/b/c/d/e";
 
-/// What is at a path in this race: a file in even ones, and a directory in odd ones, in which this is the one file.
+/// The file to create for this race: `path` itself in even races, and a file inside the directory `path` in odd ones.
 fn file_at(race: usize, path: &str) -> String {
     if race.is_multiple_of(2) { path.to_owned() } else { format!("{path}{DEEP}") }
 }
@@ -331,12 +331,12 @@ async fn expect_nothing(client: &Client, path: &str) -> Result<(), Stop> {
     client.view(path).await?.error_with("does not exist")
 }
 
-/// Makes a file large: the longer reading and writing it takes, the more often another comes between.
+/// A line that makes a file large, because slower reads and writes overlap more often.
 fn long_line() -> String {
     "x".repeat(10_000)
 }
 
-/// Each inserts a line for so many races.
+/// Each client inserts one line per `races_for_a_line` races.
 async fn inserts(subject: &dyn Subject, contenders: Contenders, races_for_a_line: usize) -> Result<(), Stop> {
     let inserts = subject.effort().races.div_ceil(races_for_a_line);
     let path = "/memories/log.txt";
@@ -353,15 +353,15 @@ async fn inserts(subject: &dyn Subject, contenders: Contenders, races_for_a_line
     writing.await?;
     let text = subject.client().text(path).await?;
     let mut lines: Vec<_> = text.lines().collect();
-    check(lines.pop() == Some(last.as_str()), || "the line that was there first is lost".to_owned())?;
+    check(lines.pop() == Some(last.as_str()), || "the original line is lost".to_owned())?;
     for writer in 0..clients.len() {
-        // At the beginning, one before the other: so each writer's lines stand in reverse.
+        // Each line is inserted at the start, so each writer's lines are in reverse order.
         let own: Vec<_> = lines.iter().filter(|line| line.starts_with(&format!("{writer}-"))).copied().collect();
         let expected: Vec<_> = (0..inserts).rev().map(|number| line(writer, number)).collect();
         expect_text(&expected.join("\n"), &own.join("\n"))?;
     }
     let expected = clients.len() * inserts;
-    check(lines.len() == expected, || format!("{} lines were inserted, and {expected} were to be", lines.len()))
+    check(lines.len() == expected, || format!("found {} inserted lines instead of {expected}", lines.len()))
 }
 
 async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
@@ -374,7 +374,11 @@ async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(
     for number in 0..races {
         looker.must_create(path(number), format!("{above}\nthe same\nbelow")).await?;
     }
-    let replace = |number, contender| json!({"command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)});
+    let replace = |number, contender| {
+        json!({
+            "command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)
+        })
+    };
     for (number, winner) in race(races, &clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
         expect_file(&looker, &path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
     }
@@ -458,8 +462,8 @@ async fn deletes(subject: &dyn Subject, contenders: Contenders) -> Result<(), St
     read_back::expect_files(&looker, &[]).await
 }
 
-/// One deletes a directory while another makes files in it, one after the other. Wherever the delete comes, it takes all
-/// that was there, and what is made later stays.
+/// One client deletes a directory while another creates files in it. The delete must remove every file that exists at
+/// that time, and files created later must remain.
 async fn delete_against_creates(subject: &dyn Subject) -> Result<(), Stop> {
     const ROUNDS: usize = 40;
     const OLD: usize = 15;
@@ -511,12 +515,12 @@ async fn views_of_a_file(subject: &dyn Subject, contenders: Contenders) -> Resul
         |old: &str, new: &str| json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new});
     let view = |range: Value| json!({"command": "view", "path": path, "view_range": range});
     subject.client().must_create(path, text("a")).await?;
-    // One view may show only the beginning, so the middle and the end are looked at too.
+    // One view may show only the start, so the middle and the end are viewed separately.
     let views = vec![view(Value::Null), view(json!([LINES / 2, LINES / 2 + 1])), view(json!([LINES, -1]))];
     let clients = contenders.clients(subject).await?;
     let all = [replace(&text("a"), &text("b")), replace(&text("b"), &text("a"))];
     look_on(&clients, all, 1, views.clone()).await?;
-    // Small commands take less time beside the writing.
+    // With small commands, writing takes most of the time.
     subject.client().insert(path, 0, "one").await?.text(false)?;
     look_on(&clients, [replace("one", "two"), replace("two", "one")], 15, views).await
 }
@@ -533,11 +537,11 @@ async fn views_of_a_directory(subject: &dyn Subject, contenders: Contenders) -> 
     look_on(&clients, [rename(left, right), rename(right, left)], 30, views.into()).await
 }
 
-/// Lets the first client change the memory to another state and back, so many times, and the second look on. No view may
-/// show anything but one of the two states.
+/// The first client changes the memory to another state and back, `times` times, while the second runs the views. Each
+/// view must show one of the two states.
 async fn look_on(clients: &[Client], there_and_back: [Value; 2], times: usize, views: Vec<Value>) -> Result<(), Stop> {
     let [actor, onlooker] = clients else {
-        return Err(Failure::new("the case is wrong: it takes two to look on").into());
+        return Err(Failure::new("the case is wrong: it needs two clients").into());
     };
     let mut states = Vec::new();
     for change in there_and_back.clone() {
@@ -563,10 +567,8 @@ async fn look_on(clients: &[Client], there_and_back: [Value; 2], times: usize, v
             for (number, view) in views.iter().enumerate() {
                 let answer = onlooker.send(view.clone()).await?;
                 let is_whole = states.iter().any(|state| state[number] == answer.result);
-                answer.judge(ensure(is_whole, || {
-                    "neither of the two states that there are looks like this".to_owned()
-                }))?;
-                yield_now().await; // the tool may never wait for anything
+                answer.judge(ensure(is_whole, || "the view shows neither of the two valid states".to_owned()))?;
+                yield_now().await; // the tool may never yield
             }
         }
         Ok(())
@@ -574,20 +576,22 @@ async fn look_on(clients: &[Client], there_and_back: [Value; 2], times: usize, v
     threads.join().await.map(drop)
 }
 
-/// Each client in turn changes something that the other has looked at, and the other looks again.
+/// Each client in turn changes a file that the other has read, and the other reads it again.
 async fn sees_others(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
     let clients = contenders.clients(subject).await?;
-    let [one, other] = clients.as_slice() else { return Err(Failure::new("the case is wrong: it takes two").into()) };
+    let [one, other] = clients.as_slice() else {
+        return Err(Failure::new("the case is wrong: it needs two clients").into());
+    };
     for (round, (writer, reader)) in [(one, other), (other, one), (one, other), (other, one)].into_iter().enumerate() {
         let (path, moved) = (format!("/memories/{round}/a.txt"), format!("/memories/{round}/b.txt"));
         expect_nothing(reader, &path).await?;
         writer.must_create(&path, "one\n").await?;
         expect_file(reader, &path, "one\n").await?;
-        writer.str_replace(&path, "one", "two").await?.text(false)?; // as long as before
+        writer.str_replace(&path, "one", "two").await?.text(false)?; // the same length
         expect_file(reader, &path, "two\n").await?;
         writer.insert(&path, 0, "zero").await?.text(false)?;
         expect_file(reader, &path, "zero\ntwo\n").await?;
-        reader.str_replace(&path, "zero", "null").await?.text(false)?; // made on what the other wrote
+        reader.str_replace(&path, "zero", "null").await?.text(false)?; // based on the other client's change
         expect_file(writer, &path, "null\ntwo\n").await?;
         writer.rename(&path, &moved).await?.text(false)?;
         expect_nothing(reader, &path).await?;

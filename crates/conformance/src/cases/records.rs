@@ -1,4 +1,4 @@
-//! Records: what a store over a store keeps in it outside of `/memories`.
+//! Records: state that a policy or other wrapper keeps in a store, outside `/memories`.
 
 use futures::future::join_all;
 use memory_tool_core::{
@@ -11,12 +11,12 @@ use crate::cases::bytes::{expect_content, expect_refused, path, shown, write};
 use crate::failure::{Failure, Stop};
 use crate::subject::{Subject, check};
 
-/// The tasks of a race.
+/// The number of tasks in a race.
 const RACERS: usize = 8;
-/// How often a race is run, and a record is made again.
+/// How often a race is repeated, and a record is recreated.
 const ROUNDS: usize = 30;
 
-/// The record of most cases.
+/// The name of the record in most cases.
 const RECORD: &str = "suite/state";
 
 macro_rules! records_case {
@@ -33,50 +33,50 @@ macro_rules! records_case {
 }
 
 pub(crate) const CASES: &[CodeCase] = &[
-    records_case!("records.any-bytes", ["C1"], "a record is bytes: none is changed, none ends it", any_bytes),
+    records_case!("records.any-bytes", ["C1"], "some bytes of a record are changed or truncate it", any_bytes),
+    records_case!("records.names", ["X3"], "records with similar names share content", names),
     records_case!(
-        "records.names",
-        ["X3"],
-        "each name is a record of its own, however names resemble each other",
-        names
+        "records.in-no-listing",
+        ["V1"],
+        "a record appears in a listing, or creates a directory",
+        in_no_listing
     ),
-    records_case!("records.in-no-listing", ["V1"], "a record is in no listing, and makes no directory", in_no_listing),
-    records_case!("records.in-no-quota", ["X4"], "a record takes nothing of a quota", in_no_quota),
+    records_case!("records.in-no-quota", ["X4"], "a record counts towards a quota", in_no_quota),
     records_case!(
         "records.at-no-path",
         ["P1"],
-        "no path reads, changes or removes a record, and no record stands in the way of a file",
+        "a path reads, changes or removes a record, or a record prevents a file from being created",
         at_no_path
     ),
     records_case!(
         "records.survive-the-root",
         ["D1"],
-        "removing all files leaves records as they are",
+        "removing all files changes or removes records",
         survive_the_root
     ),
-    records_case!("records.removed", ["D1", "D2"], "a removed record is gone, and may be removed again", removed),
+    records_case!(
+        "records.removed",
+        ["D1", "D2"],
+        "a removed record still exists, or removing it again fails",
+        removed
+    ),
     records_case!(
         "records.preconditions",
         ["X3"],
-        "a batch that requires a record absent or at a version is refused where that does not hold",
+        "a batch is applied although its precondition on a record does not hold",
         preconditions
     ),
     records_case!(
-        "records.version-of-what-was-made-again",
+        "records.version-after-recreation",
         ["X3"],
-        "a record that is removed and made again has no version that it had before",
+        "a record that is removed and recreated gets a version that it had before",
         version_of_what_was_made_again
     ),
-    records_case!(
-        "records.in-one-batch",
-        ["X1"],
-        "files and records of a batch change together, or none of them does",
-        in_one_batch
-    ),
+    records_case!("records.in-one-batch", ["X1"], "a batch of files and records is applied in part", in_one_batch),
     records_case!(
         "records.race-for-a-version",
         ["X3"],
-        "of those who replace one version of a record at once, one wins",
+        "several concurrent replacements of one version of a record succeed, or all fail",
         race_for_a_version
     ),
     CodeCase {
@@ -84,7 +84,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2"],
         basis: Basis::Project,
         needs: &[Need::Store, Need::Sessions],
-        reason: "the records that one session wrote and removed are so for the next",
+        reason: "a later session does not see the records that an earlier one wrote or removed",
         run: |subject| Box::pin(async move { reopened(&*subject).await }),
     },
 ];
@@ -101,17 +101,17 @@ fn remove_record(name: &str) -> Result<Batch, Stop> {
     Ok(Batch::new().remove_record(record(name)?))
 }
 
-/// The version of a record that must be there.
+/// The version of a record, which must exist.
 async fn version(store: &dyn Store, name: &str) -> Result<Version, Stop> {
     let record = store.read_record(&record(name)?).await?;
-    record.map(|record| record.version).ok_or_else(|| Failure::new(format!("the record {name} is not there")).into())
+    record.map(|record| record.version).ok_or_else(|| Failure::new(format!("the record {name} is missing")).into())
 }
 
 async fn expect_record(store: &dyn Store, name: &str, expected: Option<&[u8]>) -> Result<(), Stop> {
     let got = store.read_record(&record(name)?).await?.map(|record| record.content);
     check(got.as_deref() == expected, || {
         let [got, expected] = [got.as_deref(), expected].map(|content| content.map(shown));
-        format!("the record {name} holds {got:?} instead of {expected:?}")
+        format!("the record {name} contains {got:?} instead of {expected:?}")
     })
 }
 
@@ -159,7 +159,7 @@ async fn expect_listed(store: &dyn Store, expected: &[&str]) -> Result<(), Stop>
 }
 
 async fn in_no_quota(store: &dyn Store) -> Result<(), Stop> {
-    const NAME: &str = "d/state"; // as that of a file in the limited directory
+    const NAME: &str = "d/state"; // like a file in the limited directory
     store.apply(write_record(NAME, vec![b'x'; 1_000])?).await?;
     let quota = Quota::new().with_files(1).with_bytes(4).with_file_bytes(4).with_depth(1);
     let directory = path("/memories/d")?;
@@ -169,7 +169,7 @@ async fn in_no_quota(store: &dyn Store) -> Result<(), Stop> {
     store.apply(limited(write_record("d/other", vec![b'x'; 1_000])?)).await?;
     let over = store.apply(limited(write("/memories/d/file", "texts")?)).await;
     check(matches!(over, Err(StoreError::OverQuota { asked: 5, .. })), || {
-        format!("a file of 5 bytes passes a quota of 4, and came to {over:?}")
+        format!("a file of 5 bytes exceeds a quota of 4, but the batch returned {over:?}")
     })
 }
 
@@ -178,7 +178,7 @@ async fn at_no_path(store: &dyn Store) -> Result<(), Stop> {
     store.apply(write_record(RECORD, "record")?).await?;
     for place in [file.as_str(), "/memories/suite"] {
         let found = store.read(place).await?;
-        check(found == Node::Absent, || format!("the record {RECORD} makes {place} read as {found:?}"))?;
+        check(found == Node::Absent, || format!("because of the record {RECORD}, {place} reads as {found:?}"))?;
         expect_refused(store.remove(place).await, &StoreError::NotFound { path: path(place)? })?;
     }
     store.apply(write(&file, "file")?.require(path(&file)?, Precondition::Absent)).await?;
@@ -224,7 +224,7 @@ async fn preconditions(store: &dyn Store) -> Result<(), Stop> {
     for stale in [write_record(RECORD, "six")?, remove_record(RECORD)?, write("/memories/file", "")?, Batch::new()] {
         expect_mismatch(store, at(stale, &first), RECORD).await?;
     }
-    // The version of another record does not do, and what a batch requires of a record comes before what it requires of a file.
+    // The version of another record does not match, and preconditions on records are checked before those on files.
     store.apply(write_record("suite/other", "other")?).await?;
     expect_mismatch(store, at(Batch::new(), &version(store, "suite/other").await?), RECORD).await?;
     let both = Batch::new().require(path("/memories")?, Precondition::Absent);
@@ -242,8 +242,10 @@ async fn version_of_what_was_made_again(store: &dyn Store) -> Result<(), Stop> {
     for round in 0..ROUNDS {
         store.apply(write_record(RECORD, format!("{round:04}"))?).await?;
         let version = version(store, RECORD).await?;
-        check(!versions.contains(&version), || format!("the version after write {round} was that of another content"))?;
-        // A store may let who lost a race wait, so only the last one is tried.
+        check(!versions.contains(&version), || {
+            format!("the version after write {round} belonged to another content before")
+        })?;
+        // A store may delay the losers of a race, so only the last version is tried.
         if let Some(old) = versions.last() {
             let stale =
                 remove_record(RECORD)?.require_record(record(RECORD)?, Precondition::Version(Version::clone(old)));
@@ -307,7 +309,9 @@ async fn race_for_a_version(store: &dyn Store) -> Result<(), Stop> {
             }
         }
         let [winner] = winners.as_slice() else {
-            return Err(Failure::new(format!("{} of {RACERS} won", winners.len())).into());
+            return Err(
+                Failure::new(format!("{} of {RACERS} batches were applied instead of one", winners.len())).into()
+            );
         };
         expect_record(store, RECORD, Some(content(*winner).as_bytes())).await?;
     }

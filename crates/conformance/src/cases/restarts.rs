@@ -1,4 +1,4 @@
-//! Programs that are killed at any instant: what was acknowledged is there, and nothing is there in part.
+//! Programs that are killed at any moment: acknowledged changes survive, and no change is applied in part.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::read_back;
 use crate::session::Client;
 use crate::subject::{Subject, check};
 
-/// How often a program is killed in the middle of a command, each time a little later in its course.
+/// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
 
 pub(crate) const CASES: &[CodeCase] = &[
@@ -26,7 +26,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "C1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a file whose creation was acknowledged is lost with the program",
+        reason: "a file whose creation was acknowledged is lost when the program is killed",
         run: |subject| Box::pin(async move { create_survives(&*subject).await }),
     },
     CodeCase {
@@ -34,7 +34,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "S1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a replacement that was acknowledged is lost with the program",
+        reason: "an acknowledged replacement is lost when the program is killed",
         run: |subject| Box::pin(async move { str_replace_survives(&*subject).await }),
     },
     CodeCase {
@@ -42,7 +42,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "I1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "an insertion that was acknowledged is lost with the program",
+        reason: "an acknowledged insertion is lost when the program is killed",
         run: |subject| Box::pin(async move { insert_survives(&*subject).await }),
     },
     CodeCase {
@@ -50,7 +50,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "D1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a file whose deletion was acknowledged comes back with the next program",
+        reason: "a file whose deletion was acknowledged exists again after a restart",
         run: |subject| Box::pin(async move { delete_survives(&*subject).await }),
     },
     CodeCase {
@@ -58,7 +58,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "D1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a directory whose deletion was acknowledged comes back with the next program, or a part of it",
+        reason: "part or all of a directory whose deletion was acknowledged exists again after a restart",
         run: |subject| Box::pin(async move { delete_of_a_directory_survives(&*subject).await }),
     },
     CodeCase {
@@ -66,7 +66,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "R1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a file whose rename was acknowledged is at its old place for the next program, or at both or none",
+        reason: "after a restart, a file whose rename was acknowledged is at its old path, at both paths, or lost",
         run: |subject| Box::pin(async move { rename_survives(&*subject).await }),
     },
     CodeCase {
@@ -74,7 +74,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2", "R1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a directory whose rename was acknowledged is at its old place for the next program, or at both or none",
+        reason: "after a restart, a directory whose rename was acknowledged is at its old path, at both paths, or lost",
         run: |subject| Box::pin(async move { rename_of_a_directory_survives(&*subject).await }),
     },
     CodeCase {
@@ -82,7 +82,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "C1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a program that is killed while it creates a large file leaves a part of it",
+        reason: "a program that is killed while it creates a large file leaves a partial file",
         run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::creating()).await }),
     },
     CodeCase {
@@ -90,7 +90,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "I1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a program that is killed while it edits a large file leaves a part of it, or nothing",
+        reason: "a program that is killed while it edits a large file leaves a partial file, or deletes the file",
         run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::editing()).await }),
     },
     CodeCase {
@@ -98,7 +98,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "R1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a program that is killed while it renames a directory leaves a part of it at each place",
+        reason: "a program that is killed while it renames a directory leaves parts of it at both paths",
         run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::renaming()).await }),
     },
     CodeCase {
@@ -106,15 +106,15 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X1", "D1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a program that is killed while it deletes a directory leaves a part of it",
+        reason: "a program that is killed while it deletes a directory leaves part of it",
         run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::deleting()).await }),
     },
     CodeCase {
-        id: "restarts.others-go-on",
+        id: "restarts.others-continue",
         clauses: &["X3", "X1", "X2"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a program that is killed in the middle of a command leaves a lock behind that keeps the others out",
+        reason: "a program that is killed during a command leaves a lock that blocks others",
         run: |subject| Box::pin(async move { others_go_on(&*subject).await }),
     },
     CodeCase {
@@ -122,12 +122,12 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["W1"],
         basis: Basis::Project,
         needs: &[Need::Processes],
-        reason: "a line that is no command ends the program, or is not answered by an error",
+        reason: "a line that is not a command ends the program, or does not get an error",
         run: |subject| Box::pin(async move { bad_lines(&*subject).await }),
     },
 ];
 
-/// Has a program run the commands, kills it as soon as the last is acknowledged, and starts the next.
+/// Starts a program, runs the commands, kills it when the last one is acknowledged, and starts it again.
 async fn run_and_kill(subject: &dyn Subject, commands: &[Value]) -> Result<Client, Stop> {
     let client = subject.process_client()?;
     for command in commands {
@@ -137,7 +137,7 @@ async fn run_and_kill(subject: &dyn Subject, commands: &[Value]) -> Result<Clien
     subject.process_client()
 }
 
-/// Checks that these are all the files, with their texts.
+/// Checks that exactly these files exist, with these contents.
 async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), Stop> {
     let paths: Result<Vec<MemoryPath>, _> = expected.iter().map(|(path, _)| path.parse()).collect();
     read_back::expect_files(client, &paths?).await?;
@@ -195,7 +195,7 @@ async fn rename_of_a_directory_survives(subject: &dyn Subject) -> Result<(), Sto
     expect_files(&client, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
 }
 
-/// Kills a program at many moments of a command.
+/// Kills a program at many moments during a command.
 async fn kill_in_the_middle(subject: &dyn Subject, interruption: &Interruption) -> Result<(), Stop> {
     let mut client = subject.process_client()?;
     interruption.prepare(&client).await?;
@@ -217,24 +217,24 @@ async fn kill_in_the_middle(subject: &dyn Subject, interruption: &Interruption) 
         client = subject.process_client()?;
         let found = interruption.look(&client).await?;
         let states = States { before: &before, after: &after, found: &found };
-        interruption.judge("killed in the middle of it", is_acknowledged, &states)?;
+        interruption.judge("when the program is killed during it", is_acknowledged, &states)?;
     }
     Ok(())
 }
 
-/// When a program is killed that was sent a command.
+/// When to kill a program after a command is sent.
 enum Moment {
-    /// So long after.
+    /// After this delay.
     After(Duration),
-    /// As soon as somebody else can see that something changes, where that comes before the answer.
+    /// As soon as another client sees a change, if that happens before the response.
     FirstSign { onlooker: Client, view: Value },
 }
 
 impl Moment {
-    /// Waits for it, or until somebody says that it is over.
+    /// Waits for the moment, unless `is_over` is set first.
     async fn wait(self, is_over: &AtomicBool) -> Result<(), Stop> {
         match self {
-            // The runtime's timer is too coarse: it counts whole milliseconds, in which commands begin and end.
+            // The runtime's timer is too coarse: a command can take less than its millisecond.
             Self::After(delay) => {
                 let slept = spawn_blocking(move || std::thread::sleep(delay)).await;
                 slept.map_err(|error| Failure::new(error.to_string()).into())
@@ -242,7 +242,7 @@ impl Moment {
             Self::FirstSign { onlooker, view } => {
                 let before = onlooker.send(view.clone()).await?.result;
                 while !is_over.load(Ordering::Relaxed) && onlooker.send(view.clone()).await?.result == before {
-                    yield_now().await; // the tool may never wait for anything
+                    yield_now().await; // the tool may never yield
                 }
                 Ok(())
             }
@@ -250,7 +250,7 @@ impl Moment {
     }
 }
 
-/// Sends a command, and kills the program at the moment. Tells whether the command was acknowledged before.
+/// Sends a command and kills the program at the given moment. Returns whether the command was acknowledged first.
 async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Result<bool, Stop> {
     let is_over = AtomicBool::new(false);
     let is_acknowledged = {
@@ -259,21 +259,21 @@ async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Resu
         match select(answer, moment).await {
             Either::Left((answer, moment)) => {
                 is_over.store(true, Ordering::Relaxed);
-                moment.await?; // no call is left without its answer
+                moment.await?; // wait for the response to the last view
                 answer?.text(false).map(|_| true)?
             }
             Either::Right((awaited, _)) => awaited.map(|()| false)?,
         }
-    }; // here the call that is not answered is dropped
+    }; // drops the unanswered call
     client.kill().await?;
     Ok(is_acknowledged)
 }
 
-/// A program is killed at any instant of a stream of edits. Whoever was there before sees what it left, and goes on with it.
+/// Kills a program during a series of edits. An older session must see its last edit and be able to continue.
 async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
     let path = "/memories/log.txt";
     let survivor = subject.client();
-    // So long, that most of the time goes into reading and writing it.
+    // Long enough that most of the time is spent reading and writing it.
     survivor.must_create(path, "0\n".to_owned() + &"x".repeat(100_000)).await?;
     let mut edits = 0;
     for kill in 0..KILLS {
@@ -283,9 +283,9 @@ async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
         let first_line = survivor.send(json!({"command": "view", "path": path, "view_range": [1, 1]})).await?;
         let found = first_line.text(false)?.rsplit('\t').next().and_then(|number| number.parse::<u64>().ok());
-        let found = found.ok_or_else(|| first_line.wrong("the first line is no number any more"))?;
+        let found = found.ok_or_else(|| first_line.wrong("the first line is not a number"))?;
         check(found == acknowledged || found == acknowledged + 1, || {
-            format!("edit {acknowledged} was acknowledged and the next one was on its way, but the last is {found}")
+            format!("edit {acknowledged} was the last acknowledged one, but edit {found} is stored")
         })?;
         edits = found + 1;
         survivor.str_replace(path, &format!("{found}\n"), &format!("{edits}\n")).await?.text(false)?;
@@ -296,7 +296,7 @@ async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Counts up in the first line of a file until the time is over, and gives the last number that was acknowledged.
+/// Counts up in the first line of a file, kills the program after the delay, and returns the last acknowledged number.
 async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Duration) -> Result<u64, Stop> {
     let acknowledged = AtomicU64::new(start);
     {
@@ -311,7 +311,7 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
         if let Either::Left((ended, _)) = select(editing, spawn_blocking(move || std::thread::sleep(delay))).await {
             ended?;
         }
-    } // here the edit that is on its way is dropped
+    } // drops the unfinished edit
     program.kill().await?;
     Ok(acknowledged.load(Ordering::Relaxed))
 }
@@ -335,7 +335,7 @@ async fn bad_lines(subject: &dyn Subject) -> Result<(), Stop> {
         client.send_line(line).await?.text(true)?;
         expect_files(&client, &[("/memories/a.txt", "text")]).await?;
     }
-    // Whether that is too much is the program's business, but not whether it answers.
+    // The program may accept or refuse it, but must answer.
     let answer = client.create("/memories/long.txt", long).await?;
     answer.judge(ensure(answer.result["content"].is_string(), || "expected a text".to_owned()))?;
     expect_text("text", &client.text("/memories/a.txt").await?)?;

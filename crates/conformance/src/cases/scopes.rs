@@ -1,4 +1,4 @@
-//! Several memories in one place, each with a name: none sees, counts or touches another's files.
+//! Several named memories in one store: none sees, counts or changes the files of another.
 
 use std::sync::Arc;
 
@@ -23,20 +23,16 @@ macro_rules! scope_case {
 }
 
 pub(crate) const CASES: &[CodeCase] = &[
-    scope_case!("scopes.same-name", "one name is one memory, however often it is opened", same_name),
-    scope_case!("scopes.prefixes", "a name that begins as another does is another memory", prefixes),
-    scope_case!("scopes.letter-case", "names that differ in case are two memories", letter_case),
-    scope_case!("scopes.patterns", "a name that would match another as a pattern is another memory", patterns),
-    scope_case!("scopes.quotes", "a name with quotes or separators is a name, or is refused", quotes),
-    scope_case!("scopes.path-like-names", "a name that looks like a path leads into no other memory", path_like_names),
-    scope_case!(
-        "scopes.no-name",
-        "an empty name is refused: it stands for no memory, least of all for one that is shared",
-        no_name
-    ),
+    scope_case!("scopes.same-name", "opening a name again opens a different memory", same_name),
+    scope_case!("scopes.prefixes", "names that share a prefix share a memory", prefixes),
+    scope_case!("scopes.letter-case", "names that differ only in letter case share a memory", letter_case),
+    scope_case!("scopes.patterns", "a name that matches another as a pattern shares its memory", patterns),
+    scope_case!("scopes.quotes", "a name with quotes or separators is accepted but shares another memory", quotes),
+    scope_case!("scopes.path-like-names", "a name that looks like a path reaches another memory", path_like_names),
+    scope_case!("scopes.no-name", "an empty name is accepted, so unnamed tenants share a memory", no_name),
 ];
 
-/// Opens a memory whose name must be taken.
+/// Opens a memory whose name must be accepted.
 async fn open(subject: &dyn Subject, name: &str) -> Result<Arc<dyn Store>, Stop> {
     let refused = || Failure::new(format!("the name {name:?} is refused")).into();
     subject.scope(name).await?.ok_or_else(refused)
@@ -57,22 +53,22 @@ async fn read(store: &dyn Store) -> Result<Option<String>, Stop> {
     }
 }
 
-/// Writes into each memory, then removes all of one after another, and sees that the others are as they were.
+/// Writes to each memory, then empties one after another and checks that the others are unchanged.
 async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), Stop> {
     for (name, store) in memories {
         let found = store.list(MemoryPath::root()).await?;
-        check(found.is_empty(), || format!("{name:?} holds what was written into another memory: {found:?}"))?;
+        check(found.is_empty(), || format!("{name:?} contains files that were written to another memory: {found:?}"))?;
         write(&**store, name).await?;
     }
     for (index, (removed, store)) in memories.iter().enumerate() {
         for (name, other) in &memories[index..] {
             let content = read(&**other).await?;
-            check(content.as_deref() == Some(name), || format!("{name:?} holds {content:?}"))?;
+            check(content.as_deref() == Some(name), || format!("{name:?} contains {content:?}"))?;
             let count = other.list(MemoryPath::root()).await?.len();
-            check(count == 1, || format!("{name:?} counts {count} files instead of its own"))?;
+            check(count == 1, || format!("{name:?} lists {count} files instead of one"))?;
         }
         store.remove(MemoryPath::root()).await?;
-        check(read(&**store).await?.is_none(), || format!("{removed:?} was emptied and is not empty"))?;
+        check(read(&**store).await?.is_none(), || format!("{removed:?} was emptied, but is not empty"))?;
     }
     Ok(())
 }
@@ -89,7 +85,7 @@ async fn same_name(subject: &dyn Subject) -> Result<(), Stop> {
     let (first, second) = (open(subject, "alice").await?, open(subject, "alice").await?);
     write(&*first, "text").await?;
     let content = read(&*second).await?;
-    check(content.as_deref() == Some("text"), || format!("the memory opened again holds {content:?}"))
+    check(content.as_deref() == Some("text"), || format!("the reopened memory contains {content:?}"))
 }
 
 async fn prefixes(subject: &dyn Subject) -> Result<(), Stop> {
@@ -129,7 +125,7 @@ async fn path_like_names(subject: &dyn Subject) -> Result<(), Stop> {
     expect_taken_apart(subject, &names).await
 }
 
-/// A name that may be refused, but if it is taken is a memory of its own.
+/// Checks that each name is either refused or opens a separate memory.
 async fn expect_taken_apart(subject: &dyn Subject, names: &[&'static str]) -> Result<(), Stop> {
     let mut memories = Vec::new();
     for name in names {

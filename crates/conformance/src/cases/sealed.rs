@@ -1,4 +1,4 @@
-//! Memory that is encrypted: what is seen and what can be done beneath the encryption.
+//! Encrypted memories, attacked by someone with access to the ciphertexts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cases::bytes::path;
 use crate::failure::{Failure, Stop};
 use crate::subject::{Subject, check};
 
-/// What nobody may find who has not the key.
+/// Contents and names that must not be readable without the key.
 const SECRETS: [&str; 4] =
     ["the customer called about her divorce", "a second text, of another file", "divorce", "customers"];
 
@@ -31,80 +31,68 @@ macro_rules! sealed_case {
 }
 
 pub(crate) const CASES: &[CodeCase] = &[
-    sealed_case!("sealed.contents", "no text of a file is seen beneath the encryption", contents),
-    sealed_case!("sealed.names", "no name of a file or directory is seen beneath the encryption", names),
-    sealed_case!("sealed.records", "no content of a record is seen beneath the encryption", records),
-    sealed_case!(
-        "sealed.nonces",
-        "a text that is written again, or to another file, makes a ciphertext that never was before",
-        nonces
-    ),
-    sealed_case!(
-        "sealed.flipped-bit",
-        "where a bit was flipped there is an error or what was written, never another text",
-        flipped_bit
-    ),
-    sealed_case!(
-        "sealed.truncated",
-        "where the end is missing there is an error or what was written, never another text",
-        truncated
-    ),
-    sealed_case!("sealed.swapped", "two files whose ciphertexts were swapped never read as each other", swapped),
-    sealed_case!("sealed.moved", "a ciphertext that was copied to another's place never reads there", moved),
+    sealed_case!("sealed.contents", "the text of a file is readable in the underlying store", contents),
+    sealed_case!("sealed.names", "the name of a file or directory is readable in the underlying store", names),
+    sealed_case!("sealed.records", "the content of a record is readable in the underlying store", records),
+    sealed_case!("sealed.nonces", "writing the same text again, or to another file, repeats a ciphertext", nonces),
+    sealed_case!("sealed.flipped-bit", "a flipped bit makes a file read as another text", flipped_bit),
+    sealed_case!("sealed.truncated", "a truncated ciphertext makes a file read as another text", truncated),
+    sealed_case!("sealed.swapped", "two files whose ciphertexts are swapped read as each other", swapped),
+    sealed_case!("sealed.moved", "a ciphertext that is copied over another one is accepted there", moved),
     sealed_case!(
         "sealed.from-another-memory",
-        "a ciphertext of another memory with the same key never reads in this one",
+        "a ciphertext from another memory with the same key is accepted in this one",
         from_another_memory
     ),
     sealed_case!(
         "sealed.older-put-back",
-        "an older ciphertext that was put back is noticed or reads as what it was, and is no version that was read since",
+        "an older ciphertext that is put back reads as another text, or keeps the newer version",
         older_put_back
     ),
     sealed_case!(
         "sealed.plaintext-among-ciphertexts",
-        "a file that nobody encrypted is never shown as memory",
+        "an unencrypted file is accepted as part of the memory",
         plaintext_among_ciphertexts
     ),
     sealed_case!(
-        "sealed.damage-stays-where-it-is",
-        "a damaged file breaks neither the listing nor the other files",
+        "sealed.damage-is-isolated",
+        "a damaged file makes the listing or other files fail",
         damage_stays_where_it_is
     ),
-    sealed_case!("sealed.wrong-key", "the wrong key shows nothing and destroys nothing", wrong_key),
+    sealed_case!("sealed.wrong-key", "the wrong key reveals names or contents, or damages the memory", wrong_key),
 ];
 
-/// The memory with two files, and the store beneath it.
+/// A memory with two files, and its underlying store.
 async fn two_files(subject: &dyn Subject) -> Result<(Arc<dyn Store>, Arc<dyn Store>), Stop> {
     let store = subject.store()?;
     for (file, content) in files()? {
         store.write(file, content).await?;
     }
-    Ok((store, subject.beneath().await?))
+    Ok((store, subject.ciphertexts().await?))
 }
 
 fn files() -> Result<[(MemoryPath, &'static str); 2], Stop> {
     Ok([(path("/memories/customers/divorce.txt")?, SECRETS[0]), (path("/memories/customers/second.txt")?, SECRETS[1])])
 }
 
-/// Everything beneath the encryption.
-async fn sealed_files(beneath: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, Stop> {
+/// All files of the underlying store.
+async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, Stop> {
     let mut found = Vec::new();
-    for entry in beneath.list(MemoryPath::root()).await? {
-        if let Node::File(file) = beneath.read(&entry.path).await? {
+    for entry in underlying.list(MemoryPath::root()).await? {
+        if let Node::File(file) = underlying.read(&entry.path).await? {
             found.push((entry.path, file.content));
         }
     }
-    check(!found.is_empty(), || "nothing is stored beneath the encryption".to_owned())?;
+    check(!found.is_empty(), || "the underlying store is empty".to_owned())?;
     found.sort();
     Ok(found)
 }
 
-async fn tamper(beneath: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
-    Ok(beneath.write(file, content).await?)
+async fn tamper(underlying: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
+    Ok(underlying.write(file, content).await?)
 }
 
-/// Each file is an error, or gone, or as it was written.
+/// Checks that each file fails to read, is missing, or has its original content.
 async fn expect_nothing_else(store: &dyn Store, what: &str) -> Result<(), Stop> {
     for (file, content) in files()? {
         if let Ok(Node::File(found)) = store.read(&file).await {
@@ -121,13 +109,13 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
 }
 
 async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
-    let (_, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (_, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[..2] {
-            // Any part of a text is as bad as all of it.
+            // A fragment must not be readable either.
             for part in secret.as_bytes().chunks_exact(8) {
                 let part = String::from_utf8_lossy(part);
-                check(!contains(&sealed, &part), || format!("{part:?} stands in {file} beneath the encryption"))?;
+                check(!contains(&sealed, &part), || format!("{part:?} is readable in {file} of the underlying store"))?;
             }
         }
     }
@@ -135,13 +123,13 @@ async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
 }
 
 async fn names(subject: &dyn Subject) -> Result<(), Stop> {
-    let (_, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (_, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[2..] {
             check(!file.as_str().contains(secret), || {
-                format!("the name {file} beneath the encryption holds {secret:?}")
+                format!("the name {file} in the underlying store contains {secret:?}")
             })?;
-            check(!contains(&sealed, secret), || format!("{secret:?} stands in {file} beneath the encryption"))?;
+            check(!contains(&sealed, secret), || format!("{secret:?} is readable in {file} of the underlying store"))?;
         }
     }
     Ok(())
@@ -149,30 +137,30 @@ async fn names(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn records(subject: &dyn Subject) -> Result<(), Stop> {
     let name: RecordName = "suite/state".parse()?;
-    let (store, beneath) = two_files(subject).await?;
+    let (store, underlying) = two_files(subject).await?;
     store.apply(Batch::new().write_record(name.clone(), RECORD)).await?;
-    let mut stored = sealed_files(&*beneath).await?;
-    if let Some(record) = beneath.read_record(&name).await? {
+    let mut stored = sealed_files(&*underlying).await?;
+    if let Some(record) = underlying.read_record(&name).await? {
         stored.push((MemoryPath::root(), record.content));
     }
     for (_, sealed) in stored {
-        check(!contains(&sealed, RECORD), || "the content of a record stands beneath the encryption".to_owned())?;
+        check(!contains(&sealed, RECORD), || "the content of a record is readable in the underlying store".to_owned())?;
     }
     Ok(())
 }
 
 async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = (subject.store()?, subject.beneath().await?);
-    // Each ciphertext that ever was, and where it stood.
+    let (store, underlying) = (subject.store()?, subject.ciphertexts().await?);
+    // All ciphertexts so far, with their paths.
     let mut seen: Vec<(Vec<u8>, MemoryPath)> = Vec::new();
     for round in 0..3 {
         for file in ["/memories/a", "/memories/b"] {
             store.write(path(file)?, b"0123456789abcdef0123456789abcdef".to_vec()).await?;
             let mut is_new = false;
-            for (place, ciphertext) in sealed_files(&*beneath).await? {
+            for (place, ciphertext) in sealed_files(&*underlying).await? {
                 match seen.iter().find(|(known, _)| *known == ciphertext) {
                     Some((_, known_place)) => check(*known_place == place, || {
-                        format!("in round {round} a ciphertext stood at {known_place} and at {place}")
+                        format!("in round {round}, the same ciphertext was at {known_place} and at {place}")
                     })?,
                     None => {
                         is_new = true;
@@ -180,27 +168,27 @@ async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
                     }
                 }
             }
-            check(is_new, || format!("in round {round} {file} was written, and no ciphertext is new"))?;
+            check(is_new, || format!("in round {round}, writing {file} made no new ciphertext"))?;
         }
     }
     Ok(())
 }
 
 async fn flipped_bit(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (store, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for place in 0..sealed.len() {
             let mut flipped = sealed.clone();
             flipped[place] ^= 1 << (place % 8);
-            tamper(&*beneath, &file, flipped).await?;
+            tamper(&*underlying, &file, flipped).await?;
             expect_nothing_else(&*store, &format!("a bit of byte {place} was flipped")).await?;
         }
-        tamper(&*beneath, &file, sealed).await?;
+        tamper(&*underlying, &file, sealed).await?;
     }
     expect_intact(&*store).await
 }
 
-/// Both files read as they were written.
+/// Checks that both files have their original content.
 async fn expect_intact(store: &dyn Store) -> Result<(), Stop> {
     for (file, content) in files()? {
         expect_file(store, &file, content).await?;
@@ -211,67 +199,67 @@ async fn expect_intact(store: &dyn Store) -> Result<(), Stop> {
 async fn expect_file(store: &dyn Store, file: &MemoryPath, content: &str) -> Result<(), Stop> {
     match store.read(file).await? {
         Node::File(found) if found.content == content.as_bytes() => Ok(()),
-        other => Err(Failure::new(format!("{file} is not as it was written: {other:?}")).into()),
+        other => Err(Failure::new(format!("{file} does not have its original content: {other:?}")).into()),
     }
 }
 
 async fn truncated(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    for (file, sealed) in sealed_files(&*beneath).await? {
+    let (store, underlying) = two_files(subject).await?;
+    for (file, sealed) in sealed_files(&*underlying).await? {
         for length in 0..sealed.len() {
-            tamper(&*beneath, &file, sealed[..length].to_vec()).await?;
-            expect_nothing_else(&*store, &format!("all after byte {length} was cut off")).await?;
+            tamper(&*underlying, &file, sealed[..length].to_vec()).await?;
+            expect_nothing_else(&*store, &format!("a ciphertext was truncated to {length} bytes")).await?;
         }
-        tamper(&*beneath, &file, sealed).await?;
+        tamper(&*underlying, &file, sealed).await?;
     }
     expect_intact(&*store).await
 }
 
 async fn swapped(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    let sealed = sealed_files(&*beneath).await?;
+    let (store, underlying) = two_files(subject).await?;
+    let sealed = sealed_files(&*underlying).await?;
     for (index, (left, left_content)) in sealed.iter().enumerate() {
         for (right, right_content) in &sealed[index + 1..] {
-            tamper(&*beneath, left, right_content.clone()).await?;
-            tamper(&*beneath, right, left_content.clone()).await?;
+            tamper(&*underlying, left, right_content.clone()).await?;
+            tamper(&*underlying, right, left_content.clone()).await?;
             expect_nothing_else(&*store, "two ciphertexts were swapped").await?;
-            tamper(&*beneath, left, left_content.clone()).await?;
-            tamper(&*beneath, right, right_content.clone()).await?;
+            tamper(&*underlying, left, left_content.clone()).await?;
+            tamper(&*underlying, right, right_content.clone()).await?;
         }
     }
     expect_intact(&*store).await
 }
 
 async fn moved(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    let sealed = sealed_files(&*beneath).await?;
+    let (store, underlying) = two_files(subject).await?;
+    let sealed = sealed_files(&*underlying).await?;
     for (source, content) in &sealed {
         for (target, original) in sealed.iter().filter(|(target, _)| target != source) {
-            tamper(&*beneath, target, content.clone()).await?;
-            expect_nothing_else(&*store, "a ciphertext was copied to another's place").await?;
-            tamper(&*beneath, target, original.clone()).await?;
+            tamper(&*underlying, target, content.clone()).await?;
+            expect_nothing_else(&*store, "a ciphertext was copied over another one").await?;
+            tamper(&*underlying, target, original.clone()).await?;
         }
     }
     expect_intact(&*store).await
 }
 
 async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, beneath) = two_files(subject).await?;
-    let (other_store, other_beneath) = subject.another_of_the_key().await?;
+    let (store, underlying) = two_files(subject).await?;
+    let (other_store, other_underlying) = subject.another_of_the_key().await?;
     for (file, _) in files()? {
         other_store.write(file, b"what another customer said".to_vec()).await?;
     }
-    let own = sealed_files(&*beneath).await?;
-    for (other_place, foreign) in sealed_files(&*other_beneath).await? {
+    let own = sealed_files(&*underlying).await?;
+    for (other_place, foreign) in sealed_files(&*other_underlying).await? {
         for (place, content) in &own {
-            tamper(&*beneath, place, foreign.clone()).await?;
+            tamper(&*underlying, place, foreign.clone()).await?;
             expect_nothing_else(&*store, "a ciphertext came from another memory").await?;
-            tamper(&*beneath, place, content.clone()).await?;
+            tamper(&*underlying, place, content.clone()).await?;
         }
         if own.iter().all(|(place, _)| *place != other_place) {
-            tamper(&*beneath, &other_place, foreign).await?;
+            tamper(&*underlying, &other_place, foreign).await?;
             expect_intact(&*store).await?;
-            beneath.remove(other_place).await?;
+            underlying.remove(other_place).await?;
         }
     }
     expect_intact(&*store).await
@@ -279,25 +267,25 @@ async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
     const NEWER: &str = "what was written since";
-    let (store, beneath) = two_files(subject).await?;
-    let older = sealed_files(&*beneath).await?;
+    let (store, underlying) = two_files(subject).await?;
+    let older = sealed_files(&*underlying).await?;
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), NEWER).await?;
     let Node::File(newer) = store.read(&first).await? else {
-        return Err(Failure::new(format!("{first} is gone")).into());
+        return Err(Failure::new(format!("{first} is missing")).into());
     };
     let stored = older.len();
     for (number, (place, content)) in older.into_iter().enumerate() {
-        tamper(&*beneath, &place, content).await?;
+        tamper(&*underlying, &place, content).await?;
         let found = store.read(&first).await;
         if let Ok(Node::File(found)) = &found {
             let is_known = found.content == first_content.as_bytes() || found.content == NEWER.as_bytes();
             check(is_known, || format!("{first} reads as {:?}", String::from_utf8_lossy(&found.content)))?;
             check(found.content == NEWER.as_bytes() || found.version != newer.version, || {
-                format!("{first} is another text of the same version")
+                format!("{first} reads as another text with the same version")
             })?;
         }
-        // With the last one, everything is as it was: a store that has seen a newer state may refuse that as a whole.
+        // The last one completes a rollback of the whole store, which a store that has seen a newer state may refuse.
         let is_refused = number + 1 == stored && matches!(store.read(&second).await, Err(StoreError::Failure { .. }));
         if !is_refused {
             expect_file(&*store, &second, second_content).await?;
@@ -308,34 +296,34 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
 
 async fn plaintext_among_ciphertexts(subject: &dyn Subject) -> Result<(), Stop> {
     const PLAIN: &str = "nobody encrypted this";
-    let (store, beneath) = two_files(subject).await?;
+    let (store, underlying) = two_files(subject).await?;
     for name in ["/memories/plain.txt", "/memories/customers/plain.txt"] {
-        tamper(&*beneath, &path(name)?, PLAIN.into()).await?;
+        tamper(&*underlying, &path(name)?, PLAIN.into()).await?;
         if let Ok(Node::File(found)) = store.read(&path(name)?).await {
-            check(!contains(&found.content, PLAIN), || format!("{name} reads as what was put there unencrypted"))?;
+            check(!contains(&found.content, PLAIN), || format!("{name} reads as the unencrypted content"))?;
         }
     }
-    for (sealed, _) in sealed_files(&*beneath).await? {
-        tamper(&*beneath, &sealed, PLAIN.into()).await?;
+    for (sealed, _) in sealed_files(&*underlying).await? {
+        tamper(&*underlying, &sealed, PLAIN.into()).await?;
     }
-    expect_nothing_else(&*store, "every ciphertext was replaced by a plain text").await
+    expect_nothing_else(&*store, "every ciphertext was replaced by plaintext").await
 }
 
 async fn damage_stays_where_it_is(subject: &dyn Subject) -> Result<(), Stop> {
     let store = subject.store()?;
-    let beneath = subject.beneath().await?;
+    let underlying = subject.ciphertexts().await?;
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), first_content).await?;
-    let before = sealed_files(&*beneath).await?;
+    let before = sealed_files(&*underlying).await?;
     store.write(second, second_content).await?;
-    // What came with the second file is its own.
+    // Damage every stored file that belongs to the second file.
     let of_second =
-        sealed_files(&*beneath).await?.into_iter().filter(|(file, _)| before.iter().all(|(other, _)| other != file));
+        sealed_files(&*underlying).await?.into_iter().filter(|(file, _)| before.iter().all(|(other, _)| other != file));
     for (file, mut sealed) in of_second {
         if let Some(byte) = sealed.last_mut() {
             *byte ^= 1;
         }
-        tamper(&*beneath, &file, sealed).await?;
+        tamper(&*underlying, &file, sealed).await?;
     }
     expect_file(&*store, &first, first_content).await?;
     let listed = store.list(MemoryPath::root()).await?;

@@ -1,4 +1,4 @@
-//! The byte-level store: versions, preconditions, batches and listings.
+//! The `Store` trait: versions, preconditions, batches and listings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::cases::bytes::{expect_content, expect_refused, path, write};
 use crate::failure::{Failure, Stop};
 use crate::subject::{Subject, check};
 
-/// The tasks of a race.
+/// The number of tasks in a race.
 const RACERS: usize = 8;
-/// How often a race is run.
+/// How often a race is repeated.
 const ROUNDS: usize = 30;
-/// How long one writes on where others do not get to look.
+/// How long a writer continues if the reader gets no turn.
 const LONGEST_RACE: Duration = Duration::from_secs(3);
-/// Long enough for two writes to have two times, where a store has them by the millisecond.
+/// Long enough for two writes to get different timestamps of milliseconds.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
 macro_rules! store_case {
@@ -42,182 +42,187 @@ macro_rules! store_case {
 }
 
 pub(crate) const CASES: &[CodeCase] = &[
-    store_case!("store.read", ["P5"], "a path is a file, a directory because a file lies beneath it, or nothing", read),
+    store_case!("store.read", ["P5"], "a file, a directory or a missing path reads as another kind of node", read),
     store_case!(
         "store.read-under-preconditions",
         ["X3"],
-        "a read under preconditions gives the file, the listing or nothing, or the first precondition that does not hold",
+        "a read under preconditions returns wrong content, or the wrong error if one does not hold",
         read_under_preconditions
     ),
-    store_case!("store.any-bytes", ["C1"], "a file is bytes: none is changed, none ends it", any_bytes),
-    store_case!("store.large-file", ["C1"], "a file of several MB comes back whole", large_file),
+    store_case!("store.any-bytes", ["C1"], "some bytes of a file are changed or truncate it", any_bytes),
+    store_case!("store.large-file", ["C1"], "a file of several MB is damaged or truncated", large_file),
     store_case!(
         "store.version-of-other-content",
         ["X3"],
-        "two contents of the same length, written at once, have two versions",
+        "two contents of the same length, written in quick succession, get the same version",
         version_of_other_content
     ),
     store_case!(
         "store.version-is-required",
         ["X3"],
-        "a write that requires an old version is refused and changes nothing",
+        "a write that requires an old version is applied",
         version_is_required
     ),
     store_case!(
-        "store.version-of-what-is-gone",
+        "store.version-of-missing-path",
         ["X3"],
-        "no version is required of nothing, nor of a directory",
+        "a missing path or a directory satisfies a precondition on a version",
         version_of_what_is_gone
     ),
     store_case!(
         "store.version-of-another-file",
         ["X3"],
-        "a version is one of its file: that of another content does not do",
+        "the version of another file satisfies a precondition",
         version_of_another_file
     ),
     store_case!(
         "store.absence-is-required",
         ["X3", "C2"],
-        "a path that is to be free is neither a file nor a directory",
+        "an existing file or directory satisfies a precondition of absence",
         absence_is_required
     ),
     store_case!(
         "store.preconditions-alone",
         ["X3"],
-        "a batch without changes still checks what it requires",
+        "the preconditions of a batch without changes are not checked",
         preconditions_alone
     ),
     store_case!(
         "store.preconditions-of-other-paths",
         ["X3"],
-        "what a batch requires of a path that it does not change counts",
+        "preconditions on paths that the batch does not change are ignored",
         preconditions_of_other_paths
     ),
     store_case!(
         "store.preconditions-in-order",
         ["X3"],
-        "the first precondition that does not hold is the error",
+        "the error is not for the first precondition that does not hold",
         preconditions_in_order
     ),
     store_case!(
         "store.preconditions-come-first",
         ["X3"],
-        "preconditions are asked of the state before the batch, and before its changes",
+        "preconditions are checked after the changes of their batch, or against their results",
         preconditions_come_first
     ),
     store_case!(
-        "store.version-of-what-was-made-again",
+        "store.version-after-recreation",
         ["X3"],
-        "a file that is removed and made again with another content has no version that it had before",
+        "a file that is removed and recreated with other content gets a version that it had before",
         version_of_what_was_made_again
     ),
-    store_case!("store.invalid-batch", ["X1"], "a batch whose changes overlap is refused as invalid", invalid_batch),
-    store_case!("store.empty-batch", ["X1"], "a batch of nothing changes nothing, and the store goes on", empty_batch),
-    store_case!("store.batch", ["X1"], "all changes of a batch happen", batch),
+    store_case!(
+        "store.invalid-batch",
+        ["X1"],
+        "a batch whose changes overlap is not refused as invalid",
+        invalid_batch
+    ),
+    store_case!("store.empty-batch", ["X1"], "an empty batch fails or changes something", empty_batch),
+    store_case!("store.batch", ["X1"], "some changes of a batch are not made", batch),
     store_case!(
         "store.batch-in-one-directory",
         ["X1", "P5"],
-        "the last file of a directory may go in the batch that brings another",
+        "a batch cannot remove the last file of a directory and write another one there",
         batch_in_one_directory
     ),
     store_case!(
         "store.failed-write-undoes-all",
         ["X1"],
-        "where a write of a batch fails, none of its changes happen",
+        "some changes of a batch are made although one of its writes fails",
         failed_write_undoes_all
     ),
     store_case!(
         "store.failed-remove-undoes-all",
         ["X1"],
-        "where a removal of a batch fails, none of its changes happen",
+        "some changes of a batch are made although one of its removals fails",
         failed_remove_undoes_all
     ),
     store_case!(
         "store.failed-rename-undoes-all",
         ["X1"],
-        "where a rename of a batch fails, none of its changes happen",
+        "some changes of a batch are made although one of its renames fails",
         failed_rename_undoes_all
     ),
-    store_case!("store.write-over-directory", ["C2"], "a directory is not replaced by a file", write_over_directory),
+    store_case!("store.write-over-directory", ["C2"], "a write replaces a directory with a file", write_over_directory),
     store_case!(
-        "store.write-beneath-file",
+        "store.write-under-file",
         ["C3"],
-        "a file has nothing beneath it, and the error names it",
-        write_beneath_file
+        "a file is written under another file, or the error does not name that file",
+        write_under_file
     ),
-    store_case!("store.remove-nothing", ["D2"], "what is not there cannot be removed", remove_nothing),
+    store_case!("store.remove-nothing", ["D2"], "removing a missing path succeeds", remove_nothing),
     store_case!(
         "store.remove-root",
         ["P5", "D1"],
-        "removing the root empties the store, also an empty one",
+        "removing the root leaves files behind, or fails in an empty store",
         remove_root
     ),
     store_case!(
         "store.rename-nothing",
         ["R2"],
-        "what is not there cannot be renamed, whatever is at the other end",
+        "renaming a missing path succeeds, or reports its destination instead",
         rename_nothing
     ),
     store_case!(
-        "store.rename-to-what-is-taken",
+        "store.rename-to-existing-path",
         ["R2"],
-        "a rename replaces neither a file nor a directory",
+        "a rename replaces a file or a directory",
         rename_to_what_is_taken
     ),
     store_case!(
-        "store.rename-beneath-file",
+        "store.rename-under-file",
         ["R3"],
-        "nothing is moved beneath a file, and the error names it",
-        rename_beneath_file
+        "a path is moved under a file, or the error does not name that file",
+        rename_under_file
     ),
     store_case!(
         "store.rename-beyond-the-longest-path",
         ["P2", "X1"],
-        "a directory does not move where a path in it would be too long",
+        "a directory is moved although one of its new paths is too long",
         rename_beyond_the_longest_path
     ),
-    store_case!("store.list", ["V1", "V2"], "every file beneath, at any depth, once, with its size in bytes", list),
+    store_case!(
+        "store.list",
+        ["V1", "V2"],
+        "a listing omits or repeats files at some depth, or reports wrong sizes",
+        list
+    ),
     store_case!(
         "store.list-neighbours",
         ["V1"],
-        "a name that begins as the directory's does, or that a pattern would match, is not beneath it",
+        "a sibling whose name starts with the directory's name, or matches it as a pattern, is listed under it",
         list_neighbours
     ),
-    store_case!("store.list-many", ["V1"], "a listing of thousands of files is whole", list_many),
+    store_case!("store.list-many", ["V1"], "a listing of thousands of files is incomplete", list_many),
     store_case!(
         "store.times",
         ["V1"],
-        "where a listing has times, they are those of the file: made now, and not made again when it is rewritten or moved",
+        "the times in a listing are wrong, or the creation time changes when the file is rewritten or moved",
         times
     ),
     store_case!(
         "store.race-for-a-version",
         ["X3"],
-        "of those who replace one version at once, one wins",
+        "several concurrent replacements of one version succeed, or all fail",
         race_for_a_version
     ),
     store_case!(
         "store.race-for-a-path",
         ["X3", "C2"],
-        "of those who require a path to be free and write it at once, one wins",
+        "several concurrent writes that require a path to be absent succeed, or all fail",
         race_for_a_path
     ),
-    store_case!(
-        "store.list-is-of-one-moment",
-        ["X1", "X3"],
-        "a listing never shows one half of a batch",
-        list_is_of_one_moment
-    ),
+    store_case!("store.list-is-of-one-moment", ["X1", "X3"], "a listing shows part of a batch", list_is_of_one_moment),
     store_case!(
         "store.list-of-a-renamed-directory",
         ["X1", "X3"],
-        "a listing never shows a directory that is being renamed in part, or at two places",
+        "a listing during a rename shows part of the directory, or shows it at both paths",
         list_of_a_renamed_directory
     ),
     store_case!(
         "store.read-under-preconditions-is-of-one-moment",
         ["X1", "X3"],
-        "a file or listing that is read under the version of another file is the one that was written with it",
+        "a read under the version of another file returns content from a different batch than that file's",
         read_under_preconditions_is_of_one_moment
     ),
     CodeCase {
@@ -225,7 +230,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X3"],
         basis: Basis::Project,
         needs: &[Need::Store, Need::Sessions],
-        reason: "a version that one session read is the same to another, and a stale one is stale in both",
+        reason: "versions differ between sessions, or a stale version is accepted in one of them",
         run: |subject| Box::pin(async move { version_in_another_session(&*subject).await }),
     },
     CodeCase {
@@ -233,12 +238,12 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["X2"],
         basis: Basis::Project,
         needs: &[Need::Store, Need::Sessions],
-        reason: "what one session wrote, moved and removed is so for the next",
+        reason: "a later session does not see what an earlier one wrote, moved or removed",
         run: |subject| Box::pin(async move { reopened(&*subject).await }),
     },
 ];
 
-/// Writes each file, in a batch of its own, with its path as its content.
+/// Writes each file in a separate batch, with its path as its content.
 async fn put(store: &dyn Store, files: &[&str]) -> Result<(), Stop> {
     for file in files {
         store.apply(write(file, *file)?).await?;
@@ -258,11 +263,11 @@ async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(
     check(got.stat() == *expected, || format!("{text} reads as {got:?} instead of {expected:?}"))
 }
 
-/// Checks that these are all the files, each with its path as its content.
+/// Checks that exactly these files exist, each with its path as its content.
 async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), Stop> {
     let listed: BTreeSet<_> = store.list(MemoryPath::root()).await?.into_iter().map(|file| file.path).collect();
     let expected = files.iter().map(|file| path(file)).collect::<Result<BTreeSet<_>, _>>()?;
-    check(listed == expected, || format!("the store holds {listed:?} instead of {expected:?}"))?;
+    check(listed == expected, || format!("the store contains {listed:?} instead of {expected:?}"))?;
     for file in files {
         expect_content(store, file, file.as_bytes()).await?;
     }
@@ -283,7 +288,7 @@ async fn read(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What is at a path, with listings in one order.
+/// The node at a path, with listings sorted.
 fn sorted(mut node: Node) -> Node {
     if let Node::Directory(files) = &mut node {
         files.sort_by(|left, right| left.path.cmp(&right.path));
@@ -291,7 +296,7 @@ fn sorted(mut node: Node) -> Node {
     node
 }
 
-/// Options that require all of these.
+/// Read options with these preconditions.
 fn under(preconditions: &[(MemoryPath, Precondition)]) -> ReadOptions {
     let require = |options: ReadOptions, (path, precondition): &(MemoryPath, Precondition)| {
         options.require(path.clone(), precondition.clone())
@@ -311,7 +316,9 @@ async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), Stop> {
         let expected = sorted(store.read(place).await?);
         for held in [&held[..], &held[..1], &[]] {
             let found = sorted(store.read_opts(place, under(held)).await?);
-            check(found == expected, || format!("{place} is {expected:?}, and {found:?} when preconditions hold"))?;
+            check(found == expected, || {
+                format!("{place} is {expected:?}, but reads as {found:?} under preconditions that hold")
+            })?;
         }
     }
     for (unmet, error) in [
@@ -342,7 +349,7 @@ async fn any_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
 }
 
 async fn large_file(store: Arc<dyn Store>) -> Result<(), Stop> {
-    // No power of two, and no byte at the same place of two blocks.
+    // Not a power of two, and no two blocks are alike.
     let content: Vec<u8> = (0..5_000_003_u32).map(|index| (index % 251) as u8).collect();
     store.apply(write("/memories/file", content.clone())?).await?;
     expect_content(&*store, "/memories/file", &content).await
@@ -353,7 +360,9 @@ async fn version_of_other_content(store: Arc<dyn Store>) -> Result<(), Stop> {
     for round in 0..ROUNDS {
         store.apply(write("/memories/file", format!("{round:04}"))?).await?;
         let version = version(&*store, "/memories/file").await?;
-        check(!versions.contains(&version), || format!("the version after write {round} was that of another content"))?;
+        check(!versions.contains(&version), || {
+            format!("the version after write {round} belonged to another content before")
+        })?;
         versions.push(version);
     }
     Ok(())
@@ -377,10 +386,10 @@ async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), Stop> {
     store.apply(Batch::new().remove(file.clone())).await?;
     let edit = write("/memories/file", "new")?.require(file.clone(), required.clone());
     expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: file.clone() })?;
-    put(&*store, &["/memories/file/beneath"]).await?;
+    put(&*store, &["/memories/file/below"]).await?;
     let removal = Batch::new().require(file.clone(), required).remove(file.clone());
     expect_refused(store.apply(removal).await, &StoreError::VersionMismatch { path: file })?;
-    expect_untouched(&*store, &["/memories/file/beneath", "/memories/keep"]).await
+    expect_untouched(&*store, &["/memories/file/below", "/memories/keep"]).await
 }
 
 async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), Stop> {
@@ -445,7 +454,7 @@ async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), Stop> {
     let moved = Batch::new().rename(from.clone(), to.clone());
     let moved = moved.require(from.clone(), required).require(to.clone(), Precondition::Absent);
     store.apply(moved).await?;
-    // Both the precondition and the change fail: it is the precondition that is told.
+    // Both the precondition and the change fail, and the error is for the precondition.
     let again = Batch::new().rename(from, to.clone()).require(to.clone(), Precondition::Absent);
     expect_refused(store.apply(again).await, &StoreError::AlreadyExists { path: to })?;
     expect_content(&*store, "/memories/to", b"/memories/from").await
@@ -457,7 +466,9 @@ async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), Sto
         let file = path("/memories/file")?;
         store.apply(write("/memories/file", format!("{round:04}"))?).await?;
         let version = version(&*store, "/memories/file").await?;
-        check(!versions.contains(&version), || format!("the version after write {round} was that of another content"))?;
+        check(!versions.contains(&version), || {
+            format!("the version after write {round} belonged to another content before")
+        })?;
         versions.push(version);
         store.remove(file).await?;
     }
@@ -487,12 +498,12 @@ async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), Stop> {
             InvalidBatch::SameRecord { name: record.clone() },
         ),
     ] {
-        // The batch is refused as such, whatever else is wrong with it.
+        // The batch is refused as invalid even if it also fails for another reason.
         for batch in [batch.clone(), batch.require(file.clone(), Precondition::Absent)] {
             let shown = format!("{batch:?}");
             let outcome = store.apply(batch).await;
             check(matches!(&outcome, Err(StoreError::InvalidBatch(found)) if *found == mistake), || {
-                format!("{shown} is invalid because {mistake}, and came to {outcome:?}")
+                format!("{shown} is invalid because {mistake}, but returned {outcome:?}")
             })?;
         }
         expect_untouched(&*store, &files).await?;
@@ -536,7 +547,7 @@ async fn batch_in_one_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_content(&*store, "/memories/d/e/newer", b"/memories/d/e/newer").await
 }
 
-/// Applies changes that would each do, and one that fails, with the failing one at each place among them.
+/// Applies valid changes together with a failing one, which takes each position among them in turn.
 async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreError) -> Result<(), Stop> {
     let files = ["/memories/a", "/memories/b", "/memories/d/file", "/memories/taken"];
     put(store, &files).await?;
@@ -585,10 +596,10 @@ async fn write_over_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/e/file"]).await
 }
 
-async fn write_beneath_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn write_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     put(&*store, &["/memories/d/file"]).await?;
-    for beneath in ["/memories/d/file/x", "/memories/d/file/x/y"] {
-        let refused = store.apply(write(beneath, "new")?).await;
+    for below in ["/memories/d/file/x", "/memories/d/file/x/y"] {
+        let refused = store.apply(write(below, "new")?).await;
         expect_refused(refused, &StoreError::NotADirectory { path: path("/memories/d/file")? })?;
     }
     expect_untouched(&*store, &["/memories/d/file"]).await
@@ -634,7 +645,7 @@ async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &files).await
 }
 
-async fn rename_beneath_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     let files = ["/memories/d/file", "/memories/file"];
     put(&*store, &files).await?;
     for to in ["/memories/file/x", "/memories/file/x/y"] {
@@ -651,7 +662,7 @@ async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), Sto
     put(&*store, &files).await?;
     let target = format!("/memories/{}", "y".repeat(MAX_PATH_BYTES - long.len() + 2));
     let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(&target)?)).await;
-    check(matches!(refused, Err(StoreError::Path(_))), || format!("expected an error of the path, got {refused:?}"))?;
+    check(matches!(refused, Err(StoreError::Path(_))), || format!("expected a path error, got {refused:?}"))?;
     expect_untouched(&*store, &files).await
 }
 
@@ -673,7 +684,7 @@ async fn list(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_listed(&*store, "/memories", &all).await
 }
 
-/// Checks that these are the files of a listing, with their sizes. Times are for another case.
+/// Checks the files of a listing and their sizes. Another case checks the times.
 async fn expect_listed(store: &dyn Store, directory: &str, expected: &[(&str, u64)]) -> Result<(), Stop> {
     let listed = store.list(directory).await?;
     let found: Vec<_> = listed.iter().map(|file| (file.path.as_str(), file.size)).collect();
@@ -701,29 +712,29 @@ async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), Stop> {
 }
 
 async fn list_many(store: Arc<dyn Store>) -> Result<(), Stop> {
-    const FILES: usize = 2_500; // more than a page of any listing that comes in pages
+    const FILES: usize = 2_500; // more than one page of any paginated listing
     let mut batch = Batch::new();
     for number in 0..FILES {
         batch = batch.write(path(&format!("/memories/d/{number}"))?, b"x");
     }
     store.apply(batch).await?;
     let listed: BTreeSet<_> = store.list(&path("/memories/d")?).await?.into_iter().map(|file| file.path).collect();
-    check(listed.len() == FILES, || format!("{} of {FILES} files are listed", listed.len()))
+    check(listed.len() == FILES, || format!("the listing has {} of {FILES} files", listed.len()))
 }
 
-/// How far the clock of the storage may be from that of this machine.
+/// The allowed difference between the clocks of the storage and this machine.
 const CLOCK_MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The entry of the only file, whose times must be plausible where it has any.
+/// The entry of the only file. Its times must be plausible, if it has any.
 async fn only_entry(store: &dyn Store) -> Result<FileEntry, Stop> {
     let now = SystemTime::now();
     let listed = store.list(MemoryPath::root()).await?;
     let [file] = listed.as_slice() else {
-        return Err(Failure::new(format!("one file was written, and the store lists {listed:?}")).into());
+        return Err(Failure::new(format!("one file was written, but the store lists {listed:?}")).into());
     };
     let is_now = |time: SystemTime| time + CLOCK_MARGIN >= now && time <= now + CLOCK_MARGIN;
     check(file.created.is_none_or(is_now) && file.modified.is_none_or(is_now), || {
-        format!("the file was written just now, and its entry is {file:?}")
+        format!("the file was just written, but its entry is {file:?}")
     })?;
     check(file.created.zip(file.modified).is_none_or(|(created, modified)| created <= modified), || {
         format!("the file was modified before it was created: {file:?}")
@@ -738,15 +749,18 @@ async fn times(store: Arc<dyn Store>) -> Result<(), Stop> {
     store.write("/memories/file", "two").await?;
     let second = only_entry(&*store).await?;
     check(second.created == first.created, || {
-        format!("the file was rewritten, and {:?}, when it was created, became {:?}", first.created, second.created)
+        format!("rewriting the file changed its creation time from {:?} to {:?}", first.created, second.created)
     })?;
     check(second.modified >= first.modified, || {
-        format!("the file was rewritten, and {:?}, when it was modified, became {:?}", first.modified, second.modified)
+        format!(
+            "rewriting the file moved its modification time back from {:?} to {:?}",
+            first.modified, second.modified
+        )
     })?;
     store.rename("/memories/file", "/memories/d/moved").await?;
     let moved = only_entry(&*store).await?;
     check(moved.created == first.created, || {
-        format!("the file was renamed, and {:?}, when it was created, became {:?}", first.created, moved.created)
+        format!("renaming the file changed its creation time from {:?} to {:?}", first.created, moved.created)
     })
 }
 
@@ -774,7 +788,7 @@ async fn race_for_a_path(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Applies all batches at once: one must do, and the others fail as expected.
+/// Applies all batches concurrently. One must succeed, and the others must fail as expected.
 async fn one_winner(
     store: &dyn Store,
     batch: impl Fn(usize) -> Result<Batch, Stop>,
@@ -799,7 +813,7 @@ async fn one_winner(
         }
     }
     let [winner] = winners.as_slice() else {
-        return Err(Failure::new(format!("{} of {RACERS} won", winners.len())).into());
+        return Err(Failure::new(format!("{} of {RACERS} batches were applied instead of one", winners.len())).into());
     };
     let (Some(file), Some(content)) = (file, contents.get(*winner)) else { return Ok(()) };
     expect_content(store, file.as_str(), content).await
@@ -814,7 +828,9 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
     let look = || async {
         let listed = store.list(MemoryPath::root()).await?;
         let sizes: BTreeSet<_> = listed.iter().map(|file| file.size).collect();
-        check(listed.len() == 2 && sizes.len() == 1, || format!("one batch wrote both, and a listing shows {listed:?}"))
+        check(listed.len() == 2 && sizes.len() == 1, || {
+            format!("every batch writes both files, but a listing shows {listed:?}")
+        })
     };
     look_while_written(&*store, of_size, look).await
 }
@@ -835,7 +851,7 @@ async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), Stop> 
             let of_left = files.iter().filter(|file| file.path.is_under(&left)).count();
             let is_whole = files.len() == FILES && [0, FILES].contains(&of_left);
             check(is_whole || files.is_empty() && !place.is_root(), || {
-                format!("a directory of {FILES} files is renamed back and forth, and {place} lists {files:?}")
+                format!("a directory of {FILES} files is renamed back and forth, but {place} lists {files:?}")
             })?;
         }
         Ok(())
@@ -863,7 +879,7 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
             check(is_of_one_batch, || {
                 let known = String::from_utf8_lossy(&known.content);
                 format!(
-                    "each batch writes two files, and under the version of {first} from {known:?}, {place} is of another"
+                    "under the version of {first} with {known:?}, {place} is from another batch, but each writes both"
                 )
             })?;
         }
@@ -872,7 +888,7 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
     look_while_written(&*store, both, look).await
 }
 
-/// Looks again and again while a batch for each round is applied, until there were enough of both.
+/// Runs `look` repeatedly while a batch per round is applied, until there were enough of both.
 async fn look_while_written<F>(
     store: &dyn Store,
     batch: impl Fn(usize) -> Result<Batch, Stop>,

@@ -1,4 +1,4 @@
-//! [`Threads`]: futures that run at the same time, whatever the tool beneath them does.
+//! [`Threads`]: futures that run in parallel even if they never yield.
 
 use std::pin::pin;
 
@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use crate::failure::{Failure, Stop};
 
-/// Futures that each run on a thread of their own: a tool that never waits would have the tasks of a busy runtime run one
-/// after another. They end where this is dropped.
+/// Futures that each run on their own thread, because a tool that never yields would block other tasks.
+/// Dropping this stops them.
 pub(super) struct Threads<T> {
     running: JoinSet<Result<T, Stop>>,
     /// Closed when this is dropped.
@@ -28,13 +28,13 @@ impl<T: Send + 'static> Threads<T> {
             runtime.block_on(async {
                 match select(pin!(act), pin!(alive.changed())).await {
                     Either::Left((outcome, _)) => outcome,
-                    Either::Right(_) => Err(Failure::new("nobody waits for it any more").into()),
+                    Either::Right(_) => Err(Failure::new("the case has ended").into()),
                 }
             })
         });
     }
 
-    /// What came of them, in the order in which they ended; or what is wrong with the first that failed.
+    /// Returns the results in the order in which the futures finished, or the first failure.
     pub(super) async fn join(mut self) -> Result<Vec<T>, Stop> {
         let mut outcomes = Vec::new();
         while let Some(ended) = self.running.join_next().await {

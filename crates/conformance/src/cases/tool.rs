@@ -1,4 +1,4 @@
-//! What a program asks of the tool beyond the six commands.
+//! Methods of the tool beyond the six commands.
 
 use memory_tool_core::MemoryTool;
 
@@ -12,13 +12,13 @@ pub(crate) const CASES: &[CodeCase] = &[CodeCase {
     clauses: &["V7", "P5"],
     basis: Basis::Sdks,
     needs: &[Need::Tool],
-    reason: "all memory is cleared, or none and the program is told so",
+    reason: "clear_all_memory clears only part of the memory, or clears nothing and reports success",
     run: |subject| Box::pin(async move { clear_all_memory(&*subject).await }),
 }];
 
 async fn clear_all_memory(subject: &dyn Subject) -> Result<(), Stop> {
-    const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and \
-                         node_modules:\n0B\t/memories";
+    const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items \
+                         and node_modules:\n0B\t/memories";
     let (tool, client) = (subject.tool()?, subject.client());
     let files = ["/memories/.hidden", "/memories/a", "/memories/d/e/f"];
     for file in files {

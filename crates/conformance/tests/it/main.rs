@@ -1,7 +1,7 @@
-//! The table of cases: every clause has one, every id is one of its kind, and `CASES.md` is true.
+//! The table of cases: every clause has a case, ids are unique, and `CASES.md` is up to date.
 //!
-//! `UPDATE_CASES=1 cargo test -p memory-tool-conformance --test it` writes `CASES.md` anew. An id that is gone from it is a
-//! breaking change: see "How cases are versioned" in `docs/conformance.md`.
+//! `UPDATE_CASES=1 cargo test -p memory-tool-conformance --test it` regenerates `CASES.md`. Removing an id is a
+//! breaking change: see "Versioning" in `docs/conformance.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,15 +12,15 @@ use std::path::Path;
 use memory_tool_conformance::{Case, Clause, Need, Suite};
 
 #[test]
-fn every_clause_that_a_backend_can_keep_has_a_case() {
-    // What [W4] says is for the program that calls the API: no backend has a part in it.
+fn every_clause_for_backends_has_a_case() {
+    // [W4] concerns the program that calls the API, not the backend.
     let expected: BTreeSet<_> = Clause::all().filter(|clause| clause.id() != "W4").collect();
     let cited: BTreeSet<_> = Suite::all_cases().into_iter().flat_map(|case| case.clauses).collect();
     assert_eq!(expected, cited);
 }
 
 #[test]
-fn ids_are_unique_and_of_one_form() {
+fn ids_are_unique_and_well_formed() {
     let cases = Suite::all_cases();
     let ids: BTreeSet<_> = cases.iter().map(|case| case.id.as_str()).collect();
     assert_eq!(ids.len(), cases.len());
@@ -33,7 +33,7 @@ fn ids_are_unique_and_of_one_form() {
 }
 
 #[test]
-fn every_case_says_in_one_line_why_it_is_there() {
+fn every_case_has_a_reason_of_one_line() {
     for Case { id, reason, clauses, .. } in Suite::all_cases() {
         assert!(!clauses.is_empty(), "{id} tests no clause");
         assert!(reason.len() > 20 && !reason.contains('\n') && !reason.ends_with('.'), "{id}: {reason}");
@@ -41,19 +41,19 @@ fn every_case_says_in_one_line_why_it_is_there() {
 }
 
 #[test]
-fn the_list_of_cases_is_true() {
+fn the_list_of_cases_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("CASES.md");
     let list = list_of_cases();
     if std::env::var_os("UPDATE_CASES").is_some() {
         std::fs::write(&file, &list).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), list, "set UPDATE_CASES=1 to write it anew");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), list, "set UPDATE_CASES=1 to regenerate it");
 }
 
 fn list_of_cases() -> String {
     let cases = Suite::all_cases();
     let mut list = String::from(
-        "# The cases\n\nMade from the table of the suite; `docs/conformance.md` in the repository says what the columns mean.\n",
+        "# Cases\n\nGenerated from the suite. `docs/conformance.md` in the repository explains the columns.\n",
     );
     writeln!(list, "{} cases.", cases.len()).unwrap();
     let mut group = "";

@@ -1,5 +1,5 @@
-//! The suite tested itself: backends that each have one fault, and must fail exactly the cases that name it. In the default tier only
-//! these cases are run on such a backend; that it fails no others is seen in the long tier.
+//! Tests of the suite itself: backends with one fault each must fail exactly the cases that the fault lists. The
+//! default tier runs only these cases on each backend. The long tier runs all cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use tokio::runtime::Runtime;
 
 use crate::broken;
 
-/// How often a fault is run at most until exactly the cases that it names have failed: who loses a race is a matter of chance. A case
-/// that it names has to fail in one of the runs. One that it does not name may fail in less than half of them, by an accident.
+/// The most runs of one fault. Races fail by chance, so a listed case must fail in one of the runs, and any other case
+/// may fail in less than half of them.
 const RUNS: usize = 30;
-/// So often at least where other cases than those fail.
+/// The fewest runs if cases fail that the fault does not list.
 const RUNS_TO_JUDGE: usize = 3;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -30,7 +30,7 @@ fn run(suite: &Suite) -> Report {
     Runtime::new().unwrap().block_on(suite.run())
 }
 
-/// Each fault that is described is one that a backend here has, and the cases that it names exist.
+/// Checks that each described fault has a backend, and that the listed cases exist.
 fn trial_of_names(built: &BTreeSet<&'static str>) -> Trial {
     let built: BTreeSet<_> = built.iter().map(|&fault| fault.to_owned()).collect();
     Trial::test("every-fault-is-described-and-built", move || {
@@ -43,7 +43,7 @@ fn trial_of_names(built: &BTreeSet<&'static str>) -> Trial {
     })
 }
 
-/// The right backend that the broken ones are made of passes everything, so that their faults alone make them fail.
+/// Checks that the backend without a fault passes all cases, so that failures are due to the fault.
 fn expect_no_failure(suite: Suite) -> Result<(), Failed> {
     let report = run(&suite);
     if report.is_success() { Ok(()) } else { Err(report.to_string().into()) }

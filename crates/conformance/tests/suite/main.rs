@@ -1,11 +1,11 @@
-//! The conformance suite on the in-memory store and on the tool over it, and tested itself on broken backends. It has a `main` of its
-//! own, so that each case and each fault is a named test.
+//! Runs the conformance suite on the in-memory store and on a tool over it, and tests the suite itself on broken
+//! backends. The target has its own `main`, so that each case and each fault is a named test.
 
 #![allow(
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, and serves by printing"
+    reason = "a test fails by panicking, and a served program prints its responses"
 )]
 
 mod broken;
@@ -19,7 +19,7 @@ use memory_tool_core::BoxError;
 use memory_tool_test_fixtures::{Fixtures, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
-    if let Some(status) = broken::serve_when_asked() {
+    if let Some(status) = broken::serve_if_requested() {
         return Ok(status);
     }
     let mut fixtures = Fixtures::default();

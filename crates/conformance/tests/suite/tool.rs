@@ -1,4 +1,4 @@
-//! The conformance suite on the tool alone, over the in-memory store: what a tool that is no engine can be tested for.
+//! The conformance suite on a tool without access to its store, which is in memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Stores on the local disk, as they should be but for one thing: what only shows with plain files and with processes.
+//! Stores on the local disk with one fault each, for faults that need plain files or processes.
 
 #![cfg(unix)]
 
@@ -42,7 +42,7 @@ faults! {
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let suite = |name, fault| {
         let suite = Suite::for_store(Fixture { name, fault: Some(fault) });
-        // It waits for ever for somebody at the other end of a pipe.
+        // It waits forever for the other end of a pipe.
         if fault == Fault::OpensSpecialFiles { suite.case_timeout(Duration::from_secs(20)) } else { suite }
     };
     FAULTS.iter().copied().map(|(name, fault)| (name, suite(name, fault))).collect()
@@ -52,7 +52,7 @@ pub(crate) fn without_fault() -> Suite {
     Suite::for_store(Fixture { name: "none", fault: None })
 }
 
-/// The tool that a program of its own serves.
+/// The tool that a separate program serves.
 pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> Engine<DiskStore> {
     let fault = FAULTS.iter().copied().find(|(name, _)| *name == fault).map(|(_, fault)| fault);
     let mut builder = Engine::builder(DiskStore::open(directory, fault).await.unwrap());
@@ -64,7 +64,7 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
                 "none" => builder.unlimited_views(),
                 cap => builder.max_view_characters(cap.parse().unwrap()),
             },
-            other => panic!("there is no option {other}"),
+            other => panic!("unknown option {other}"),
         };
     }
     builder.build()
@@ -108,7 +108,7 @@ pub(crate) struct DiskStore {
     store: LocalStore,
     base: PathBuf,
     fault: Option<Fault>,
-    /// What was read once.
+    /// The nodes that were read before, for [`Fault::CachesFiles`].
     cache: Mutex<BTreeMap<MemoryPath, Node>>,
 }
 
@@ -126,7 +126,7 @@ impl DiskStore {
         fs::symlink_metadata(self.on_disk(path)).is_ok_and(|file| file.is_file() && file.nlink() > 1)
     }
 
-    /// Everything beneath a directory that is not a directory.
+    /// All items under a directory except directories.
     fn walk(directory: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let found = entries.map(|entry| match entry.file_type() {
@@ -146,7 +146,7 @@ impl DiskStore {
         links.filter_map(entry).collect()
     }
 
-    /// What becomes of a failure of the disk, and of the file that was being written.
+    /// Applies the fault to a failed write: hides the failure, or spoils the file.
     fn after_failure(&self, outcome: Result<(), StoreError>, spoil: impl FnOnce()) -> Result<(), StoreError> {
         let Err(StoreError::Failure { kind, source, .. }) = &outcome else { return outcome };
         match (self.fault, kind) {
@@ -173,7 +173,7 @@ impl DiskStore {
 #[async_trait]
 impl Store for DiskStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-        // Only what is read without preconditions: the fault is about sessions of the tool.
+        // Only reads without preconditions are cached, because the fault concerns sessions of the tool.
         let is_cached = self.fault == Some(Fault::CachesFiles) && options == ReadOptions::new();
         if is_cached && let Some(node) = self.cache.lock().unwrap().get(path) {
             return Ok(node.clone());
@@ -196,7 +196,7 @@ impl Store for DiskStore {
                 })
             }
             Err(StoreError::NotARegularFile { .. }) if self.fault == Some(Fault::OpensSpecialFiles) => {
-                sleep(Duration::from_secs(3600)).await; // as the opening of a pipe that nobody writes to
+                sleep(Duration::from_secs(3600)).await; // like opening a pipe without a writer
                 Ok(Node::Absent)
             }
             outcome => outcome,
@@ -254,7 +254,7 @@ impl Store for DiskStore {
     }
 }
 
-/// Whether the system said `EIO`.
+/// Whether the error is `EIO`.
 fn is_broken_disk(error: &BoxError) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.raw_os_error() == Some(5))
 }

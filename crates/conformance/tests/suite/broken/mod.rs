@@ -1,9 +1,9 @@
 //! Backends with one fault each.
 
-/// Names what can be wrong with the backends of a module; `vectors/faults.json` says each in words.
+/// Declares the faults of a module. `vectors/faults.json` describes them.
 macro_rules! faults {
     ($($name:literal $fault:ident,)*) => {
-        /// What is wrong with a backend.
+        /// The fault of a backend.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         enum Fault {
             $($fault,)*
@@ -26,11 +26,11 @@ use std::process::ExitCode;
 
 use memory_tool_conformance::Suite;
 
-/// The argument with which this program is started to serve a memory; a fault, a directory and options follow.
+/// The first argument of this program to serve a memory, before a fault, a directory and options.
 #[cfg(unix)]
 const SERVE: &str = "--serve";
 
-/// Every broken backend: the name of its fault, and the suite on it.
+/// The suites on all broken backends, with the names of their faults.
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let groups = [
         #[cfg(unix)]
@@ -45,7 +45,7 @@ pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     groups.into_iter().flatten().collect()
 }
 
-/// What the broken backends would be without their faults.
+/// The suites on the same backends without faults.
 pub(crate) fn without_fault() -> Vec<(&'static str, Suite)> {
     vec![
         #[cfg(unix)]
@@ -59,8 +59,8 @@ pub(crate) fn without_fault() -> Vec<(&'static str, Suite)> {
     ]
 }
 
-/// Serves a memory where this program was started for that by a case.
-pub(crate) fn serve_when_asked() -> Option<ExitCode> {
+/// Serves a memory if a case started this program to do so.
+pub(crate) fn serve_if_requested() -> Option<ExitCode> {
     #[cfg(unix)]
     if let [_, serve, fault, directory, options @ ..] = std::env::args().collect::<Vec<_>>().as_slice()
         && serve == SERVE

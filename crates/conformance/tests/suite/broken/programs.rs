@@ -1,4 +1,4 @@
-//! Programs that serve a memory as they should, but for one thing.
+//! Programs that serve a memory, with one fault each.
 
 use std::io::{BufRead, stdin};
 use std::path::Path;
@@ -14,10 +14,10 @@ use tokio::runtime::Runtime;
 
 use super::{SERVE, disks};
 
-/// The line that answers a line, of which the second says whether it held a command.
-type Answer = fn(Value, bool) -> String;
+/// Returns the line to print for a result. The second argument tells whether the input was a command.
+type Response = fn(Value, bool) -> String;
 
-const FAULTS: [(&str, Answer); 4] = [
+const FAULTS: [(&str, Response); 4] = [
     ("dies-of-a-bad-line", |result, is_command| if is_command { result.to_string() } else { std::process::exit(1) }),
     ("forgets-the-id", |mut result, _| {
         result.as_object_mut().unwrap().remove("tool_use_id");
@@ -34,13 +34,13 @@ const FAULTS: [(&str, Answer); 4] = [
     }),
 ];
 
-/// The fault of a program that keeps everything to itself until it ends.
+/// The fault of a program that keeps everything in memory until it ends.
 const SAVES_AT_EXIT: &str = "saves-at-exit";
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(5));
     let mut suites: Vec<_> = FAULTS.into_iter().map(|(fault, _)| (fault, patient(fault))).collect();
-    // It sees no file that others put there while it runs: that the fault is not about.
+    // Without plain files, because not seeing the files of other programs is a different fault.
     suites.push((SAVES_AT_EXIT, Suite::for_command(command_line(SAVES_AT_EXIT))));
     suites
 }
@@ -59,7 +59,7 @@ fn command_line(fault: &str) -> CommandLine {
     CommandLine::parse(&line).unwrap()
 }
 
-/// Serves the memory in a directory with the fault of that name, be it the program's or the store's.
+/// Serves the memory in a directory with this fault of the program or of the store.
 pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCode {
     let runtime = Runtime::new().unwrap();
     let on_disk = runtime.block_on(disks::tool(fault, directory, options));
@@ -69,14 +69,14 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
         runtime.block_on(copy(on_disk.store(), in_memory.store())).unwrap();
     }
     let tool: &dyn MemoryTool = if saves_at_exit { &in_memory } else { &on_disk };
-    let plainly: Answer = |result, _| result.to_string();
-    let answer = FAULTS.into_iter().find(|(name, _)| *name == fault).map_or(plainly, |(_, answer)| answer);
+    let unchanged: Response = |result, _| result.to_string();
+    let response = FAULTS.into_iter().find(|(name, _)| *name == fault).map_or(unchanged, |(_, response)| response);
     for line in stdin().lock().split(b'\n') {
         let (result, is_command) = match ToolUse::parse(&line.unwrap()) {
             Ok(call) => (ToolResult::new(call.id, &runtime.block_on(tool.call(call.input))), true),
             Err(rejected) => (ToolResult::from(rejected), false),
         };
-        println!("{}", answer(json!(result), is_command));
+        println!("{}", response(json!(result), is_command));
     }
     if saves_at_exit {
         runtime.block_on(copy(in_memory.store(), on_disk.store())).unwrap();

@@ -1,4 +1,4 @@
-//! Memories with names in one place, kept apart as they should be or not.
+//! Stores with several named memories that do not keep them separate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{InMemoryStore, Store};
 
-/// What a memory is found by, made of its name. No name is none.
+/// Returns the key of a memory from its name. An empty key refuses the name.
 type Key = fn(&str) -> String;
 
-/// The memories of one place, by their keys.
-type Place = Arc<Mutex<BTreeMap<String, Arc<InMemoryStore>>>>;
+/// The memories of one storage, by key.
+type Memories = Arc<Mutex<BTreeMap<String, Arc<InMemoryStore>>>>;
 
 const FAULTS: [(&str, Key); 5] = [
     ("shares-scopes-of-one-prefix", |name| name.chars().take(5).collect()),
@@ -20,7 +20,7 @@ const FAULTS: [(&str, Key); 5] = [
         name.replace(|letter: char| !"abcdefghijklmnopqrstuvwxyz2-".contains(letter.to_ascii_lowercase()), "_")
     }),
     ("shares-the-nameless-scope", |name| format!("memory of {name}")),
-    ("opens-a-scope-anew", |name| match name {
+    ("opens-a-new-scope", |name| match name {
         "" => String::new(),
         name => format!("{name} {:?}", std::time::Instant::now()),
     }),
@@ -40,17 +40,17 @@ struct Fixture {
 
 #[async_trait]
 impl StoreFixture for Fixture {
-    type Guard = Place;
+    type Guard = Memories;
 
-    async fn fresh(&self) -> Result<(Arc<dyn Store>, Place), FixtureError> {
-        let place = Place::default();
-        Ok((self.scope(&place, "first").await?, place))
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, Memories), FixtureError> {
+        let memories = Memories::default();
+        Ok((self.scope(&memories, "first").await?, memories))
     }
 
-    async fn scope(&self, place: &Place, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn scope(&self, memories: &Memories, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         match (self.key)(name) {
-            key if key.is_empty() => Err(FixtureError::failed("a memory has a name")),
-            key => Ok(Arc::<InMemoryStore>::clone(place.lock().unwrap().entry(key).or_default())),
+            key if key.is_empty() => Err(FixtureError::failed("the name of a memory must not be empty")),
+            key => Ok(Arc::<InMemoryStore>::clone(memories.lock().unwrap().entry(key).or_default())),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! An encrypted store, as it should be or not. It looks at every file for each command, one command at a time: it is small,
-//! not good.
+//! Encrypted stores with one fault each. They read every file for each command, one command at a time, to keep the
+//! code short.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const WRONG_KEY: [u8; 32] = [2; 32];
 faults! {
     "answers-with-the-wrong-key" AnswersWithTheWrongKey,
     "binds-ciphertext-to-no-memory" BindsNoMemory,
-    "binds-ciphertext-to-no-place" BindsNoPlace,
+    "binds-ciphertext-to-no-place" BindsNoName,
     "breaks-all-for-one-damaged-file" BreaksAllForOne,
     "keeps-names-in-the-clear" KeepsNames,
     "keeps-records-in-the-clear" KeepsRecords,
@@ -49,68 +49,69 @@ struct Fixture {
 
 #[async_trait]
 impl StoreFixture for Fixture {
-    type Guard = Arc<Place>;
+    type Guard = Arc<Shared>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {
-        let place = Arc::new(Place::new());
-        Ok((Arc::new(SealedStore::new(Arc::clone(&place), KEY, self.fault)), place))
+        let shared = Arc::new(Shared::new());
+        Ok((Arc::new(SealedStore::new(Arc::clone(&shared), KEY, self.fault)), shared))
     }
 
-    async fn reopen(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        Ok(Arc::new(SealedStore::new(Arc::clone(place), KEY, self.fault)))
+    async fn reopen(&self, shared: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        Ok(Arc::new(SealedStore::new(Arc::clone(shared), KEY, self.fault)))
     }
 
-    async fn beneath(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        Ok(Arc::<InMemoryStore>::clone(&place.files))
+    async fn beneath(&self, shared: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        Ok(Arc::<InMemoryStore>::clone(&shared.files))
     }
 
     async fn another_of_the_key(&self, _: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
-        let (store, place) = self.fresh().await?;
-        Ok((store, Arc::<InMemoryStore>::clone(&place.files)))
+        let (store, shared) = self.fresh().await?;
+        Ok((store, Arc::<InMemoryStore>::clone(&shared.files)))
     }
 
-    async fn reopen_with_wrong_key(&self, place: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn reopen_with_wrong_key(&self, shared: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let ignores_key = self.fault == Some(Fault::AnswersWithTheWrongKey);
         let key = if ignores_key { KEY } else { WRONG_KEY };
-        Ok(Arc::new(SealedStore::new(Arc::clone(place), key, self.fault)))
+        Ok(Arc::new(SealedStore::new(Arc::clone(shared), key, self.fault)))
     }
 }
 
-/// What the sessions of one memory share.
-struct Place {
-    /// Tells the memory from others.
+/// The state that all sessions on one memory share.
+struct Shared {
+    /// The id of the memory.
     id: u64,
     files: Arc<InMemoryStore>,
-    /// How many files were sealed, for nonces. Who has the lock has the turn.
-    turn: Mutex<u64>,
+    /// The number of sealed files, for nonces. Its lock serializes the commands.
+    count: Mutex<u64>,
 }
 
-impl Place {
+impl Shared {
     fn new() -> Self {
-        static PLACES: AtomicU64 = AtomicU64::new(0);
-        Self { id: PLACES.fetch_add(1, Ordering::Relaxed), files: Arc::default(), turn: Mutex::default() }
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), files: Arc::default(), count: Mutex::default() }
     }
 }
 
-/// One file beneath for each file, named by a hash of its path and the key. In it a nonce and the encrypted path and content.
+/// Stores each file as one underlying file, named by a hash of its path and the key. It contains a nonce and the
+/// encrypted path and content.
 struct SealedStore {
-    place: Arc<Place>,
+    shared: Arc<Shared>,
     key: [u8; 32],
     cipher: Aes256Gcm,
     fault: Option<Fault>,
-    /// As they were the last time: only what changed since is decrypted again.
+    /// The decrypted files of the last command, so that only changed files are decrypted again.
     opened: Mutex<OpenedFiles>,
 }
 
-/// All files beneath, decrypted, by their names there.
+/// All decrypted files, by the names of the underlying files.
 type OpenedFiles = BTreeMap<MemoryPath, Opened>;
 
-/// A file beneath, decrypted.
+/// A decrypted file.
 struct Opened {
     version: Version,
-    /// What callers get as its version.
+    /// The version that callers get.
     shown_version: Version,
-    /// The path and the content; `None` where they were not sealed here.
+    /// The path and content, or `None` if this store did not seal them.
     message: Option<(MemoryPath, Vec<u8>)>,
 }
 
@@ -121,15 +122,15 @@ impl std::fmt::Debug for SealedStore {
 }
 
 impl SealedStore {
-    fn new(place: Arc<Place>, key: [u8; 32], fault: Option<Fault>) -> Self {
-        Self { place, key, cipher: Aes256Gcm::new(&key.into()), fault, opened: Mutex::default() }
+    fn new(shared: Arc<Shared>, key: [u8; 32], fault: Option<Fault>) -> Self {
+        Self { shared, key, cipher: Aes256Gcm::new(&key.into()), fault, opened: Mutex::default() }
     }
 
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }
 
-    /// The name of a file beneath.
+    /// The name of the underlying file.
     fn name(&self, path: &MemoryPath) -> MemoryPath {
         if self.has(Fault::KeepsNames) {
             return path.clone();
@@ -158,21 +159,21 @@ impl SealedStore {
         [&nonce, sealed.as_slice()].concat()
     }
 
-    /// The only memory and name beneath which a ciphertext is good.
+    /// The memory and name that a ciphertext is bound to.
     fn bound_to(&self, name: &MemoryPath) -> String {
         match self.fault {
-            Some(Fault::BindsNoPlace) => format!("{}", self.place.id),
+            Some(Fault::BindsNoName) => format!("{}", self.shared.id),
             Some(Fault::BindsNoMemory) => name.to_string(),
-            _ => format!("{} {name}", self.place.id),
+            _ => format!("{} {name}", self.shared.id),
         }
     }
 
-    /// A cipher that anybody can turn the bits of.
+    /// A cipher without authentication.
     fn keystream(&self, message: &[u8]) -> Vec<u8> {
         message.iter().zip(self.key.iter().cycle()).map(|(byte, key)| byte ^ key ^ 0xa5).collect()
     }
 
-    /// The path and the content, or `None` where it was not sealed here.
+    /// The path and content, or `None` if this store did not seal them.
     fn unseal(&self, name: &MemoryPath, sealed: &[u8]) -> Option<(MemoryPath, Vec<u8>)> {
         let passed = || self.has(Fault::PassesPlaintext).then(|| (name.clone(), sealed.to_vec()));
         let (nonce, body) = sealed.split_at_checked(NONCE_BYTES)?;
@@ -191,12 +192,12 @@ impl SealedStore {
         Some((path, message[end + 1..].to_vec()))
     }
 
-    /// All files beneath as they are now.
+    /// Reads and decrypts all underlying files.
     async fn opened(&self) -> Result<MutexGuard<'_, OpenedFiles>, StoreError> {
         let mut opened = self.opened.lock().await;
         let mut before = std::mem::take(&mut *opened);
-        for entry in self.place.files.list(MemoryPath::root()).await? {
-            let Node::File(file) = self.place.files.read(&entry.path).await? else { continue };
+        for entry in self.shared.files.list(MemoryPath::root()).await? {
+            let Node::File(file) = self.shared.files.read(&entry.path).await? else { continue };
             let file = match before.remove(&entry.path) {
                 Some(known) if known.version == file.version => known,
                 known => Opened {
@@ -226,7 +227,7 @@ impl SealedStore {
         let name = if self.has(Fault::PassesPlaintext) && opened.contains_key(path) { path } else { &self.name(path) };
         match opened.get(name) {
             Some(Opened { shown_version, message: Some((sealed_as, content)), .. })
-                if sealed_as == path || self.has(Fault::BindsNoPlace) =>
+                if sealed_as == path || self.has(Fault::BindsNoName) =>
             {
                 Ok(Node::File(StoredFile::new(content.clone(), shown_version.clone())))
             }
@@ -238,12 +239,12 @@ impl SealedStore {
         }
     }
 
-    /// The content of a record, sealed or as it was before.
+    /// The stored form of a record's content.
     fn sealed_record(&self, content: Vec<u8>, count: u64) -> Vec<u8> {
         if self.has(Fault::KeepsRecords) {
             return content;
         }
-        let mut nonce = [1; NONCE_BYTES]; // those of files end with zeros
+        let mut nonce = [1; NONCE_BYTES]; // the nonces of files end with zeros
         nonce[..8].copy_from_slice(&count.to_le_bytes());
         [&nonce, self.cipher.encrypt(&Nonce::from(nonce), content.as_slice()).unwrap().as_slice()].concat()
     }
@@ -256,11 +257,11 @@ impl SealedStore {
         self.cipher.decrypt(&Nonce::try_from(nonce).map_err(|_| damaged())?, body).map_err(|_| damaged())
     }
 
-    /// The versions of the records that a batch requires something of.
+    /// The versions of the records in the preconditions of a batch.
     async fn record_versions(&self, batch: &Batch) -> Result<BTreeMap<RecordName, Version>, StoreError> {
         let mut versions = BTreeMap::new();
         for (name, _) in batch.record_preconditions() {
-            if let Some(record) = self.place.files.read_record(name).await? {
+            if let Some(record) = self.shared.files.read_record(name).await? {
                 versions.insert(name.clone(), record.version);
             }
         }
@@ -273,14 +274,14 @@ fn messages(opened: &OpenedFiles) -> impl Iterator<Item = &(MemoryPath, Vec<u8>)
 }
 
 fn damaged() -> StoreError {
-    StoreError::failure(FailureKind::Damaged, "decrypting a file", "it was not encrypted here")
+    StoreError::failure(FailureKind::Damaged, "decrypting a file", "it was not encrypted by this store")
 }
 
 fn entries(opened: &OpenedFiles) -> impl Iterator<Item = FileEntry> {
     messages(opened).map(|(path, content)| FileEntry::new(path.clone(), content.len() as u64))
 }
 
-/// What is beneath at one moment, as checks see it.
+/// A snapshot of the underlying store, for checks.
 struct State<'a> {
     store: &'a SealedStore,
     opened: &'a OpenedFiles,
@@ -304,19 +305,19 @@ impl StoreState for State<'_> {
 #[async_trait]
 impl Store for SealedStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-        let _turn = self.place.turn.lock().await;
+        let _serialized = self.shared.count.lock().await;
         let opened = self.opened().await?;
         options.check(&State { store: self, opened: &opened, records: BTreeMap::new() })?;
         self.node(&opened, path)
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let record = self.place.files.read_record(name).await?;
+        let record = self.shared.files.read_record(name).await?;
         record.map(|record| Ok(StoredFile::new(self.unsealed_record(record.content)?, record.version))).transpose()
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let mut count = self.place.turn.lock().await;
+        let mut count = self.shared.count.lock().await;
         let opened = self.opened().await?;
         let state = State { store: self, opened: &opened, records: self.record_versions(&batch).await? };
         batch.check(&state)?;
@@ -350,7 +351,7 @@ impl Store for SealedStore {
                 }
             }
         }
-        self.place.files.apply(sealed).await
+        self.shared.files.apply(sealed).await
     }
 }
 

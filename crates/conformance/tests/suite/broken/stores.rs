@@ -1,4 +1,4 @@
-//! Stores that keep their files in a map, as they should but for one thing.
+//! Stores that keep their files in a map, with one fault each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use memory_tool_core::{
 };
 use tokio::time::sleep;
 
-/// How long others have their turn in the middle of what should be one step: so long that in every race somebody does.
+/// The pause inside an operation that should be atomic, long enough that other tasks come between in every race.
 const WINDOW: Duration = Duration::from_millis(1);
 
 faults! {
@@ -48,7 +48,7 @@ faults! {
     "keeps-empty-directories" KeepsEmptyDirectories,
     "keeps-records-as-files" KeepsRecordsAsFiles,
     "keeps-removed-records" KeepsRemovedRecords,
-    "lets-files-have-files-beneath" LetsFilesHaveFilesBeneath,
+    "lets-files-contain-files" LetsFilesContainFiles,
     "lists-by-pattern" ListsByPattern,
     "lists-by-prefix" ListsByPrefix,
     "lists-half-then-half" ListsHalfThenHalf,
@@ -118,21 +118,21 @@ impl StoreFixture for Fixture {
     }
 }
 
-/// What is stored.
+/// The stored files and records.
 #[derive(Clone, Debug, Default)]
 struct Files {
     files: BTreeMap<MemoryPath, File>,
     records: BTreeMap<RecordName, (Vec<u8>, u64)>,
-    /// How many writes there were, for versions.
+    /// The number of writes, for versions.
     writes: u64,
-    /// Directories that were not removed with their last file.
+    /// Directories that remained after their last file was removed.
     leftover: BTreeSet<MemoryPath>,
 }
 
 #[derive(Clone, Debug)]
 struct File {
     content: Vec<u8>,
-    /// The number of the write that made it.
+    /// The number of the write that stored it.
     write: u64,
     created: SystemTime,
     modified: SystemTime,
@@ -158,7 +158,7 @@ impl MapStore {
         self.files.lock().unwrap()
     }
 
-    /// The path that a file is kept under.
+    /// The path under which a file is stored.
     fn key(&self, path: &MemoryPath) -> MemoryPath {
         let segments = path.segments().map(|segment| match self.fault {
             Some(Fault::FoldsCase) => segment.to_lowercase(),
@@ -186,7 +186,7 @@ impl MapStore {
     fn version(&self, content: &[u8], write: u64) -> Version {
         match self.fault {
             Some(Fault::VersionIsLength) => Version::new((content.len() as u64).to_be_bytes()),
-            Some(Fault::VersionByTheClock) => Version::new(0_u64.to_be_bytes()), // all of a case is within one tick
+            Some(Fault::VersionByTheClock) => Version::new(0_u64.to_be_bytes()), // the clock never ticks during a case
             _ => Version::new(write.to_be_bytes()),
         }
     }
@@ -211,8 +211,8 @@ impl MapStore {
             }
             _ => file.is_under(directory),
         };
-        let beneath = files.files.iter().filter(|(path, _)| is_under(path));
-        let mut entries: Vec<_> = beneath.map(|(path, file)| self.entry(path, file)).collect();
+        let below = files.files.iter().filter(|(path, _)| is_under(path));
+        let mut entries: Vec<_> = below.map(|(path, file)| self.entry(path, file)).collect();
         entries.truncate(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX });
         if self.has(Fault::ListsRecords) && directory.is_root() {
             let path = |name: &RecordName| format!("/memories/.records/{name}").parse().unwrap();
@@ -331,7 +331,7 @@ impl MapStore {
         }
     }
 
-    /// The name that a record is kept under.
+    /// The name under which a record is stored.
     fn record_key(&self, name: &RecordName) -> RecordName {
         match name.as_str().rsplit('/').next() {
             Some(end) if self.has(Fault::NamesRecordsByTheirEnd) => end.parse().unwrap(),
@@ -339,7 +339,7 @@ impl MapStore {
         }
     }
 
-    /// Where records are kept as files, the file that one is kept as.
+    /// The file in which a record is stored, with [`Fault::KeepsRecordsAsFiles`].
     fn record_file(&self, name: &RecordName) -> Option<MemoryPath> {
         self.has(Fault::KeepsRecordsAsFiles).then(|| format!("/memories/{name}").parse().unwrap())
     }
@@ -471,12 +471,12 @@ impl MapStore {
 
     fn refuse_file_above(&self, files: &Files, path: &MemoryPath) -> Result<(), StoreError> {
         match path.parents().find(|above| files.files.contains_key(above)) {
-            Some(path) if !self.has(Fault::LetsFilesHaveFilesBeneath) => Err(StoreError::NotADirectory { path }),
+            Some(path) if !self.has(Fault::LetsFilesContainFiles) => Err(StoreError::NotADirectory { path }),
             _ => Ok(()),
         }
     }
 
-    /// Applies one change after another in the sight of everybody, the first of them together with the check.
+    /// Applies changes one by one, visible to other tasks. The first one is atomic with the check.
     async fn apply_in_steps(&self, batch: Batch) -> Result<(), StoreError> {
         let mut steps = Vec::new();
         for change in batch.changes() {
@@ -488,7 +488,7 @@ impl MapStore {
         let mut steps = steps.into_iter();
         {
             let mut files = self.files();
-            self.apply_to(&mut files.clone(), batch.clone())?; // what would fail is not begun
+            self.apply_to(&mut files.clone(), batch.clone())?; // refuse a batch that would fail
             batch.record_changes().iter().try_for_each(|change| self.change_record(&mut files, change.clone()))?;
             steps.next().map_or(Ok(()), |step| self.change(&mut files, step))?;
         }
@@ -499,7 +499,7 @@ impl MapStore {
         Ok(())
     }
 
-    /// Applies all of it at once, or none.
+    /// Applies a batch atomically.
     fn apply_whole(&self, batch: Batch) -> Result<(), StoreError> {
         let mut files = self.files();
         let mut changed = files.clone();
@@ -520,7 +520,7 @@ impl MapStore {
         if self.has(Fault::ChangesComeFirst) { self.check(&before, &batch) } else { Ok(()) }
     }
 
-    /// What is at a path, under preconditions that hold now.
+    /// The node at a path, if the preconditions hold.
     fn checked_node(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, StoreError> {
         let files = self.files();
         if !self.has(Fault::ReadsUnderNoPrecondition) {
@@ -535,7 +535,7 @@ impl Store for MapStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         let mut node = self.checked_node(path, &options)?;
         match self.fault {
-            // Between the reading of a file and the writing that is based on it.
+            // Wait between reading a file and the write based on it.
             Some(Fault::LosesUpdates | Fault::VersionByTheClock | Fault::VersionIsLength) => sleep(WINDOW).await,
             Some(Fault::ChecksThenReads) if !options.preconditions().is_empty() => {
                 sleep(WINDOW).await;
@@ -569,7 +569,7 @@ impl Store for MapStore {
         self.cache.lock().unwrap().clear();
         match self.fault {
             Some(Fault::RefusesAnEmptyBatch) if batch == Batch::new() => {
-                Err(StoreError::failure(FailureKind::Other, "applying a batch", "there is nothing to do"))
+                Err(StoreError::failure(FailureKind::Other, "applying a batch", "the batch is empty"))
             }
             Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
             Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,
@@ -579,7 +579,7 @@ impl Store for MapStore {
                 let outcome = self.apply_to(&mut changed, batch.clone());
                 match outcome {
                     Ok(()) => *files = changed,
-                    // The changes of files failed, not the checks before.
+                    // The changes of files failed, after successful checks.
                     Err(_) if self.check(&files, &batch).is_ok() && batch.validate().is_ok() => {
                         batch
                             .record_changes()
@@ -608,11 +608,11 @@ impl Store for MapStore {
     }
 }
 
-/// What a store holds, as its checks see it.
+/// The state of a store, for checks.
 struct Counted<'a> {
     store: &'a MapStore,
     files: &'a Files,
-    /// The directory whose quota is checked.
+    /// The directory of the quota.
     directory: &'a MemoryPath,
 }
 
@@ -663,7 +663,7 @@ fn is_hidden(file: &MemoryPath) -> bool {
     file.segments().any(|segment| segment.starts_with('.'))
 }
 
-/// SQL's `LIKE`: `%` is any text, `_` any character, and letters of either case are the same.
+/// Matches like SQL's `LIKE`: `%` matches any text, `_` any character, and letter case is ignored.
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut rest = pattern.chars();
     match rest.next() {

@@ -1,4 +1,4 @@
-//! Tools that do as the engine does but for one thing.
+//! Tools that behave like the engine, with one fault each.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -165,32 +165,32 @@ pub(crate) fn without_fault() -> Suite {
     Suite::for_tool(Fixture { fault: None })
 }
 
-/// The directory that the files of a tool with [`Fault::HostPathInErrors`] seem to be kept in.
+/// The host directory that a tool with [`Fault::HostPathInErrors`] reveals.
 const HOST_DIRECTORY: &str = "/srv/agent-7";
 
 struct Fixture {
     fault: Option<Fault>,
 }
 
-/// Where a memory is kept.
-struct Place {
+/// The storage of a memory.
+struct Storage {
     store: Arc<dyn Store>,
-    /// Whose turn it is, among all tools on it.
-    turn: Arc<Mutex<()>>,
-    /// Its directory, where it has one.
+    /// Serializes the commands of all tools on this storage.
+    lock: Arc<Mutex<()>>,
+    /// The directory, if the storage has one.
     directory: Option<TempDir>,
 }
 
-impl Place {
+impl Storage {
     async fn new(fault: Option<Fault>) -> Result<Self, FixtureError> {
-        // These faults show in files that no command makes.
+        // These faults need files that no command creates.
         use Fault::{GuessesEncoding, ImageTypeByName, OverwritesTextOnly, TextImages};
         if !matches!(fault, Some(GuessesEncoding | ImageTypeByName | OverwritesTextOnly | TextImages)) {
-            return Ok(Self { store: Arc::new(InMemoryStore::new()), turn: Arc::default(), directory: None });
+            return Ok(Self { store: Arc::new(InMemoryStore::new()), lock: Arc::default(), directory: None });
         }
         let directory = directory_in_ram()?;
         let store = LocalStore::open(directory.path()).await.map_err(FixtureError::failed)?;
-        Ok(Self { store: Arc::new(store), turn: Arc::default(), directory: Some(directory) })
+        Ok(Self { store: Arc::new(store), lock: Arc::default(), directory: Some(directory) })
     }
 
     fn tool(&self, options: &ToolOptions, fault: Option<Fault>) -> Arc<dyn MemoryTool> {
@@ -213,7 +213,7 @@ impl Place {
         Arc::new(BrokenTool {
             engine: engine.build(),
             store,
-            turn: Arc::clone(&self.turn),
+            lock: Arc::clone(&self.lock),
             overwrites,
             cap,
             is_locked: AtomicBool::new(false),
@@ -224,23 +224,23 @@ impl Place {
 
 #[async_trait]
 impl ToolFixture for Fixture {
-    type Guard = Place;
+    type Guard = Storage;
 
-    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Place), FixtureError> {
-        let place = Place::new(self.fault).await?;
-        Ok((place.tool(options, self.fault), place))
+    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Storage), FixtureError> {
+        let storage = Storage::new(self.fault).await?;
+        Ok((storage.tool(options, self.fault), storage))
     }
 
-    async fn reopen(&self, place: &Place) -> Result<Arc<dyn MemoryTool>, FixtureError> {
-        Ok(place.tool(&ToolOptions::default(), self.fault))
+    async fn reopen(&self, storage: &Storage) -> Result<Arc<dyn MemoryTool>, FixtureError> {
+        Ok(storage.tool(&ToolOptions::default(), self.fault))
     }
 
-    fn plain_files(&self, place: &Place) -> Result<PathBuf, FixtureError> {
-        let directory = place.directory.as_ref().ok_or_else(|| FixtureError::lacks("the files are kept in memory"))?;
+    fn plain_files(&self, storage: &Storage) -> Result<PathBuf, FixtureError> {
+        let directory = storage.directory.as_ref().ok_or_else(|| FixtureError::lacks("the files are in memory"))?;
         Ok(directory.path().join("memories"))
     }
 
-    fn secrets(&self, _: &Place) -> Vec<String> {
+    fn secrets(&self, _: &Storage) -> Vec<String> {
         vec![HOST_DIRECTORY.to_owned()]
     }
 }
@@ -249,10 +249,10 @@ impl ToolFixture for Fixture {
 struct BrokenTool {
     engine: Engine<Arc<dyn Store>>,
     store: Arc<dyn Store>,
-    turn: Arc<Mutex<()>>,
+    lock: Arc<Mutex<()>>,
     overwrites: bool,
     cap: Option<usize>,
-    /// Whether somebody edits, for [`Fault::LockLeftBehind`].
+    /// Whether an insert is running, for [`Fault::LockLeftBehind`].
     is_locked: AtomicBool,
     fault: Option<Fault>,
 }
@@ -494,7 +494,7 @@ impl MemoryTool for BrokenTool {
                 self.engine.rename(command).await
             }
             (Some(Fault::RenamesIntoItself), Err(Error::RenameIntoItself { .. })) => {
-                self.engine.delete(&DeleteCommand::new(old_path.clone())).await?; // moved to where nothing leads
+                self.engine.delete(&DeleteCommand::new(old_path.clone())).await?; // lost
                 Ok(renamed)
             }
             (Some(Fault::RenamesOntoItself), Err(Error::DestinationExists { .. })) if old_path == new_path => {
@@ -521,9 +521,10 @@ impl MemoryTool for BrokenTool {
 
     async fn call(&self, mut input: Value) -> Result<Reply, Error> {
         let Some(fault) = self.fault else { return self.execute(&Command::parse(input)?).await };
-        // A fault may take several steps where the engine takes one. Only of some is it the fault that others come between.
+        // A fault may take several steps instead of one. Only the excluded faults should let other commands come
+        // between.
         let is_alone = !matches!(fault, Fault::LockLeftBehind | Fault::LostUpdateAboveTheStore);
-        let _turn = if is_alone { Some(self.turn.lock().await) } else { None };
+        let _serialized = if is_alone { Some(self.lock.lock().await) } else { None };
         match &mut input {
             Value::Object(fields) => misread_fields(fault, fields)?,
             _ if fault == Fault::GuessesAtNoObject => input = json!({"command": "view", "path": "/memories"}),
@@ -572,7 +573,7 @@ impl BrokenTool {
         }
     }
 
-    /// Takes its turn. Where the future is dropped, nobody gets one any more.
+    /// Inserts under a lock that is never released if the future is dropped.
     async fn insert_under_lock(&self, command: &InsertCommand) -> Result<Reply, Error> {
         for _ in 0..1_000 {
             if !self.is_locked.swap(true, Ordering::SeqCst) {
@@ -586,12 +587,12 @@ impl BrokenTool {
         Err(Error::Conflict { path: command.path.clone() })
     }
 
-    /// Writes without a word of what was there before.
+    /// Writes a file without preconditions.
     async fn overwrite(&self, path: &MemoryPath, text: impl Into<Vec<u8>>) {
         self.store.write(path, text).await.unwrap();
     }
 
-    /// Edits the text in another place and brings it back, whatever happened to the file in the meantime.
+    /// Edits the text in another store and writes it back, ignoring changes in between.
     async fn edit_aside(&self, path: &MemoryPath, text: &str, edit: Command) -> Result<Reply, Error> {
         let aside = Engine::new(InMemoryStore::new());
         aside.create(&CreateCommand::new(path.clone(), text)).await?;
@@ -601,7 +602,7 @@ impl BrokenTool {
         Ok(reply)
     }
 
-    /// Shows as many characters as have the width of the cap in other units.
+    /// Views a file with a cap in other units than characters.
     async fn view_capped(&self, command: &ViewCommand, width: fn(char) -> usize) -> Result<Reply, Error> {
         let engine = Engine::builder(Arc::clone(&self.store));
         let whole = engine.clone().unlimited_views().build().view(command).await;
@@ -615,7 +616,7 @@ impl BrokenTool {
         engine.max_view_characters(fitting).build().view(command).await
     }
 
-    /// Takes a range that does not fit a listing for one that does not fit a file.
+    /// Refuses a range that does not fit a listing, like one that does not fit a file.
     async fn view_fitting_range(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let uncapped = Engine::builder(Arc::clone(&self.store)).unlimited_views().build();
         let whole = uncapped.view(&ViewCommand::new(command.path.clone())).await;
@@ -628,7 +629,7 @@ impl BrokenTool {
         self.engine.view(command).await
     }
 
-    /// Shows as much text as fits into the cap, whatever its line numbers add to it.
+    /// Views a file with a cap that ignores line numbers.
     async fn view_with_free_numbers(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let engine = Engine::builder(Arc::clone(&self.store));
         let whole = engine.clone().unlimited_views().build().view(command).await;
@@ -738,7 +739,7 @@ impl BrokenTool {
         Ok(Reply::Directory(view))
     }
 
-    /// Leaves out the last items for as long as the length of the lines is over the cap.
+    /// Removes the last items until the lines fit the cap.
     fn cut_listing(&self, view: &mut DirectoryView, length: impl Fn(&str) -> usize) {
         let is_over = |view: &DirectoryView| self.cap.is_some_and(|cap| length(&listed_lines(view)) > cap);
         let shown = |view: &DirectoryView| view.items.len() + usize::from(view.first_line == 1);
@@ -753,11 +754,11 @@ impl BrokenTool {
         }
     }
 
-    /// Adds the files that are meant, going by their names beneath the directory.
-    async fn add_items(&self, view: &mut DirectoryView, is_meant: impl Fn(&[&str]) -> bool) {
+    /// Adds the files whose names under the directory match.
+    async fn add_items(&self, view: &mut DirectoryView, is_match: impl Fn(&[&str]) -> bool) {
         for file in self.store.list(&view.path).await.unwrap() {
             let names: Vec<_> = file.path.segments().skip(view.path.segments().count()).collect();
-            if is_meant(&names) {
+            if is_match(&names) {
                 view.items.push(DirectoryItem::new(file.path.clone(), file.size, false));
             }
         }
@@ -765,7 +766,7 @@ impl BrokenTool {
     }
 }
 
-/// The value of an `insert_line`. One beyond 64 bits is as good as the greatest or the least.
+/// The value of an `insert_line`, clamped to 64 bits.
 fn integer(line: &InsertLine) -> i128 {
     let text = line.to_string();
     text.parse().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX })
@@ -783,20 +784,20 @@ fn header(reply: &impl ToString) -> String {
     reply.to_string().split('\n').next().unwrap().to_owned()
 }
 
-/// The lines of a file as they are shown.
+/// The numbered lines of a file.
 fn numbered_lines(view: &FileView) -> String {
     let uncut = FileView::new(view.path.clone(), &view.text, view.first_line, view.total_lines);
     uncut.to_string().split_once('\n').unwrap().1.to_owned()
 }
 
-/// The lines of a listing as they are shown.
+/// The lines of a listing.
 fn listed_lines(view: &DirectoryView) -> String {
     let mut uncut = view.clone();
     uncut.cut = None;
     uncut.to_string().split_once('\n').map_or_else(String::new, |(_, lines)| lines.to_owned())
 }
 
-/// The command with its range moved down by a line.
+/// The command with its range shifted by one line.
 fn one_line_down(command: &ViewCommand) -> ViewCommand {
     match command.view_range.as_ref().and_then(|range| range.resolve(1_000_000)) {
         Some((first, last)) => ViewCommand::new(command.path.clone()).with_view_range(first + 1..=last + 1),
@@ -808,7 +809,7 @@ fn utf16_units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }
 
-/// The 1-based number of the line that the offset is in.
+/// The number of the line at an offset, starting at 1.
 fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
@@ -819,7 +820,7 @@ fn lines_around(text: &str, line: usize, above: usize, below: usize) -> Snippet 
     Snippet::new(first, lines.join("\n"))
 }
 
-/// What a pattern finds first in which `.` stands for any character.
+/// The first match of a pattern in which `.` matches any character.
 fn first_match<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     text.char_indices().find_map(|(start, _)| {
         let rest = &text[start..];
@@ -829,7 +830,7 @@ fn first_match<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     })
 }
 
-/// A number of bytes that is shown in units of 1,024 as this one would be in units of 1,000.
+/// Converts a size so that its units of 1,024 display like units of 1,000.
 fn to_decimal(size: u64) -> u64 {
     match size {
         0..1_000 => size,
@@ -838,7 +839,7 @@ fn to_decimal(size: u64) -> u64 {
     }
 }
 
-/// The view of a file with five blanks before each number, however long it is.
+/// The view of a file with five spaces before each number, regardless of its length.
 fn with_fixed_padding(view: &str) -> String {
     let pad = |line: &str| match line.trim_start().split_once('\t') {
         Some((number, text)) if number.parse::<usize>().is_ok() => format!("     {number}\t{text}"),
@@ -847,7 +848,7 @@ fn with_fixed_padding(view: &str) -> String {
     view.split('\n').map(pad).collect::<Vec<_>>().join("\n")
 }
 
-/// Takes the fields of the input for something else, or refuses them.
+/// Misreads or refuses fields of the input.
 fn misread_fields(fault: Fault, fields: &mut Map<String, Value>) -> Result<(), Error> {
     for field in ["path", "old_path", "new_path"] {
         if let Some(Value::String(path)) = fields.get_mut(field) {
@@ -928,17 +929,17 @@ fn missing(command: CommandName, field: &'static str) -> Error {
     InputError::MissingField { command: Some(command), field }.into()
 }
 
-/// Takes the value of one field for that of another.
+/// Moves the value of one field to another.
 fn take_for(fields: &mut Map<String, Value>, taken: &str, field: &str) {
     if let Some(value) = fields.remove(taken) {
         fields.insert(field.to_owned(), value);
     }
 }
 
-/// Takes the path for another one, or refuses it.
+/// Misreads or refuses a path.
 fn misread_path(fault: Fault, path: &str) -> Result<String, Error> {
     match path.strip_prefix("/memories/") {
-        Some(beneath) => Ok(format!("/memories/{}", misread_names(fault, path, beneath)?)),
+        Some(rest) => Ok(format!("/memories/{}", misread_names(fault, path, rest)?)),
         None => misread_outside(fault, path),
     }
 }
@@ -957,42 +958,42 @@ fn misread_outside(fault: Fault, path: &str) -> Result<String, Error> {
     })
 }
 
-fn misread_names(fault: Fault, path: &str, beneath: &str) -> Result<String, Error> {
+fn misread_names(fault: Fault, path: &str, rest: &str) -> Result<String, Error> {
     let is_traversal = || matches!(MemoryPath::parse(path), Err(PathError::Traversal { .. }));
-    let names = || beneath.split('/');
+    let names = || rest.split('/');
     let joined = |names: Vec<&str>| names.join("/");
     Ok(match fault {
-        Fault::AllowsDotDot => resolved(beneath, false).unwrap_or_else(|| beneath.to_owned()),
-        Fault::BackslashInNames => beneath.replace('\\', "_"),
-        Fault::BackslashIsASlash => beneath.replace('\\', "/"),
-        Fault::ClampsDotDot => resolved(beneath, true).unwrap_or_default(),
+        Fault::AllowsDotDot => resolved(rest, false).unwrap_or_else(|| rest.to_owned()),
+        Fault::BackslashInNames => rest.replace('\\', "_"),
+        Fault::BackslashIsASlash => rest.replace('\\', "/"),
+        Fault::ClampsDotDot => resolved(rest, true).unwrap_or_default(),
         Fault::CollapsesSlashes => joined(names().filter(|name| !name.is_empty()).collect()),
         Fault::CutsLongNames => joined(names().map(|name| &name[..name.floor_char_boundary(255)]).collect()),
-        Fault::CutsLongPaths => beneath[..beneath.floor_char_boundary(1_014)].to_owned(),
-        Fault::DecodesPercent => percent_decoded(beneath),
-        Fault::DropsControlCharacters => beneath.replace(char::is_control, ""),
+        Fault::CutsLongPaths => rest[..rest.floor_char_boundary(1_014)].to_owned(),
+        Fault::DecodesPercent => percent_decoded(rest),
+        Fault::DropsControlCharacters => rest.replace(char::is_control, ""),
         Fault::DropsDotSegments => joined(names().filter(|&name| name != ".").collect()),
-        Fault::DropsInvisibleCharacters => beneath.replace(['\u{ad}', '\u{200b}', '\u{200d}', '\u{feff}'], ""),
-        Fault::IgnorableCharactersInNames => beneath.replace(['\u{3164}', '\u{fe0f}', '\u{e0100}'], "_"),
-        Fault::FoldsNormalization => beneath.replace("e\u{301}", "é"),
-        Fault::MissesCapitalEncoding if is_traversal() => beneath.replace("%2E", "_").replace("%2F", "_"),
-        Fault::MissesDoubleEncoding if is_traversal() => beneath.replace("%25", "_"),
-        Fault::MissesEncoding if is_traversal() => beneath.replace('%', "_"),
-        Fault::RawPathsInErrors if beneath.contains(char::is_control) => {
+        Fault::DropsInvisibleCharacters => rest.replace(['\u{ad}', '\u{200b}', '\u{200d}', '\u{feff}'], ""),
+        Fault::IgnorableCharactersInNames => rest.replace(['\u{3164}', '\u{fe0f}', '\u{e0100}'], "_"),
+        Fault::FoldsNormalization => rest.replace("e\u{301}", "é"),
+        Fault::MissesCapitalEncoding if is_traversal() => rest.replace("%2E", "_").replace("%2F", "_"),
+        Fault::MissesDoubleEncoding if is_traversal() => rest.replace("%25", "_"),
+        Fault::MissesEncoding if is_traversal() => rest.replace('%', "_"),
+        Fault::RawPathsInErrors if rest.contains(char::is_control) => {
             return Err(Error::other(format!("Error: Path {path} contains a control character")));
         }
-        Fault::TrailingSlashRefused if beneath.ends_with('/') => {
+        Fault::TrailingSlashRefused if rest.ends_with('/') => {
             return Err(PathError::EmptySegment { path: path.to_owned() }.into());
         }
-        Fault::TrimsPaths => beneath.trim().to_owned(),
-        _ => beneath.to_owned(),
+        Fault::TrimsPaths => rest.trim().to_owned(),
+        _ => rest.to_owned(),
     })
 }
 
-/// The path without `..`. Where it leads out of the memory it stays at the root, or there is none.
-fn resolved(beneath: &str, stays: bool) -> Option<String> {
+/// Resolves `..` in a path. If it leads outside, it stays at the root with `stays`, and returns `None` otherwise.
+fn resolved(rest: &str, stays: bool) -> Option<String> {
     let mut names = Vec::new();
-    for name in beneath.split('/') {
+    for name in rest.split('/') {
         if name != ".." {
             names.push(name);
         } else if names.pop().is_none() && !stays {
@@ -1014,7 +1015,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Says something else of what came of a command.
+/// Misreports the outcome of a command.
 fn misreport(fault: Fault, outcome: Result<Reply, Error>) -> Result<Reply, Error> {
     let error = match outcome {
         Ok(reply) => return Ok(reply),

@@ -1,4 +1,4 @@
-//! [`Place`]: a memory of plain files, as the other programs of the machine have it.
+//! [`PlainMemory`]: a memory of plain files, as other programs see it on the disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::failure::{Failure, Stop, excerpt, expect_none_of, expect_text};
 use crate::session::{Answer, Client};
 use crate::subject::{Subject, check};
 
-/// What is in files that no command may reach, and in the name of the directory that they are in. No reply may hold it.
+/// A text in the contents and the path of the files outside the memory. No reply may contain it.
 pub(super) const SECRET: &str = "not-for-the-model";
 
-/// Does something to files, off the async threads.
+/// Runs blocking file operations off the async threads.
 pub(super) async fn on_disk<T: Send + 'static>(
     what: &str,
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -34,7 +34,7 @@ pub(super) async fn on_disk<T: Send + 'static>(
     }
 }
 
-/// What lies beneath a directory, by the path from there.
+/// The items under a directory, by relative path.
 pub(super) type Tree = BTreeMap<PathBuf, Item>;
 
 #[derive(Debug, Eq, PartialEq)]
@@ -42,7 +42,7 @@ pub(super) enum Item {
     Directory,
     File(Vec<u8>),
     Link(PathBuf),
-    /// A pipe, socket, device or the like.
+    /// A pipe, socket or device, for example.
     Special,
 }
 
@@ -68,13 +68,13 @@ pub(super) fn tree_of(directory: &Path) -> io::Result<Tree> {
     Ok(tree)
 }
 
-/// Fails with the first path that is not as it was to be.
+/// Fails with the first path that differs.
 pub(super) fn expect_tree(expected: &Tree, found: &Tree) -> Result<(), Stop> {
     let mut paths = expected.keys().chain(found.keys());
     match paths.find(|path| expected.get(*path) != found.get(*path)) {
         Some(path) => {
             let (expected, found) = (describe(expected.get(path)), describe(found.get(path)));
-            Err(Failure::new(format!("on the disk, {path:?} was to be {expected}, and is {found}")).into())
+            Err(Failure::new(format!("on the disk, expected {path:?} to be {expected}, got {found}")).into())
         }
         None => Ok(()),
     }
@@ -90,21 +90,21 @@ fn describe(item: Option<&Item>) -> String {
     }
 }
 
-/// A memory of plain files, and a directory beside it that no command may reach.
-pub(super) struct Place {
+/// A memory of plain files, and a directory next to it that no command may reach.
+pub(super) struct PlainMemory {
     pub(super) client: Client,
-    /// What stands for `/memories`.
+    /// The directory that is `/memories`.
     pub(super) memories: PathBuf,
     pub(super) outside: TempDir,
 }
 
-impl Place {
+impl PlainMemory {
     pub(super) async fn of(subject: &dyn Subject) -> Result<Self, Stop> {
         let client = subject.client();
         let memories = subject.plain_files()?;
-        client.view("/memories").await?.text(false)?; // now whoever serves it has made what it needs
+        client.view("/memories").await?.text(false)?; // the backend has created its files
         let directory = memories.clone();
-        let outside = on_disk("make a directory beside the memory", move || {
+        let outside = on_disk("make a directory next to the memory", move || {
             fs::create_dir_all(&directory)?;
             let beside = directory.parent().unwrap_or(&directory);
             let outside = tempfile::Builder::new().prefix(SECRET).tempdir_in(beside)?;
@@ -116,7 +116,7 @@ impl Place {
         Ok(Self { outside: outside.await?, client, memories })
     }
 
-    /// Where a file of the memory lies on the disk.
+    /// The path of a file of the memory on the disk.
     pub(super) fn file(&self, path: &str) -> PathBuf {
         self.memories.join(path.strip_prefix("/memories").unwrap_or(path).trim_start_matches('/'))
     }
@@ -125,7 +125,7 @@ impl Place {
         self.outside.path().join(name)
     }
 
-    /// Writes a file of the memory as another program does.
+    /// Writes a file of the memory as another program would.
     pub(super) async fn write(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), Stop> {
         let (file, content) = (self.file(path), content.into());
         on_disk(&format!("write {path}"), move || {
@@ -161,11 +161,11 @@ impl Place {
         check(made, || "another program cannot make a pipe: mkfifo fails".to_owned())
     }
 
-    /// The memory and the directory beside it as they are on the disk.
+    /// The memory and the directory next to it, as they are on the disk.
     pub(super) async fn trees(&self) -> Result<(Tree, Tree), Stop> {
         let (memories, outside) = (self.memories.clone(), self.outside.path().to_owned());
-        on_disk("look at the files", move || {
-            // A memory without files may be one without a directory, as that of a tenant in a store of many is.
+        on_disk("read the files", move || {
+            // An empty memory may have no directory, for example the scope of a new tenant.
             let memories = if memories.try_exists()? { tree_of(&memories)? } else { Tree::new() };
             Ok((memories, tree_of(&outside)?))
         })
@@ -174,19 +174,18 @@ impl Place {
 
     pub(super) async fn expect_trees(&self, (memories, outside): &(Tree, Tree)) -> Result<(), Stop> {
         let (found_memories, found_outside) = self.trees().await?;
-        expect_tree(outside, &found_outside).map_err(|stop| stop.in_step("looking at what is outside the memory"))?;
+        expect_tree(outside, &found_outside).map_err(|stop| stop.in_step("checking the files outside the memory"))?;
         expect_tree(memories, &found_memories)
     }
 
-    /// Sends a command. Its answer holds nothing from outside.
+    /// Sends a command, and checks that the reply contains nothing from outside the memory.
     pub(super) async fn send(&self, command: Value) -> Result<Answer, Stop> {
         let answer = self.client.send(command).await?;
         answer.judge(expect_none_of(&[SECRET.to_owned()], &answer.result.to_string()))?;
         Ok(answer)
     }
 
-    /// Checks that every command refuses each path with that error, if one is given, and else with any, and that nothing
-    /// changes on the disk.
+    /// Checks that every command refuses each path, with the given error if any, and that nothing changes on the disk.
     pub(super) async fn expect_refused(&self, paths: &[&str], error: Option<fn(&str) -> String>) -> Result<(), Stop> {
         self.client.must_create("/memories/existing.txt", "text").await?;
         let before = self.trees().await?;
@@ -201,7 +200,7 @@ impl Place {
                 refused = refused.and(outcome);
             }
         }
-        // What is done is worse than what is said.
+        // Report a changed file rather than a wrong reply.
         self.expect_trees(&before).await?;
         refused
     }
@@ -214,7 +213,7 @@ impl Place {
         answer.judge(expect_text(&expected.join("\n"), &paths.join("\n")))
     }
 
-    /// Checks that nothing is there, for any command.
+    /// Checks that the path does not exist for any command.
     pub(super) async fn expect_nothing(&self, path: &str) -> Result<(), Stop> {
         let missing = "does not exist";
         self.client.view(path).await?.error_with(missing)?;
@@ -228,11 +227,11 @@ impl Place {
 
     pub(super) async fn mode(&self, path: &str) -> Result<u32, Stop> {
         let file = self.file(path);
-        on_disk(&format!("tell the mode of {path}"), move || system::mode(&file)).await
+        on_disk(&format!("read the mode of {path}"), move || system::mode(&file)).await
     }
 }
 
-/// Each of the six commands with this path, `rename` at either end. There is to be a file `/memories/existing.txt`.
+/// Each of the six commands with this path, `rename` at either end. `/memories/existing.txt` must exist.
 pub(super) fn every_command_on(path: &str) -> [Value; 7] {
     [
         json!({"command": "view", "path": path}),
@@ -245,7 +244,7 @@ pub(super) fn every_command_on(path: &str) -> [Value; 7] {
     ]
 }
 
-/// Swaps two names as fast as it can, on a thread of its own, until it is dropped.
+/// Swaps two names continuously on a separate thread until it is dropped.
 pub(super) struct Swapper {
     is_over: Arc<AtomicBool>,
     swapping: JoinHandle<io::Result<u64>>,
@@ -258,7 +257,7 @@ impl Swapper {
             let is_over = Arc::clone(&is_over);
             move || {
                 let mut swaps = 0;
-                // In the end, each is at its own place.
+                // An even number of swaps leaves each at its original path.
                 while swaps % 2 == 1 || !is_over.load(Ordering::Relaxed) {
                     system::exchange(&one, &other)?;
                     swaps += 1;
@@ -269,7 +268,7 @@ impl Swapper {
         Self { is_over, swapping }
     }
 
-    /// How often the names were swapped.
+    /// Stops, and returns the number of swaps.
     pub(super) async fn stop(mut self) -> Result<u64, Stop> {
         self.is_over.store(true, Ordering::Relaxed);
         let swapped = (&mut self.swapping).await;
@@ -283,7 +282,7 @@ impl Drop for Swapper {
     }
 }
 
-/// What not every platform has.
+/// Operations that not every platform has.
 #[cfg(unix)]
 pub(super) mod system {
     use std::ffi::OsStr;
@@ -302,7 +301,7 @@ pub(super) mod system {
         UnixListener::bind(socket)
     }
 
-    /// Runs a program that makes a file; whether it did.
+    /// Runs a program that creates a file, and returns whether it succeeded.
     pub(crate) fn run(program: &str, file: &Path, arguments: &[&str]) -> io::Result<bool> {
         let mut command = Command::new(program);
         let command =
@@ -318,7 +317,7 @@ pub(super) mod system {
         fs::set_permissions(file, fs::Permissions::from_mode(mode))
     }
 
-    /// A name of these bytes, which need not be a text.
+    /// A file name of these bytes, which may be invalid UTF-8.
     pub(crate) fn name(bytes: &[u8]) -> io::Result<&OsStr> {
         Ok(OsStr::from_bytes(bytes))
     }
