@@ -1,4 +1,4 @@
-//! The program of the README: a memory that your program and Claude share. `tests/it/readme.rs` compares them.
+//! The README's program: a memory that your program and Claude share.
 //! Run it: `cargo run -p examples --example program`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]

@@ -1,4 +1,4 @@
-"""Makes the tables of docs/sdk-comparison.md from two reports of `memory-tool conformance --format json`.
+"""Prints the tables of docs/sdk-comparison.md from two reports of `memory-tool conformance --format json`.
 
     python3 examples/drivers/compare.py python.json typescript.json >tables.md
 """
@@ -16,7 +16,7 @@ MAX_REPLY = 160
 
 
 def cell(text):
-    """The text as it can stand in a cell: on one line, in code, its end cut off."""
+    """Formats text for a table cell: on one line, as code, and truncated."""
     text = without_directory(text)
     shown = text if len(text) <= MAX_REPLY else text[:MAX_REPLY] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
@@ -24,7 +24,7 @@ def cell(text):
 
 
 def without_directory(text):
-    """The directory of a case has another name in each run."""
+    """Replaces the directory of a case, which differs between runs."""
     return re.sub(r"/[\w/.-]*memory-tool-test-\w+", "{dir}", text)
 
 
@@ -71,7 +71,7 @@ def main():
     for basis, title in BASES.items():
         cases = [id for id in left if left[id]["basis"] == basis]
         failed = [id for id in cases if "failed" in (left[id]["outcome"], right[id]["outcome"])]
-        print(f"\n## {title}\n\n{len(cases)} cases, of which {len(cases) - len(failed)} are failed by neither.")
+        print(f"\n## {title}\n\n{len(cases)} cases. Both SDKs pass {len(cases) - len(failed)} of them.")
         if not failed:
             continue
         print("\n| case | what is tested | Python SDK | TypeScript SDK |\n|---|---|---|---|")

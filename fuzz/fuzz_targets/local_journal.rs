@@ -1,4 +1,4 @@
-//! Whatever lies where the journal of a local store should be is refused, or is completed without touching anything outside it.
+//! Opens a local store with an arbitrary journal. Completing the journal must not change files outside the store.
 #![no_main]
 
 use std::fs;
@@ -14,7 +14,7 @@ fuzz_target!(|journal: &[u8]| {
     }
 });
 
-/// Opens a store with this journal. Links lead out of its own directories, as somebody may have put them there.
+/// Opens a store with this journal, in which symbolic links lead out of its directories.
 fn complete(journal: &[u8]) {
     let place = tempfile::tempdir().unwrap();
     let (outside, private) = (place.path().join("outside"), place.path().join("base/.memory-tool"));

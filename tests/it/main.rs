@@ -1,4 +1,4 @@
-//! Tests that cross crates.
+//! Tests of several crates.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

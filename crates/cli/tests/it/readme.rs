@@ -1,4 +1,4 @@
-//! The project's README is true at the terminal: its session prints what it says.
+//! Runs the terminal session of the project's README.
 
 use std::env;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 const README: &str = include_str!("../../../../README.md");
 
 #[test]
-fn the_session_at_the_terminal_is_what_the_program_prints() {
+fn readme_session_matches_the_output() {
     let (_, rest) = README.split_once("```console\n").unwrap();
     let (session, _) = rest.split_once("```").unwrap();
     let place = TempDir::new().unwrap();
