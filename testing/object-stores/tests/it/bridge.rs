@@ -1,4 +1,4 @@
-//! `examples/bridge.py`: an agent on the real Python SDK, whose memory calls go to the real program. It takes a download.
+//! Runs `examples/bridge.py` with the real Python SDK and the real program. Downloads the SDK.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bridge.py");
 
-/// Runs the bridge in a directory, with a question.
+/// Runs the bridge in a directory with a question.
 fn ask(place: &TempDir, api: &MessagesApi, question: &str) -> Output {
     let program = memory_tool_test_fixtures::session::program();
     let directory = Path::new(program.get_program()).parent().unwrap().to_owned();
@@ -30,7 +30,7 @@ fn ask(place: &TempDir, api: &MessagesApi, question: &str) -> Output {
 }
 
 #[test]
-fn an_agent_in_python_remembers_and_reads_errors() {
+fn python_agent_remembers_and_receives_errors() {
     let place = TempDir::new().unwrap();
     let file = "/memories/tea.md";
     let create = call("toolu_1", json!({"command": "create", "path": file, "file_text": "Thé, no milk\n"}));
@@ -62,7 +62,7 @@ fn an_agent_in_python_remembers_and_reads_errors() {
 }
 
 #[test]
-fn the_sdk_is_of_the_version_that_the_drivers_name() {
+fn sdk_version_matches_the_drivers() {
     let pinned = include_str!("../../../servers/requirements/anthropic.txt");
     let named = include_str!("../../../../examples/drivers/python/requirements.txt").trim();
     assert!(pinned.lines().any(|line| line.trim_end_matches(" \\") == named), "{named}");

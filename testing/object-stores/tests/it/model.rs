@@ -1,5 +1,5 @@
-//! The protocol of `docs/object-stores.md`, explored in every order of its steps: writers that crash at any step, requests and
-//! answers that are lost, late or repeated, and a collection of unused contents among them.
+//! The protocol of `docs/object-stores.md`, explored in every order of its steps: writers that crash at any step,
+//! requests and answers that are lost, late or repeated, and a collection of unused contents among them.
 //!
 //! The model knows one file, to which each edit appends its own name: what came of an edit can be read from the file.
 
