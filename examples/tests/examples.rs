@@ -2,7 +2,7 @@
 //!
 //! `cargo test` builds the examples first. To run only this test, run `cargo build -p examples --examples` before it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;

@@ -5,7 +5,7 @@
 //! policies. Testing each policy on each store therefore adds little, so only the long tier does it, and tests with a
 //! policy run fewer races.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 mod custom_store;
 mod memory;

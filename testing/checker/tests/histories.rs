@@ -1,6 +1,6 @@
 //! Checks known histories of registers and lists.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! process there. The test counts the requests first, so it covers new steps automatically. It starts itself as the
 //! processes, so it has no harness.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints and panics")]
+#![cfg(test)]
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -26,8 +26,8 @@ const TOKEN: &str = "test-token";
 /// 1. A lock makes each request atomic, including its preconditions.
 /// 2. Every write of an object creates a unique generation.
 /// 3. A request without the token is refused.
-/// 4. The server supports only the requests of `object_store`: objects with preconditions, ranges, copies, paged lists and
-///    multipart uploads.
+/// 4. The server supports only the requests of `object_store`: preconditions, ranges, copies, paged lists and multipart
+///    uploads.
 #[derive(Debug)]
 pub struct GcsServer(Background);
 

@@ -5,7 +5,7 @@
 //! | S3 | [`S3Server::start`] | ministack: fast, with exact preconditions |
 //! | S3 | [`S3Server::start_seaweed`] | SeaweedFS: verifies signatures and writes to disk |
 //! | Azure | [`AzureServer`] | Azurite |
-//! | Google Cloud Storage | [`GcsServer`] | this crate, because no available server supports the XML API's preconditions |
+//! | Google Cloud Storage | [`GcsServer`] | this crate: other servers lack the XML API's preconditions |
 //!
 //! The first use of a server installs it into `target/servers`, which needs network access. If this fails, the
 //! [`Error`] names the missing program, and the test that needs the server must fail.

@@ -362,7 +362,8 @@ fn assert_valid(request: &Request) {
     let expected = ["POST /v1/messages HTTP/1.1", "POST /v1/messages?beta=true HTTP/1.1"];
     assert!(expected.contains(&request.line.as_str()), "{}", request.line);
     let version = request.header("anthropic-version");
-    assert!(matches!(version, Some("2023-06-01" | "2026-10-21")), "{version:?}"); // this project's, and the Python SDK 2.11's
+    // This project's version, and the version of the Python SDK 2.11.
+    assert!(matches!(version, Some("2023-06-01" | "2026-10-21")), "{version:?}");
     assert_eq!(request.header("content-type"), Some("application/json"));
     assert!(request.body.to_string().matches("cache_control").count() <= 4, "{}", request.body);
     let messages = request.messages();

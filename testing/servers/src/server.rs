@@ -24,8 +24,8 @@ pub trait Server: Send + Sync {
     /// The environment variables of a program that accesses the bucket through `url`, in the form of `object_store`'s
     /// `from_env`.
     ///
-    /// They contain credentials and an unused address in place of a cloud's metadata service, so clients never contact the
-    /// real service.
+    /// They contain credentials and an unused address in place of a cloud's metadata service, so clients never contact
+    /// the real service.
     fn environment(&self, url: &str) -> Vec<(&'static str, String)>;
 }
 

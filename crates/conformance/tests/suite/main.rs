@@ -1,22 +1,16 @@
 //! The conformance suite on the in-memory store and on the tool over it, and tested itself on broken backends. It has a `main` of its
 //! own, so that each case and each fault is a named test.
 
-#![allow(
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking, and serves by printing"
-)]
+#![cfg(test)]
 
 mod broken;
 mod faults;
-mod in_memory;
 mod tool;
 
 use std::process::ExitCode;
 
 use memory_tool_core::BoxError;
-use memory_tool_test_fixtures::{Fixtures, Tier};
+use memory_tool_test_fixtures::{Fixtures, InMemoryFixture, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
     if let Some(status) = broken::serve_when_asked() {
@@ -26,7 +20,7 @@ fn main() -> Result<ExitCode, BoxError> {
     if Tier::current() >= Tier::Full {
         fixtures.add_tests(faults::trials());
     }
-    fixtures.add_suite("in_memory", in_memory::suite());
+    fixtures.add("in_memory", InMemoryFixture::new);
     fixtures.add_suite("tool", tool::suite());
     fixtures.run()
 }

@@ -2,14 +2,7 @@
 //! with it; and where keys lie in the memory of a process, whose tests start themselves again. They have a `main` of their own, so
 //! that each case is a named test.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test prints, and fails by panicking"
-)]
+#![cfg(test)]
 
 #[cfg(target_os = "linux")]
 mod process_memory;

@@ -1,14 +1,7 @@
 //! The conformance suite on the in-memory store under each policy, with generous settings; and one audit log of several processes,
 //! whose tests start themselves again. They have a `main` of their own, so that each case is a named test.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test prints, and fails by panicking"
-)]
+#![cfg(test)]
 
 mod audit_processes;
 

@@ -329,8 +329,8 @@ fn invalid_settings_are_reported() {
     assert_cannot_open(
         "az://container/a",
         &[],
-        "no client of the bucket can be made of the settings in the environment: set AZURE_STORAGE_CONNECTION_STRING, or \
-         AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
+        "no client of the bucket can be made of the settings in the environment: set \
+         AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
     );
     let arguments = ["conformance", "--filter", "delete.", "--store", "az://container/a"];
     let (status, output, errors) = outcome(program_without_clouds().args(arguments).output().unwrap());

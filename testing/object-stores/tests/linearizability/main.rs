@@ -8,7 +8,7 @@
 //! The faults and commands are derived from a seed, which is printed. The test starts itself as the processes, so it
 //! has no harness.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints and panics")]
+#![cfg(test)]
 
 mod checks;
 mod faults;

@@ -6,7 +6,7 @@
 //! The name of a test has the policy, the store and the case: `all_policies::s3::create::refuses-to-overwrite`. The
 //! test starts and kills itself as another process that serves a store.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 mod bucket;
 
