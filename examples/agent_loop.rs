@@ -50,11 +50,11 @@ impl Api {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let said = env::args().nth(1).ok_or("usage: agent_loop PROMPT")?;
+    let prompt = env::args().nth(1).ok_or("usage: agent_loop PROMPT")?;
     let api = Api::from_environment()?;
     let runner = ToolRunner::new(Memory::open("./memory").await?.tool());
     let tools = json!([runner.tool().definition()]);
-    let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": said}]})];
+    let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": prompt}]})];
     for _ in 0..MAX_REQUESTS {
         let mut response = api.send(&tools, &messages).await?;
         let content = response["content"].take();

@@ -338,9 +338,9 @@ fn post(address: &str, headers: &str, body: &str) -> (u16, Value) {
 fn agent_loop() {
     const KEY: &str = "sk-ant-test-0123456789";
     let directory = Directory::new();
-    let say = |api: &MessagesApi, said: &str| {
+    let run = |api: &MessagesApi, prompt: &str| {
         let mut command = directory.command("agent_loop");
-        command.arg(said).env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
+        command.arg(prompt).env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
         let output = command.output().unwrap();
         assert!(!format!("{output:?}").contains(KEY));
         output
@@ -348,10 +348,10 @@ fn agent_loop() {
     let path = "/memories/tea.md";
     let create = call("toolu_1", json!({"command": "create", "path": path, "file_text": "Tea, no milk"}));
     let view = call("toolu_2", json!({"command": "view", "path": path}));
-    let done = |said| Answer::message("end_turn", &[text(said)]);
+    let done = |reply| Answer::message("end_turn", &[text(reply)]);
 
     let api = MessagesApi::start([Answer::message("tool_use", &[text("I note it."), create]), done("Noted.")]);
-    assert_eq!(stdout_of(say(&api, "I take tea, no milk")), "I note it.\nNoted.\n");
+    assert_eq!(stdout_of(run(&api, "I take tea, no milk")), "I note it.\nNoted.\n");
     let requests = api.finish();
     assert_eq!(requests[0].header("x-api-key"), Some(KEY));
     assert_eq!(requests[0].body["tools"], json!([{"type": "memory_20250818", "name": "memory"}]));
@@ -359,15 +359,15 @@ fn agent_loop() {
     assert_eq!(requests[1].last()[0]["content"], format!("File created successfully at: {path}"));
 
     let api = MessagesApi::start([Answer::message("tool_use", &[view]), done("Tea.")]);
-    assert_eq!(stdout_of(say(&api, "What do I drink?")), "Tea.\n");
+    assert_eq!(stdout_of(run(&api, "What do I drink?")), "Tea.\n");
     let seen = api.finish()[1].last()[0]["content"].as_str().unwrap().to_owned();
     assert!(seen.ends_with("     1\tTea, no milk"), "{seen}");
 
     // A truncated call is not run, and the reason of the API is printed.
     let cut = call("toolu_3", json!({"command": "delete", "path": path}));
     let api = MessagesApi::start([Answer::message("max_tokens", &[cut])]);
-    assert!(stderr_of(say(&api, "Forget it")).contains("max_tokens"));
+    assert!(stderr_of(run(&api, "Forget it")).contains("max_tokens"));
     assert!(directory.path().join("memory/memories/tea.md").is_file());
     let api = MessagesApi::start([Answer::error(401, "authentication_error", "invalid x-api-key")]);
-    assert!(stderr_of(say(&api, "Hello")).contains("invalid x-api-key"));
+    assert!(stderr_of(run(&api, "Hello")).contains("invalid x-api-key"));
 }

@@ -115,7 +115,7 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     for arguments in [&["verify"][..], &["view", "/memories"], &["run", "--read-only"], &["gc"], &["export", "-"]] {
         assert_eq!(cloud.run(arguments), missing, "{arguments:?}");
     }
-    assert_eq!(cloud.keys(), [""; 0], "looking makes nothing");
+    assert_eq!(cloud.keys(), [""; 0], "gc created a store");
     cloud.assert_replies(&create, "File created successfully at: /memories/d/a");
     assert!(cloud.keys().iter().all(|key| key.starts_with(PREFIX)), "{:?}", cloud.keys());
     let again = (Some(1), String::new(), "Error: File /memories/d/a already exists\n".to_owned());
@@ -356,7 +356,7 @@ fn gc_refuses_stores_without_a_bucket() {
         assert_eq!((status, output.as_str()), (Some(2), ""));
         assert!(errors.starts_with("memory-tool: there is nothing to collect: "), "{errors}");
     }
-    assert!(!place.store().exists() && !place.database().exists(), "looking makes nothing");
+    assert!(!place.store().exists() && !place.database().exists(), "gc created a store");
 }
 
 #[test]
