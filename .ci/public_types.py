@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""That no type of a dependency stands in a public API but those that are meant to.
+"""Checks that a public API uses only the types of allowed dependencies.
 
-Reads what rustdoc knows of each crate: `public_types.py CRATE.json DEPENDENCY...`. A type or trait of any other crate that an item
-of the API names, in a signature, a field, a bound, an implementation or a re-export, is printed, and the status is 1. What it cannot
-see: the types behind `impl Trait` or in a boxed error, and items that `#[doc(hidden)]` hides.
+Usage: public_types.py CRATE.json DEPENDENCY...
+
+Reads the JSON output of rustdoc. Prints each type or trait of another crate in a signature, field, bound, implementation or
+re-export, and exits with status 1 if there are any. Types behind `impl Trait`, boxed errors and items under `#[doc(hidden)]` are
+not detected.
 """
 
 import json
@@ -13,7 +15,7 @@ OF_RUST = {"alloc", "core", "std"}
 
 
 def named(value):
-    """The ids of all items that stand in a type, a bound, an implementation or a re-export."""
+    """Yields the ids of all items in a type, bound, implementation or re-export."""
     if isinstance(value, dict):
         if ("path" in value or "source" in value) and isinstance(value.get("id"), int):
             yield value["id"]
@@ -25,7 +27,7 @@ def named(value):
 
 
 def is_written(item):
-    """Whether somebody wrote it: the compiler adds implementations that every type has."""
+    """Whether an item is in the source. The compiler adds implementations that every type has."""
     implementation = item["inner"].get("impl", {})
     return not implementation.get("is_synthetic") and not implementation.get("blanket_impl")
 

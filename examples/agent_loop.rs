@@ -1,7 +1,7 @@
-//! An agent that remembers: the loop over the Messages API with plain `reqwest`, and the memory by `ToolRunner`.
-//! Run it: `cargo run -p examples --example agent_loop -- 'I take tea without milk'`, with `ANTHROPIC_API_KEY`
+//! An agent with a memory: a loop over the Messages API with `reqwest` and `ToolRunner`.
+//! Run it: `cargo run -p examples --example agent_loop -- 'I take tea without milk'`, then with `'What do I drink?'`
 //!
-//! Then run it with `'What do I drink?'`. `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` lead to another server or model.
+//! It needs `ANTHROPIC_API_KEY`. Set `ANTHROPIC_BASE_URL` or `ANTHROPIC_MODEL` for another server or model.
 
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example prints")]
 
@@ -12,7 +12,7 @@ use memory_tool::{BoxError, Memory, ToolRunner};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 
-/// How often Claude may go on after commands before somebody should have a look.
+/// The maximum number of requests for one prompt.
 const MAX_REQUESTS: usize = 30;
 
 /// A client of the Messages API.
@@ -27,8 +27,8 @@ impl Api {
     fn from_environment() -> Result<Self, BoxError> {
         let variable = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
         let base = variable("ANTHROPIC_BASE_URL", "https://api.anthropic.com");
-        let _ = rustls::crypto::ring::default_provider().install_default(); // not with the feature `rustls` of `reqwest`
-        // A redirect would carry the key elsewhere. A response comes whole, so it may take its time.
+        let _ = rustls::crypto::ring::default_provider().install_default(); // `reqwest/rustls` would not need it
+        // A redirect would send the key to another host. The timeout is long because responses are not streamed.
         let client = Client::builder().redirect(redirect::Policy::none()).timeout(Duration::from_secs(600));
         Ok(Self {
             client: client.build()?,
@@ -50,11 +50,11 @@ impl Api {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let said = env::args().nth(1).ok_or("what do you want to say?")?;
+    let prompt = env::args().nth(1).ok_or("usage: agent_loop PROMPT")?;
     let api = Api::from_environment()?;
     let runner = ToolRunner::new(Memory::open("./memory").await?.tool());
     let tools = json!([runner.tool().definition()]);
-    let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": said}]})];
+    let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": prompt}]})];
     for _ in 0..MAX_REQUESTS {
         let mut response = api.send(&tools, &messages).await?;
         let content = response["content"].take();
@@ -63,17 +63,17 @@ async fn main() -> Result<(), BoxError> {
             println!("{text}");
         }
         match response["stop_reason"].as_str() {
-            Some("tool_use") => {} // for any other reason a call may be cut short, and none is run
+            Some("tool_use") => {} // otherwise a call may be truncated
             Some("end_turn") => return Ok(()),
             other => return Err(format!("Claude stopped: {other:?}").into()),
         }
         let run = runner.run(blocks).await;
         for failure in &run.failures {
-            eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // with the causes, which Claude does not read
+            eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // with the causes, which Claude does not see
         }
-        // The results of a program's other tools, for the calls in `run.others`, go into the same message.
-        let results = run.to_message().ok_or("Claude called a tool that it was not given")?;
+        // `run.others` has the calls of other tools. Add their results to the same message.
+        let results = run.to_message().ok_or("Claude called an unknown tool")?;
         messages.extend([json!({"role": "assistant", "content": content}), results]);
     }
-    Err("Claude does not come to an end".into())
+    Err("Claude did not finish".into())
 }

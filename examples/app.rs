@@ -1,4 +1,4 @@
-//! An application that owns its user's memory: it fills it, shows it, corrects it, lets Claude use it, and forgets it on request.
+//! An application that writes, shows, edits and clears its user's memory, and shares it with Claude.
 //! Run it: `cargo run -p examples --example app`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -23,12 +23,12 @@ async fn memory_of(user: &str, directory: &std::path::Path) -> Result<Memory, Bo
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let directory = tempfile::tempdir()?; // in an application, where it keeps its data
+    let directory = tempfile::tempdir()?; // an application uses its data directory
     let memory = memory_of("alice", directory.path()).await?;
     memory.write("/memories/profile.md", "Prefers tee.").await?;
-    memory.write("/memories/profile.md", "Prefers tea.").await?; // the user corrects it
+    memory.write("/memories/profile.md", "Prefers tea.").await?; // the user fixes a typo
 
-    // What the Messages API answered to a request with the memory tool. The answer is the next message.
+    // A response from the Messages API to a request with the memory tool.
     let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [{
         "type": "tool_use", "id": "toolu_1", "name": "memory",
         "input": {"command": "str_replace", "path": "/memories/profile.md", "old_str": "tea", "new_str": "coffee"},
@@ -36,13 +36,13 @@ async fn main() -> Result<(), BoxError> {
     let answer = ToolRunner::new(memory.tool()).answer(&response).await;
     println!("to Claude: {}", answer.unwrap_or_default());
 
-    // A page of settings shows what is remembered, and how much.
+    // A settings page lists the files.
     for file in memory.list("/memories").await? {
         println!("{} {} bytes: {}", file.path, file.size, memory.read_to_string(&file.path).await?);
     }
     println!("{} files, {} bytes", memory.usage().await?.files, memory.usage().await?.bytes);
 
-    // The user asks to forget one thing, and then everything.
+    // The user deletes one file, then all of them.
     memory.remove("/memories/profile.md").await?;
     memory.clear().await?;
     Ok(())

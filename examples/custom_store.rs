@@ -1,12 +1,12 @@
-//! A store of one's own: three methods, and the memory tool works on it. `tests/suite/custom_store.rs` runs the suite on it.
+//! A custom store with three methods, and the memory tool over it.
 //! Run it: `cargo run -p examples --example custom_store`
 //!
-//! The store is in `crates/core/examples/map_store.rs`.
+//! The store is in `crates/core/examples/map_store.rs`, and `tests/suite/custom_store.rs` tests it.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 #[path = "../crates/core/examples/map_store.rs"]
-#[allow(dead_code, reason = "it has a `main` of its own")]
+#[allow(dead_code, reason = "its `main` is not used here")]
 mod map_store;
 
 use map_store::MapStore;
@@ -16,7 +16,7 @@ use serde_json::json;
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let tool = Engine::new(MapStore::default());
-    tool.store().write("/memories/profile.md", "Prefers tea.").await?; // the program's own
+    tool.store().write("/memories/profile.md", "Prefers tea.").await?; // written by the program, not by Claude
     println!(
         "{}",
         tool.call(json!({"command": "create", "path": "/memories/notes.md", "file_text": "Likes tea"})).await?

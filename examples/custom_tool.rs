@@ -1,4 +1,4 @@
-//! A tool of one's own: it implements `MemoryTool` itself, over another tool, and answers in other words.
+//! A custom `MemoryTool` that wraps another tool and rewrites its replies.
 //! Run it: `cargo run -p examples --example custom_tool`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -10,10 +10,10 @@ use memory_tool::{
 };
 use serde_json::json;
 
-/// A tool that answers in German. What `view` shows stays as it is, so that line numbers mean the same in any language.
+/// A tool that replies in German. It leaves the output of `view` unchanged, because Claude relies on its format.
 #[derive(Debug)]
 struct German<T>(T);
-/// Each outcome comes with its parts. `call` and `execute` come with the trait, and end in these methods.
+/// Rewrites a reply. The provided methods `call` and `execute` end in the methods below, so no reply is missed.
 fn in_german(outcome: Result<Reply, Error>) -> Result<Reply, Error> {
     let reply = match outcome.map_err(error_in_german)? {
         Reply::Created { path } => format!("Datei angelegt: {path}"),
@@ -26,7 +26,7 @@ fn in_german(outcome: Result<Reply, Error>) -> Result<Reply, Error> {
     };
     Ok(Reply::Text(reply))
 }
-/// Errors that are not listed keep their words, and failures of the storage their causes, which are for the operator.
+/// Rewrites some errors. The others stay in English, and storage errors keep the causes that operators need.
 fn error_in_german(error: Error) -> Error {
     match error {
         Error::NotFound { path, .. } => Error::other(format!("Fehler: {path} gibt es nicht.")),

@@ -1,4 +1,4 @@
-//! A memory encrypted at rest, over any other store: what Claude reads, and what whoever has the disk sees.
+//! A memory that is encrypted at rest, and the file names that an attacker sees on disk.
 //! Run it: `export MEMORY_KEY=$(openssl rand -hex 32)`, then `cargo run -p examples --example encrypted`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -12,17 +12,17 @@ use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let key = RawKey::from_environment("MEMORY_KEY")?; // or from a file, a passphrase, a key management service
+    let key = RawKey::from_environment("MEMORY_KEY")?; // or a file, a passphrase or a key management service
     let disk = Arc::new(LocalStore::open("./memory-encrypted").await?);
-    let store = EncryptedStore::open(Arc::clone(&disk), KeyRing::new(key)).await?; // another key is refused here
+    let store = EncryptedStore::open(Arc::clone(&disk), KeyRing::new(key)).await?; // fails with a wrong key
     let tool = Engine::new(store);
     let create = json!({"command": "create", "path": "/memories/anna/health.md", "file_text": "Allergic to nuts."});
     match tool.call(create).await {
         Ok(reply) => println!("{reply}"),
-        Err(error) => println!("{error}"), // what Claude reads the second time: the file is there already
+        Err(error) => println!("{error}"), // in a second run: the file already exists
     }
     println!("{}", tool.call(json!({"command": "view", "path": "/memories/anna/health.md"})).await?);
-    println!("On the disk:");
+    println!("On disk:");
     for file in disk.list("/memories").await? {
         println!("{} bytes in {}", file.size, file.path);
     }

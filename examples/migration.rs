@@ -1,7 +1,7 @@
-//! A memory moves from one backend to another: read, written where nothing is yet, verified; at any time again.
+//! Copies a memory from one backend to another, verifies each file and overwrites nothing.
 //! Run it: `cargo run -p examples --example migration`
 //!
-//! `memory-tool copy` does the same on the command line, and more. `tests/it/migration.rs` tests this file.
+//! Run it again to resume. `memory-tool copy` is the full version; `tests/it/migration.rs` tests this one.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -11,14 +11,14 @@ use memory_tool::local::LocalStore;
 use memory_tool::sqlite::SqliteStore;
 use memory_tool::{Batch, MemoryPath, Node, Precondition, Store, StoreError, StoreExt};
 
-/// What became of the files.
+/// The result of a migration.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Migrated {
-    /// Files that were written.
+    /// The number of files that were written.
     pub(crate) copied: usize,
-    /// Files that were there already, with the same bytes.
+    /// The number of files that existed with the same content.
     pub(crate) unchanged: usize,
-    /// Files that were there with other bytes, and stay so.
+    /// Files that existed with another content, and were not overwritten.
     pub(crate) conflicts: Vec<MemoryPath>,
 }
 
@@ -27,8 +27,8 @@ pub(crate) async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated
     let mut migrated = Migrated::default();
     for entry in from.list("/memories").await? {
         let path = entry.path;
-        let Node::File(file) = from.read(&path).await? else { continue }; // removed since it was listed
-        // Under `Precondition::Absent`, nothing is ever overwritten, whoever else writes at the same time.
+        let Node::File(file) = from.read(&path).await? else { continue }; // removed after it was listed
+        // `Precondition::Absent` prevents overwriting a file, even one that another process creates now.
         let write = Batch::new().require(path.clone(), Precondition::Absent).write(path.clone(), file.content.clone());
         let is_new = match to.apply(write).await {
             Ok(()) => true,
@@ -39,7 +39,7 @@ pub(crate) async fn migrate(from: &dyn Store, to: &dyn Store) -> Result<Migrated
         match (is_new, is_same) {
             (true, true) => migrated.copied += 1,
             (false, true) => migrated.unchanged += 1,
-            (true, false) => return Err(format!("{path} is not what was written").into()),
+            (true, false) => return Err(format!("{path} differs from the content that was written").into()),
             (false, false) => migrated.conflicts.push(path),
         }
     }

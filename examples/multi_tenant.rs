@@ -1,6 +1,7 @@
-//! Memories of many tenants behind HTTP: whose memory it is comes from the bearer token, and from nothing else in the request.
-//! Run it: `export TOKENS='{"token-a": "alice", "token-b": "ben"}'`, then `cargo run -p examples --example multi_tenant`
+//! An HTTP service for many tenants, which takes the tenant only from the bearer token.
+//! Run it: `cargo run -p examples --example multi_tenant`
 //!
+//! Set `TOKENS='{"token-a": "alice", "token-b": "ben"}'` first. A request:
 //! `curl 127.0.0.1:8080/memory -H 'authorization: Bearer token-a' -d '{"command": "view", "path": "/memories"}'`
 
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example prints")]
@@ -19,14 +20,14 @@ use memory_tool::sqlite::SqliteStore;
 use memory_tool::{BoxError, Engine, Error, MemoryTool, Store, ToolResult, ToolUse};
 use sha2::{Digest, Sha256};
 
-/// What all requests share.
+/// State that all requests share.
 struct Service {
     store: Arc<dyn Store>,
-    /// By the digest of the token: no token is kept, and how long it takes to look for one tells nothing about the others.
+    /// Keyed by token digest, so that no token is kept and the lookup time reveals nothing about other tokens.
     tenants: HashMap<[u8; 32], Scope>,
 }
 
-/// The tenant of an authenticated request. A handler that asks for it is not run without.
+/// The tenant of an authenticated request. As an extractor it rejects other requests with status 401.
 struct Tenant(Scope);
 
 impl FromRequestParts<Arc<Service>> for Tenant {
@@ -44,7 +45,7 @@ fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// Answers a `tool_use` block, or its bare `input`, with a `tool_result` block.
+/// Runs a `tool_use` block, or only its `input`, and returns a `tool_result` block.
 async fn answer(State(service): State<Arc<Service>>, Tenant(scope): Tenant, body: Bytes) -> Json<ToolResult> {
     let call = match ToolUse::parse(&body) {
         Ok(call) => call,
@@ -53,7 +54,7 @@ async fn answer(State(service): State<Arc<Service>>, Tenant(scope): Tenant, body
     let tool = Engine::new(ScopedStore::new(Arc::clone(&service.store), scope.clone()));
     let outcome = tool.call(call.input).await;
     if let Err(error @ Error::Storage { .. }) = &outcome {
-        eprintln!("{scope}: {error:?}"); // with the causes, which the model does not read
+        eprintln!("{scope}: {error:?}"); // with the causes, which the model does not see
     }
     Json(ToolResult::new(call.id, &outcome))
 }
@@ -66,7 +67,7 @@ async fn main() -> Result<(), BoxError> {
     let tenants = tokens.into_iter().map(tenant_of).collect::<Result<_, ScopeError>>()?;
     let service = Service { store: Arc::new(SqliteStore::open("./memory.sqlite").await?), tenants };
     let router = Router::new().route("/memory", post(answer)).with_state(Arc::new(service));
-    // For this machine alone, unless told otherwise: what comes from others needs TLS before it.
+    // The default is reachable only from this machine. Put TLS in front before you open it to others.
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on {}", listener.local_addr()?);

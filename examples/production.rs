@@ -1,4 +1,4 @@
-//! The memories of a service for many users, under every policy. `docs/production.md` says why each is where it is.
+//! A service for many users with every policy. `docs/production.md` explains their order.
 //! Run it: `cargo run -p examples --example production`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -14,7 +14,7 @@ use serde_json::json;
 
 const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// Opened once, when the service starts.
+/// State that is created once, when the service starts.
 struct Service {
     users: Arc<dyn Store>,
     team: Arc<dyn Store>,
@@ -33,7 +33,7 @@ impl Service {
         })
     }
 
-    /// The memory of a user, for a session. The name comes from the authenticated request and never from the model.
+    /// Opens a user's memory for one session. The name must come from the authenticated request, never from the model.
     async fn memory_of(&self, user: &str) -> Result<Memory, BoxError> {
         let memory = Memory::over(Arc::clone(&self.users))
             .scope(Scope::from_trusted_name(user)?)
@@ -65,6 +65,6 @@ async fn main() -> Result<(), BoxError> {
     }
     let Some(expiring) = memory.expiring() else { return Ok(()) };
     let swept = expiring.sweep().await?; // every night, for each user
-    println!("{} files expired, {} are kept", swept.removed.len(), swept.kept);
+    println!("{} files expired, {} kept", swept.removed.len(), swept.kept);
     Ok(())
 }

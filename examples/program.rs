@@ -1,4 +1,4 @@
-//! The program of the README: a memory that your program and Claude share. `tests/it/readme.rs` compares them.
+//! The README's program: a memory that your program and Claude share.
 //! Run it: `cargo run -p examples --example program`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -9,16 +9,16 @@ use serde_json::json;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = Memory::open("./memory").await?; // or sqlite:memory.sqlite?memory=alice, s3://bucket/prefix
-    memory.write("/memories/profile.md", "Prefers tea.").await?; // your program reads and writes the same files
+    memory.write("/memories/profile.md", "Prefers tea.").await?; // your program uses the same files
 
     let runner = ToolRunner::new(memory.tool());
-    println!("{}", json!([runner.tool().definition()])); // the `tools` of your requests to the Messages API
+    println!("{}", json!([runner.tool().definition()])); // `tools` in your requests to the Messages API
 
     let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
         {"type": "tool_use", "id": "toolu_1", "name": "memory",
-         "input": {"command": "view", "path": "/memories/profile.md"}}]}); // what the API returns
+         "input": {"command": "view", "path": "/memories/profile.md"}}]}); // a response from the API
     if let Some(message) = runner.answer(&response).await {
-        println!("{message}"); // your next message, with the `tool_result`; without one, Claude is done
+        println!("{message}"); // your next message, with the `tool_result`; `None` if Claude is done
     }
     Ok(())
 }

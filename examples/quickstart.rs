@@ -1,4 +1,4 @@
-//! The six commands on a store that lives in this process: what Claude sends, and what it reads.
+//! The six commands and their replies, on an in-process store.
 //! Run it: `cargo run -p examples --example quickstart`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -13,7 +13,8 @@ async fn main() {
         json!({"command": "view", "path": "/memories"}),
         json!({"command": "create", "path": "/memories/preferences.txt", "file_text": "Favorite color: blue\n"}),
         json!({"command": "str_replace", "path": "/memories/preferences.txt", "old_str": "blue", "new_str": "green"}),
-        json!({"command": "insert", "path": "/memories/preferences.txt", "insert_line": 1, "insert_text": "Likes: tea"}),
+        json!({"command": "insert", "path": "/memories/preferences.txt",
+               "insert_line": 1, "insert_text": "Likes: tea"}),
         json!({"command": "rename", "old_path": "/memories/preferences.txt", "new_path": "/memories/anna/likes.txt"}),
         json!({"command": "view", "path": "/memories/anna/likes.txt"}),
         json!({"command": "delete", "path": "/memories/anna"}),

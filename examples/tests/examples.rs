@@ -1,8 +1,8 @@
-//! The examples are true: each is short, says how to run it, is listed in `examples/README.md`, and does what it shows.
+//! Runs each example and checks that it is short, documented and listed in `examples/README.md`.
 //!
-//! `cargo test` has built them by then. Where it is asked for this test alone, `cargo build -p examples --examples` comes first.
+//! `cargo test` builds the examples first. To run only this test, run `cargo build -p examples --examples` before it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
@@ -17,16 +17,16 @@ use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server}
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// An example is shorter than this.
+/// Examples must have fewer lines.
 const MAX_LINES: usize = 80;
 
-/// What the store of one's own keeps to, as it says in the documentation.
+/// The maximum number of lines of the custom store, as documented in the README.
 const MAX_LINES_OF_CUSTOM_STORE: usize = 40;
 
-/// What an application needs to show, correct and forget a memory.
+/// `app` must have fewer lines that are not blank.
 const MAX_LINES_OF_APP: usize = 60;
 
-/// Each example, and what runs it. `customer_service` is a package with tests of its own.
+/// Each example with its test. The package `customer_service` has separate tests.
 const EXAMPLES: [(&str, fn()); 15] = [
     ("agent_loop", agent_loop),
     ("app", app),
@@ -46,8 +46,8 @@ const EXAMPLES: [(&str, fn()); 15] = [
 ];
 
 fn main() -> ExitCode {
-    let mut trials = vec![Trial::test("each_example_is_here_short_and_listed", || {
-        each_example_is_here_short_and_listed();
+    let mut trials = vec![Trial::test("examples_are_short_and_listed", || {
+        examples_are_short_and_listed();
         Ok(())
     })];
     trials.extend(EXAMPLES.map(|(name, run)| {
@@ -59,40 +59,39 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn each_example_is_here_short_and_listed() {
+fn examples_are_short_and_listed() {
     let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(examples.join("README.md")).unwrap();
     let mut names = Vec::new();
     for entry in fs::read_dir(&examples).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() || path.extension().is_none_or(|extension| extension != "rs") {
-            continue; // the page, packages, and programs in other languages
+            continue; // the README, packages, and examples in other languages
         }
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let source = fs::read_to_string(&path).unwrap();
         assert!(source.lines().count() < MAX_LINES, "{name} is too long");
         let mut lines = source.lines();
-        let shows = lines.next().unwrap().strip_prefix("//! ").unwrap();
+        let summary = lines.next().unwrap().strip_prefix("//! ").unwrap();
         let command = lines.next().and_then(|line| line.strip_prefix("//! Run it: ")).unwrap_or_default();
         let run = format!("cargo run -p examples --example {name}");
-        assert!(shows.ends_with('.') && command.contains(&run), "{name}: {command}");
-        let row = page.lines().find(|line| line.starts_with(&format!("| [`{name}`]({name}.rs) | ")));
-        assert!(row.is_some_and(|row| row.ends_with(&format!(" | {command} |"))), "{name} in the list: {row:?}");
+        assert!(summary.ends_with('.') && command.contains(&run), "{name}: {command}");
+        assert!(page.contains(&format!("\n| [`{name}`]({name}.rs) | ")), "{name} is not listed");
         names.push(name);
     }
     names.sort_unstable();
     assert_eq!(names, EXAMPLES.map(|(name, _)| name));
 }
 
-/// The lines that are not blank.
-fn lines_of(source: &str) -> usize {
+/// The number of lines that are not blank.
+fn count_lines(source: &str) -> usize {
     source.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-/// A directory in which examples run, gone when dropped.
-struct Place(TempDir);
+/// A temporary directory in which examples run.
+struct Directory(TempDir);
 
-impl Place {
+impl Directory {
     fn new() -> Self {
         Self(TempDir::new().unwrap())
     }
@@ -101,39 +100,39 @@ impl Place {
         self.0.path()
     }
 
-    /// The example, ready to run without anything of the environment that it might heed.
+    /// Returns a command that runs the example in a clean environment.
     fn command(&self, name: &str) -> Command {
-        let tests = std::env::current_exe().unwrap(); // in `deps`, beside which the examples are
+        let tests = std::env::current_exe().unwrap(); // in `deps`, next to `examples`
         let program = tests.ancestors().nth(2).unwrap().join("examples").join(format!("{name}{EXE_SUFFIX}"));
-        assert!(program.is_file(), "`cargo build -p examples --examples` makes {}", program.display());
+        assert!(program.is_file(), "{} is missing: run `cargo build -p examples --examples`", program.display());
         let mut command = Command::new(program);
         command.current_dir(self.path()).env_clear();
-        for needed_by_systems in ["PATH", "SystemRoot", "TEMP", "TMP", "TMPDIR"] {
-            command.envs(std::env::var_os(needed_by_systems).map(|value| (needed_by_systems, value)));
+        for variable in ["PATH", "SystemRoot", "TEMP", "TMP", "TMPDIR"] {
+            command.envs(std::env::var_os(variable).map(|value| (variable, value)));
         }
         command
     }
 
-    /// What the example prints.
+    /// Runs the example and returns its standard output.
     fn run(&self, name: &str) -> String {
-        printed(self.command(name).output().unwrap())
+        stdout_of(self.command(name).output().unwrap())
     }
 }
 
-/// What a process printed that ended well.
-fn printed(output: Output) -> String {
+/// Returns the standard output of a process that succeeded.
+fn stdout_of(output: Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a process told that did not.
-fn told(output: Output) -> String {
+/// Returns the standard error of a process that failed.
+fn stderr_of(output: Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8(output.stderr).unwrap()
 }
 
 fn quickstart() {
-    let printed = Place::new().run("quickstart");
+    let printed = Directory::new().run("quickstart");
     let replies: Vec<_> = printed.split("\n\n").map(|answer| answer.split_once('\n').unwrap_or_default().1).collect();
     assert_eq!(replies[1], "File created successfully at: /memories/preferences.txt");
     assert!(replies[5].ends_with("     1\tFavorite color: green\n     2\tLikes: tea\n     3\t"), "{printed}");
@@ -141,32 +140,32 @@ fn quickstart() {
 }
 
 fn program() {
-    let place = Place::new();
-    let printed = place.run("program");
+    let directory = Directory::new();
+    let printed = directory.run("program");
     let (tools, message) = printed.trim_end().split_once('\n').unwrap();
     let [tools, message] = [tools, message].map(|line| serde_json::from_str::<Value>(line).unwrap());
     assert_eq!(tools, json!([{"type": "memory_20250818", "name": "memory"}]));
     let result = &message["content"][0];
     assert_eq!((&result["tool_use_id"], &result["is_error"]), (&json!("toolu_1"), &Value::Null));
     assert!(result["content"].as_str().unwrap().ends_with("\n     1\tPrefers tea."), "{result}");
-    assert_eq!(place.run("program"), printed);
+    assert_eq!(directory.run("program"), printed);
 }
 
 fn local() {
-    let place = Place::new();
+    let directory = Directory::new();
     let content = "Anna takes no milk.\n";
     let created = format!("File created successfully at: /memories/anna/tea.md\n{content}");
-    assert_eq!(place.run("local"), created);
-    assert_eq!(place.run("local"), format!("Error: File /memories/anna/tea.md already exists\n{content}"));
+    assert_eq!(directory.run("local"), created);
+    assert_eq!(directory.run("local"), format!("Error: File /memories/anna/tea.md already exists\n{content}"));
 }
 
 fn sqlite() {
-    let place = Place::new();
-    let first = place.run("sqlite");
+    let directory = Directory::new();
+    let first = directory.run("sqlite");
     assert_eq!(first.matches("File created successfully at: /memories/drinks.md").count(), 2, "{first}");
     let of_each = "     1\tPrefers tea.\nuser/43: ";
     assert!(first.contains(of_each) && first.ends_with("     1\tPrefers coffee.\n"), "{first}");
-    let second = place.run("sqlite");
+    let second = directory.run("sqlite");
     assert_eq!(
         second,
         first.replace(
@@ -174,52 +173,53 @@ fn sqlite() {
             "Error: File /memories/drinks.md already exists"
         )
     );
-    assert!(place.path().join("memory.sqlite").is_file());
+    assert!(directory.path().join("memory.sqlite").is_file());
 }
 
 fn encrypted() {
-    let place = Place::new();
-    let run = |key: &str| place.command("encrypted").env("MEMORY_KEY", key.repeat(32)).output().unwrap();
-    let first = printed(run("a1"));
+    let directory = Directory::new();
+    let run = |key: &str| directory.command("encrypted").env("MEMORY_KEY", key.repeat(32)).output().unwrap();
+    let first = stdout_of(run("a1"));
     assert!(first.starts_with("File created successfully at: /memories/anna/health.md\n"), "{first}");
     assert!(first.contains("     1\tAllergic to nuts.\n"), "{first}");
-    let (_, on_disk) = first.split_once("On the disk:\n").unwrap();
+    let (_, on_disk) = first.split_once("On disk:\n").unwrap();
     assert!(on_disk.lines().count() > 1 && !on_disk.contains("anna"), "{on_disk}");
-    for file in files_beneath(place.path()) {
+    for file in files_under(directory.path()) {
         assert!(!String::from_utf8_lossy(&fs::read(&file).unwrap()).contains("nuts"), "{}", file.display());
     }
-    assert!(printed(run("a1")).starts_with("Error: File /memories/anna/health.md already exists\n"));
-    assert!(!told(run("b2")).contains("nuts"), "another key opens nothing");
+    assert!(stdout_of(run("a1")).starts_with("Error: File /memories/anna/health.md already exists\n"));
+    assert!(!stderr_of(run("b2")).contains("nuts"), "opened with a wrong key");
 }
 
-fn files_beneath(directory: &Path) -> Vec<PathBuf> {
+fn files_under(directory: &Path) -> Vec<PathBuf> {
     let (directories, mut files): (Vec<_>, Vec<_>) =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
-    files.extend(directories.iter().flat_map(|directory| files_beneath(directory)));
+    files.extend(directories.iter().flat_map(|directory| files_under(directory)));
     files
 }
 
-/// Runs an example twice on the bucket of a server: the second time all that it makes is there.
-fn in_a_bucket(name: &str, server: &dyn Server, expected: &str) {
-    let place = Place::new();
-    let run = |bucket: &str| place.command(name).arg(bucket).envs(server.environment(server.url())).output().unwrap();
-    assert_eq!(printed(run(BUCKET)), expected);
+/// Runs an example twice on a server's bucket. The second run finds the files of the first.
+fn run_on_bucket(name: &str, server: &dyn Server, expected: &str) {
+    let directory = Directory::new();
+    let run =
+        |bucket: &str| directory.command(name).arg(bucket).envs(server.environment(server.url())).output().unwrap();
+    assert_eq!(stdout_of(run(BUCKET)), expected);
     let again =
         expected.replace("File created successfully at: ", "Error: File ").replace(".md\n", ".md already exists\n");
-    assert_eq!(printed(run(BUCKET)), again);
-    told(run("no-such-bucket"));
+    assert_eq!(stdout_of(run(BUCKET)), again);
+    stderr_of(run("no-such-bucket"));
 }
 
 fn s3() {
-    let expected = "0 objects were removed\nFile created successfully at: /memories/tea.md\n\
+    let expected = "removed 0 objects\nFile created successfully at: /memories/tea.md\n\
                     Here's the content of /memories/tea.md with line numbers:\n     1\tAnna takes no milk.\n";
-    in_a_bucket("s3", &S3Server::start().unwrap(), expected);
+    run_on_bucket("s3", &S3Server::start().unwrap(), expected);
 }
 
 fn gcs() {
     let expected = "File created successfully at: /memories/tea.md\n\
                     Here's the content of /memories/tea.md with line numbers:\n     1\tAnna takes no milk.\n";
-    in_a_bucket("gcs", &GcsServer::start().unwrap(), expected);
+    run_on_bucket("gcs", &GcsServer::start().unwrap(), expected);
 }
 
 fn azure() {
@@ -230,24 +230,24 @@ fn azure() {
         )
     };
     let expected = of("anna", "Prefers tea.") + &of("ben", "Prefers coffee.");
-    in_a_bucket("azure", &AzureServer::start().unwrap(), &expected);
+    run_on_bucket("azure", &AzureServer::start().unwrap(), &expected);
 }
 
 fn app() {
-    let printed = Place::new().run("app");
+    let printed = Directory::new().run("app");
     let lines: Vec<_> = printed.lines().collect();
     assert_eq!(lines[0], r#"changed: Written { path: MemoryPath("/memories/profile.md") }"#);
     assert!(lines[3].starts_with("to Claude: {") && lines[3].contains("coffee"), "{printed}");
     assert_eq!(lines[4..6], ["/memories/profile.md 15 bytes: Prefers coffee.", "1 files, 15 bytes"]);
     assert!(lines[7].starts_with("changed: Removed"), "{printed}");
-    assert!(lines_of(include_str!("../app.rs")) < MAX_LINES_OF_APP);
+    assert!(count_lines(include_str!("../app.rs")) < MAX_LINES_OF_APP);
 }
 
 fn custom_store() {
-    let printed = Place::new().run("custom_store");
+    let printed = Directory::new().run("custom_store");
     assert!(printed.starts_with("File created successfully at: /memories/notes.md\n"), "{printed}");
     assert!(printed.ends_with("\n21B\t/memories\n9B\t/memories/notes.md\n12B\t/memories/profile.md\n"), "{printed}");
-    assert!(lines_of(include_str!("../../crates/core/examples/map_store.rs")) <= MAX_LINES_OF_CUSTOM_STORE);
+    assert!(count_lines(include_str!("../../crates/core/examples/map_store.rs")) <= MAX_LINES_OF_CUSTOM_STORE);
 }
 
 fn custom_tool() {
@@ -255,39 +255,39 @@ fn custom_tool() {
                     /memories/tee.md wurde geändert und lautet an dieser Stelle:\n     1\tAnna nimmt keine Milch.\n\
                     Fehler: /memories/kaffee.md gibt es nicht.\n\
                     Error: Path /memories/../etc/passwd would escape /memories directory\n";
-    assert_eq!(Place::new().run("custom_tool"), expected);
+    assert_eq!(Directory::new().run("custom_tool"), expected);
 }
 
 fn migration() {
-    let place = Place::new();
-    place.run("local");
-    assert_eq!(place.run("migration"), "Migrated { copied: 1, unchanged: 0, conflicts: [] }\n");
-    assert_eq!(place.run("migration"), "Migrated { copied: 0, unchanged: 1, conflicts: [] }\n");
+    let directory = Directory::new();
+    directory.run("local");
+    assert_eq!(directory.run("migration"), "Migrated { copied: 1, unchanged: 0, conflicts: [] }\n");
+    assert_eq!(directory.run("migration"), "Migrated { copied: 0, unchanged: 1, conflicts: [] }\n");
 }
 
 fn production() {
-    let printed = Place::new().run("production");
+    let printed = Directory::new().run("production");
     let lines: Vec<_> = printed.lines().collect();
     assert_eq!(lines[0], "File created successfully at: /memories/profile.md");
     assert!(lines[1].starts_with("Error: ") && !lines[1].contains("t7Kq"), "{printed}");
     assert!(lines[2].starts_with("Error: ") && lines[2].contains("read-only"), "{printed}");
-    assert_eq!(lines[3..], ["0 files expired, 1 are kept"]);
+    assert_eq!(lines[3..], ["0 files expired, 1 kept"]);
 }
 
-/// A process that ends with the value.
+/// A process that is killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Both fail if the process has exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 fn multi_tenant() {
-    let place = Place::new();
-    let mut command = place.command("multi_tenant");
+    let directory = Directory::new();
+    let mut command = directory.command("multi_tenant");
     command.arg("127.0.0.1:0").env("TOKENS", r#"{"token-a": "alice", "token-b": "ben"}"#).stdout(Stdio::piped());
     let mut process = Process(command.spawn().unwrap());
     let mut line = String::new();
@@ -301,7 +301,7 @@ fn multi_tenant() {
     let (_, listing) = post(address, "Authorization: Bearer token-a\r\n", view);
     assert!(listing["content"].as_str().unwrap().ends_with("\n8B\t/memories/notes.md"), "{listing}");
 
-    // Nothing that a caller may write makes another tenant of ben.
+    // Headers do not change the tenant.
     for claim in ["", "X-Tenant: alice\r\n", "X-User: alice\r\nCookie: tenant=alice\r\n"] {
         let (status, listing) = post(address, &format!("Authorization: Bearer token-b\r\n{claim}"), view);
         assert_eq!(status, 200);
@@ -322,7 +322,7 @@ fn multi_tenant() {
     assert_eq!(post(address, "Authorization: Bearer token-a\r\n", "no JSON").1["is_error"], true);
 }
 
-/// The status of the response to a request with these headers, and its body, which is null where there is none.
+/// Sends a request with these headers, and returns the status and the body, or null for an empty body.
 fn post(address: &str, headers: &str, body: &str) -> (u16, Value) {
     let mut connection = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -337,10 +337,10 @@ fn post(address: &str, headers: &str, body: &str) -> (u16, Value) {
 
 fn agent_loop() {
     const KEY: &str = "sk-ant-test-0123456789";
-    let place = Place::new();
-    let say = |api: &MessagesApi, said: &str| {
-        let mut command = place.command("agent_loop");
-        command.arg(said).env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
+    let directory = Directory::new();
+    let run = |api: &MessagesApi, prompt: &str| {
+        let mut command = directory.command("agent_loop");
+        command.arg(prompt).env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
         let output = command.output().unwrap();
         assert!(!format!("{output:?}").contains(KEY));
         output
@@ -348,10 +348,10 @@ fn agent_loop() {
     let path = "/memories/tea.md";
     let create = call("toolu_1", json!({"command": "create", "path": path, "file_text": "Tea, no milk"}));
     let view = call("toolu_2", json!({"command": "view", "path": path}));
-    let done = |said| Answer::message("end_turn", &[text(said)]);
+    let done = |reply| Answer::message("end_turn", &[text(reply)]);
 
     let api = MessagesApi::start([Answer::message("tool_use", &[text("I note it."), create]), done("Noted.")]);
-    assert_eq!(printed(say(&api, "I take tea, no milk")), "I note it.\nNoted.\n");
+    assert_eq!(stdout_of(run(&api, "I take tea, no milk")), "I note it.\nNoted.\n");
     let requests = api.finish();
     assert_eq!(requests[0].header("x-api-key"), Some(KEY));
     assert_eq!(requests[0].body["tools"], json!([{"type": "memory_20250818", "name": "memory"}]));
@@ -359,15 +359,15 @@ fn agent_loop() {
     assert_eq!(requests[1].last()[0]["content"], format!("File created successfully at: {path}"));
 
     let api = MessagesApi::start([Answer::message("tool_use", &[view]), done("Tea.")]);
-    assert_eq!(printed(say(&api, "What do I drink?")), "Tea.\n");
+    assert_eq!(stdout_of(run(&api, "What do I drink?")), "Tea.\n");
     let seen = api.finish()[1].last()[0]["content"].as_str().unwrap().to_owned();
     assert!(seen.ends_with("     1\tTea, no milk"), "{seen}");
 
-    // A call that is cut short is not run, and what the API says is told.
+    // A truncated call is not run, and the reason of the API is printed.
     let cut = call("toolu_3", json!({"command": "delete", "path": path}));
     let api = MessagesApi::start([Answer::message("max_tokens", &[cut])]);
-    assert!(told(say(&api, "Forget it")).contains("max_tokens"));
-    assert!(place.path().join("memory/memories/tea.md").is_file());
+    assert!(stderr_of(run(&api, "Forget it")).contains("max_tokens"));
+    assert!(directory.path().join("memory/memories/tea.md").is_file());
     let api = MessagesApi::start([Answer::error(401, "authentication_error", "invalid x-api-key")]);
-    assert!(told(say(&api, "Hello")).contains("invalid x-api-key"));
+    assert!(stderr_of(run(&api, "Hello")).contains("invalid x-api-key"));
 }

@@ -1,4 +1,4 @@
-//! Any record of access times is read without a panic.
+//! Decodes arbitrary access-time records.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

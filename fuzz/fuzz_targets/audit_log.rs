@@ -1,4 +1,4 @@
-//! Whatever lies where an audit log should be is read without a panic.
+//! Reads arbitrary bytes as an audit log.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Whatever lies where the index of a bucket should be is read without a panic, and names nothing outside the store.
+//! Decodes arbitrary bytes as a bucket index. Its keys must not leave the store.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,11 @@
-//! Whatever a server sends as the events of a response is put together without a panic.
+//! Assembles a response from arbitrary events.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "."] // the paths in it begin here
+#[path = "."] // resolves the paths in this module relative to this directory
 mod chat {
-    #![allow(dead_code, reason = "the chat uses the rest")]
+    #![allow(dead_code, reason = "only the chat uses the other items")]
 
     #[path = "../../crates/cli/src/chat/response.rs"]
     pub(crate) mod response;

@@ -1,4 +1,4 @@
-//! Whatever a model sends as a call is parsed without a panic.
+//! Parses arbitrary bytes as a tool call.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Whatever was encrypted as an index is read without a panic.
+//! Decodes arbitrary bytes as a decrypted index.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

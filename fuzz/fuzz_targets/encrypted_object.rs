@@ -1,4 +1,4 @@
-//! Whatever lies where an encrypted object should be is taken apart without a panic.
+//! Parses arbitrary bytes as an encrypted object.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

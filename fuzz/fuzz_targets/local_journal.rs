@@ -1,4 +1,4 @@
-//! Whatever lies where the journal of a local store should be is refused, or is completed without touching anything outside it.
+//! Opens a local store with an arbitrary journal. Completing the journal must not change files outside the store.
 #![no_main]
 
 use std::fs;
@@ -14,34 +14,34 @@ fuzz_target!(|journal: &[u8]| {
     }
 });
 
-/// Opens a store with this journal. Links lead out of its own directories, as somebody may have put them there.
+/// Opens a store with this journal, in which symbolic links lead out of its directories.
 fn complete(journal: &[u8]) {
-    let place = tempfile::tempdir().unwrap();
-    let (outside, private) = (place.path().join("outside"), place.path().join("base/.memory-tool"));
-    for directory in ["outside", "base/memories/d", "base/.memory-tool/staging", "base/.memory-tool/conflicts"] {
-        fs::create_dir_all(place.path().join(directory)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (outside, private) = (directory.path().join("outside"), directory.path().join("base/.memory-tool"));
+    for name in ["outside", "base/memories/d", "base/.memory-tool/staging", "base/.memory-tool/conflicts"] {
+        fs::create_dir_all(directory.path().join(name)).unwrap();
     }
     fs::write(outside.join("secret"), "secret").unwrap();
     for file in ["base/memories/a", "base/memories/d/b", "base/.memory-tool/staging/0123456789abcdef"] {
-        fs::write(place.path().join(file), "theirs").unwrap();
+        fs::write(directory.path().join(file), "theirs").unwrap();
     }
     for (target, link) in [
         ("../../../outside", private.join("staging/d")),
         ("../../../outside", private.join("conflicts/d")),
-        ("../../outside", place.path().join("base/memories/link")),
+        ("../../outside", directory.path().join("base/memories/link")),
     ] {
         std::os::unix::fs::symlink(target, link).unwrap();
     }
     fs::write(private.join("journal"), journal).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let store = LocalStore::open(place.path().join("base")).await.unwrap();
+        let store = LocalStore::open(directory.path().join("base")).await.unwrap();
         let _ = store.list("/memories").await;
     });
     assert_eq!(names(&outside), ["secret"]);
     assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret");
-    assert_eq!(names(place.path()), ["base", "outside"]);
-    assert_eq!(names(&place.path().join("base")), [".memory-tool", "memories"]);
+    assert_eq!(names(directory.path()), ["base", "outside"]);
+    assert_eq!(names(&directory.path().join("base")), [".memory-tool", "memories"]);
 }
 
 fn names(directory: &Path) -> Vec<String> {

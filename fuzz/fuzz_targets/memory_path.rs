@@ -1,4 +1,4 @@
-//! A path that is understood has one spelling, and leads nowhere else.
+//! Parses arbitrary paths. An accepted path must be canonical and stay under `/memories`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Whatever lies where a database should be is opened, checked, read and changed without a panic, and nothing else is touched.
+//! Opens, verifies, reads and changes a database with arbitrary content. A read-only store must not change any file.
 #![no_main]
 
 use std::sync::OnceLock;

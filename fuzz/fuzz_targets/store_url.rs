@@ -1,4 +1,4 @@
-//! Whatever is given as `--store` is parsed without a panic.
+//! Parses arbitrary bytes as a store URL.
 #![no_main]
 
 use std::ffi::OsStr;

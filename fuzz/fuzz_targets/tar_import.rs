@@ -1,4 +1,4 @@
-//! Whatever is imported as an archive, compressed or not, is read without a panic, and within bounds.
+//! Imports arbitrary bytes as an archive, with a size limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,9 @@
-//! What an agent loop needs of the types: they may be shared between threads, and the futures may be spawned.
+//! Public types can be shared between threads, and futures can be spawned.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool::policies::SweepTask; // from there, as its feature has to be reachable there
+use memory_tool::policies::SweepTask; // imported from `memory_tool`, to check that its feature exists there
 use memory_tool::{Memory, MemoryBuilder};
 use memory_tool_core::{
     Batch, Command, Engine, Error, ErrorKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError, OpenOptions,
@@ -29,7 +29,7 @@ fn spawned<F: Future + Send>(future: F) -> F {
 }
 
 #[test]
-fn types_may_be_shared_between_threads() {
+fn types_can_be_shared_between_threads() {
     shared_between_threads::<Engine<LocalStore>>();
     shared_between_threads::<Arc<dyn MemoryTool>>();
     shared_between_threads::<Arc<dyn Store>>();
@@ -50,7 +50,7 @@ fn types_may_be_shared_between_threads() {
 }
 
 #[test]
-fn futures_may_be_spawned() {
+fn futures_can_be_spawned() {
     let tool: Arc<dyn MemoryTool> = Arc::new(Engine::new(InMemoryStore::new()));
     let store: Box<dyn Store> = Box::new(InMemoryStore::new());
     drop(spawned(tool.call(serde_json::Value::Null)));
@@ -59,27 +59,27 @@ fn futures_may_be_spawned() {
     drop(spawned(store.apply(Batch::new())));
     drop(spawned(store.read("/memories")));
     drop(spawned(store.read_to_string("/memories")));
-    drop(spawned(store.write("/memories/a", "never written: the future is dropped")));
+    drop(spawned(store.write("/memories/a", "never written")));
     drop(spawned(store.list("/memories")));
     drop(spawned(store.remove("/memories")));
     drop(spawned(store.rename("/memories/a", "/memories/b")));
     drop(spawned(store.usage()));
     drop(spawned(VerifyReport::default().read_files(&store, |_| {})));
-    drop(spawned(Memory::open("never opened: the future is dropped")));
-    drop(spawned(LocalStore::open("never opened: the future is dropped")));
+    drop(spawned(Memory::open("never opened")));
+    drop(spawned(LocalStore::open("never opened")));
     drop(spawned(BucketStore::open(Arc::new(InMemory::new()), "never opened".into())));
-    drop(spawned(SqliteStore::open("never opened: the future is dropped")));
+    drop(spawned(SqliteStore::open("never opened")));
     let keys = KeyRing::new(RawKey::from_bytes([0; 32]));
     drop(spawned(EncryptedStore::open(InMemoryStore::new(), keys)));
     let expiring = ExpiringStore::builder(InMemoryStore::new(), Duration::from_secs(60)).build().unwrap();
     drop(spawned(expiring.sweep()));
     drop(spawned(expiring.expired()));
-    drop(spawned(JsonLinesLog::open("never opened: the future is dropped")));
-    drop(spawned(RawKey::from_file("never read: the future is dropped")));
+    drop(spawned(JsonLinesLog::open("never opened")));
+    drop(spawned(RawKey::from_file("never read")));
 }
 
-/// Is never called: it is enough that it can be written.
-#[expect(dead_code, reason = "the compiler says what the test is about")]
+/// This function only has to compile.
+#[expect(dead_code, reason = "the compiler runs this test")]
 fn spawned_rekeying(store: &EncryptedStore) -> impl Future + Send {
     store.rekey(drop::<RekeyProgress>)
 }

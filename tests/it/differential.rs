@@ -1,7 +1,7 @@
-//! Random sequences of commands and batches, run on each backend and on the in-memory reference: every reply must be the
-//! same to the byte, and so must all that is stored in the end.
+//! Runs random commands and batches on each backend and on the in-memory reference, and compares all replies and the
+//! final contents byte for byte.
 //!
-//! Paths and texts come from a tiny alphabet, so that collisions, prefixes and nesting are common.
+//! Paths and contents use a tiny alphabet, so that collisions, prefixes and nesting are common.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// What a sequence consists of.
+/// A step of a sequence.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A command, as a model would send it.
+    /// A command, as the model sends it.
     Command(Value),
-    /// A batch, as a store over a store would apply it.
+    /// A batch, as a wrapper store applies it.
     Batch(Vec<Part>),
 }
 
@@ -35,11 +35,11 @@ enum Step {
 #[derive(Clone, Debug)]
 enum Part {
     RequireAbsent(String),
-    /// Require the version that the file has now, or one that no file has.
+    /// Requires the current version of the file, or an unknown version.
     RequireVersion(String, bool),
     Limit(String, Quota),
     RequireRecordAbsent(RecordName),
-    /// Require the version that the record has now, or one that no record has.
+    /// Requires the current version of the record, or an unknown version.
     RequireRecordVersion(RecordName, bool),
     WriteRecord(RecordName, Vec<u8>),
     RemoveRecord(RecordName),
@@ -97,7 +97,7 @@ fn quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// The names of records in steps.
+/// The record names that steps use.
 const RECORDS: [&str; 4] = ["a", "a/b", "ab", "a.b"];
 
 fn record() -> impl Strategy<Value = RecordName> {
@@ -126,7 +126,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Builds the batch; a part whose path is not legal is left out. Parts may overlap: such a batch is refused.
+/// Builds the batch without the parts that have an illegal path. A batch whose parts overlap is refused later.
 async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
     let mut batch = Batch::new();
     for part in parts {
@@ -163,7 +163,7 @@ async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch
     }
 }
 
-/// What a step answers, in a form that can be compared between stores.
+/// Runs a step and returns its result in a form that can be compared between stores.
 async fn run<S: Store>(tool: &Engine<S>, step: &Step) -> String {
     match step {
         Step::Command(input) => {
@@ -184,7 +184,7 @@ fn describe(outcome: Result<(), StoreError>) -> String {
     }
 }
 
-/// The contents of the records that steps write.
+/// Returns the contents of the records that steps write.
 async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
     let mut contents = Vec::new();
     for name in RECORDS {
@@ -194,20 +194,20 @@ async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
     contents
 }
 
-/// Every file of the store with its contents.
+/// Returns every file of the store with its content.
 async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
     let mut contents = Vec::new();
     for file in store.list(MemoryPath::root()).await.unwrap() {
         let content = match store.read(&file.path).await.unwrap() {
             Node::File(stored) => stored.content,
-            other => unreachable!("{} is listed, but {other:?}", file.path),
+            other => unreachable!("{} is listed, but read as {other:?}", file.path),
         };
         contents.push((file.path, file.size, content));
     }
     contents
 }
 
-/// Whether any directory on the disk holds nothing: a directory is to vanish with its last file.
+/// Whether any directory on disk is empty. A directory must disappear with its last file.
 fn has_empty_directory(directory: &Path) -> bool {
     let entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
     let is_root = directory.ends_with("memories");
@@ -248,7 +248,7 @@ async fn compare(store: impl Store, steps: &[Step], options: Options) -> Result<
     Ok(())
 }
 
-/// Two sessions of one memory, that take turns: each has to see what the other did.
+/// Two sessions of one memory that take turns. Each must see the changes of the other.
 #[derive(Debug)]
 struct Alternating {
     sessions: [EncryptedStore; 2],
@@ -284,7 +284,7 @@ proptest! {
     #![proptest_config(property(256, 5_000))]
 
     #[test]
-    fn the_local_store_answers_as_the_reference_does(
+    fn local_store_matches_the_reference(
         steps in prop::collection::vec(step(), 1..20),
         options in options(),
     ) {
@@ -299,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn the_sqlite_store_answers_as_the_reference_does(
+    fn sqlite_store_matches_the_reference(
         steps in prop::collection::vec(step(), 1..20),
         options in options(),
     ) {
@@ -313,7 +313,7 @@ proptest! {
     }
 
     #[test]
-    fn the_store_in_a_bucket_answers_as_the_reference_does(
+    fn bucket_store_matches_the_reference(
         steps in prop::collection::vec(step(), 1..20),
         options in options(),
     ) {
@@ -323,9 +323,9 @@ proptest! {
         })?;
     }
 
-    /// Two sessions, one with padding and under another key, so that each finds what it would not have written itself.
+    /// The second session uses padding and another key, so each reads a format that it does not write.
     #[test]
-    fn the_encrypted_store_answers_as_the_reference_does(
+    fn encrypted_store_matches_the_reference(
         steps in prop::collection::vec(step(), 1..20),
         options in options(),
     ) {

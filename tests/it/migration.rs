@@ -1,7 +1,7 @@
-//! The migration of `examples/migration.rs`, between two backends.
+//! Tests of `examples/migration.rs` between two backends.
 
 #[path = "../../examples/migration.rs"]
-#[allow(dead_code, reason = "it has a `main` of its own")]
+#[allow(dead_code, reason = "its `main` is not used here")]
 mod example;
 
 use example::{Migrated, migrate};
@@ -18,7 +18,7 @@ async fn write(store: &dyn Store, name: &str, content: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_migration_goes_on_where_it_was_and_overwrites_nothing() {
+async fn migration_resumes_and_overwrites_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let from = LocalStore::open(directory.path().join("memory")).await.unwrap();
     let to = SqliteStore::open(directory.path().join("memory.db")).await.unwrap();
@@ -32,7 +32,7 @@ async fn a_migration_goes_on_where_it_was_and_overwrites_nothing() {
     assert_eq!(first, Migrated { copied: 1, unchanged: 1, conflicts: conflicts.clone() });
     assert_eq!(migrate(&from, &to).await.unwrap(), Migrated { copied: 0, unchanged: 2, conflicts });
     for (name, content) in [("a", b"one".as_slice()), ("b", b"\xff"), ("c", b"theirs")] {
-        let Node::File(there) = to.read(path(name)).await.unwrap() else { panic!("{name} is no file") };
-        assert_eq!(there.content, content);
+        let Node::File(copied) = to.read(path(name)).await.unwrap() else { panic!("{name} is not a file") };
+        assert_eq!(copied.content, content);
     }
 }

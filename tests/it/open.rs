@@ -1,21 +1,21 @@
-//! `Memory::open`, on each kind of place on this machine; and the prefixes of buckets, as their clients take them.
+//! `Memory::open` on local backends, and the prefixes that bucket URLs accept.
 
 use memory_tool::{Memory, StoreUrl};
 use object_store::path::Path;
 use serde_json::json;
 
 #[tokio::test]
-async fn a_directory() {
-    keep("").await;
+async fn open_creates_a_directory() {
+    write_and_read("").await;
 }
 
 #[tokio::test]
-async fn a_database() {
-    keep("sqlite:").await;
+async fn open_creates_a_database() {
+    write_and_read("sqlite:").await;
 }
 
-/// Keeps a file by the tool of one memory, and reads it by another.
-async fn keep(scheme: &str) {
+/// Creates a file with the tool of one memory, and reads it with another.
+async fn write_and_read(scheme: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let url = format!("{scheme}{}", path.display());
@@ -25,9 +25,9 @@ async fn keep(scheme: &str) {
     assert!(kept == "kept" && path.exists(), "{kept}");
 }
 
-/// Both agree on whether it is one. A line feed or `..` is not asked about as it stands: a URL drops it without a word.
+/// Unescaped line feeds and `..` are not tested, because URLs drop them silently.
 #[test]
-fn what_is_taken_for_a_prefix_is_one() {
+fn store_url_accepts_the_same_prefixes_as_object_store() {
     let names =
         ["", "a", "é", "...", "%2E", "%2e%2E", "a%20b", "%00", "%0A", "%7F", "%C2%85", "%ff", "%2F", "%25", "~", "\\"];
     for one in names {
@@ -36,8 +36,8 @@ fn what_is_taken_for_a_prefix_is_one() {
                 [one.to_owned(), format!("{one}/{other}"), format!("{one}/{other}/"), format!("a/{one}{other}")]
             {
                 let parsed = StoreUrl::parse(format!("s3://bucket/{prefix}"));
-                let taken = Path::from_url_path(format!("/{prefix}"));
-                assert_eq!(parsed.is_ok(), taken.is_ok(), "{prefix:?}: {parsed:?}, but {taken:?}");
+                let path = Path::from_url_path(format!("/{prefix}"));
+                assert_eq!(parsed.is_ok(), path.is_ok(), "{prefix:?}: {parsed:?}, but {path:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `[V8]`: a memory is read page by page, as Claude does: by the note at the end of each reply, and by nothing else.
+//! `[V8]`: Reads a memory page by page, as Claude does, guided only by the note at the end of each reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 type Files = BTreeMap<String, String>;
 
-/// Who knows of a memory only what replies say.
+/// A client that knows the memory only from replies.
 struct Reader {
     tool: Engine<InMemoryStore>,
     cap: usize,
@@ -19,7 +19,7 @@ struct Reader {
     longest: usize,
 }
 
-/// A reply of `view`, taken apart.
+/// A parsed reply of `view`.
 struct Page {
     lines: Vec<String>,
     note: Option<Note>,
@@ -27,9 +27,9 @@ struct Page {
 
 #[derive(Debug)]
 enum Note {
-    /// The lines up to `last` are shown.
+    /// The page has the lines up to `last`.
     Lines { first: usize, last: usize, total: usize },
-    /// Only the beginning of the line is shown.
+    /// The page has only the first `shown` characters of the line.
     Characters { line: usize, total: usize, length: usize, shown: usize },
 }
 
@@ -43,7 +43,7 @@ impl Reader {
         Self { tool, cap, calls: 0, longest: 0 }
     }
 
-    /// Every file that listings lead to, with its text.
+    /// Reads every listed file.
     async fn read_all(&mut self) -> Files {
         let mut files = Files::new();
         for path in self.list_files().await {
@@ -53,7 +53,7 @@ impl Reader {
         files
     }
 
-    /// Every file that listings lead to; none is listed twice.
+    /// Returns every listed file, and checks that each is listed once.
     async fn list_files(&mut self) -> BTreeSet<String> {
         let (mut files, mut directories) = (BTreeSet::new(), vec!["/memories".to_owned()]);
         while let Some(directory) = directories.pop() {
@@ -63,7 +63,7 @@ impl Reader {
             for path in &paths[1..] {
                 match path.strip_suffix('/') {
                     None => assert!(files.insert((*path).to_owned()), "{path} is listed twice"),
-                    // What is in the others is in this listing.
+                    // This listing already has the files of the other directories.
                     Some(path) if is_two_levels_below(path, &directory) => directories.push(path.to_owned()),
                     Some(_) => {}
                 }
@@ -72,7 +72,7 @@ impl Reader {
         files
     }
 
-    /// The lines of a listing.
+    /// Returns the lines of a listing.
     async fn list(&mut self, directory: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -90,7 +90,7 @@ impl Reader {
         }
     }
 
-    /// The text of a file, each line of which is shown whole in one page. Lines that were broken on the way are joined.
+    /// Reads a file. Breaks lines that do not fit into one page, and joins them in the result.
     async fn read_file(&mut self, path: &str) -> String {
         let (mut text, mut next, mut is_broken) = (String::new(), 1, false);
         loop {
@@ -120,7 +120,7 @@ impl Reader {
         }
     }
 
-    /// Breaks a line after its first words, which are shown.
+    /// Breaks a line after the visible words.
     async fn break_line(&mut self, path: &str, line: usize, shown: &str) {
         let starts: Vec<_> = shown.char_indices().map(|(start, _)| start).rev().collect();
         for words in [8, 64, 512, usize::MAX] {
@@ -129,7 +129,7 @@ impl Reader {
                 return;
             }
         }
-        // They stand elsewhere too. So they get a line above that stands nowhere else, and lose it again.
+        // These words are not unique in the file. Insert a unique line above them, then remove it with the replacement.
         let mark = format!("<break {}>", self.calls);
         let insert = json!({"command": "insert", "path": path, "insert_line": line - 1, "insert_text": mark});
         self.call(insert).await.unwrap();
@@ -193,12 +193,12 @@ impl Note {
     }
 }
 
-/// How many characters the lines have, with the line feeds between them.
+/// Returns the number of characters of the lines, including the line feeds between them.
 fn length(lines: &[String]) -> usize {
     lines.join("\n").chars().count()
 }
 
-/// The text of a line that is shown with its number.
+/// Returns a line without its number.
 fn numbered(line: &str, number: usize) -> &str {
     line.strip_prefix(&format!("{number:6}\t")).unwrap()
 }
@@ -283,12 +283,12 @@ proptest! {
     #![proptest_config(property(256, 2_000))]
 
     #[test]
-    fn notes_lead_to_every_line_of_every_file_once(
+    fn notes_lead_to_every_line_exactly_once(
         mut files in files(),
         cap in select(vec![0, 1, 8, 20, 64, 200, 1_000, DEFAULT_MAX_VIEW_CHARACTERS]),
     ) {
         for text in files.values_mut() {
-            *text = text.chars().take(40 * cap.max(1)).collect(); // a page or more, but not thousands
+            *text = text.chars().take(40 * cap.max(1)).collect(); // a few pages, not thousands
         }
         let read = block_on(async { Reader::new(&files, cap).await.read_all().await });
         let visible: Files = files.into_iter().filter(|(path, _)| is_visible(path)).collect();
@@ -296,18 +296,18 @@ proptest! {
     }
 }
 
-/// Reads all of a memory, and gives the number of calls and the length of the longest reply.
+/// Reads a whole memory. Returns the number of calls and the length of the longest reply.
 async fn read(files: Files) -> (usize, usize) {
     let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS).await;
-    assert!(reader.read_all().await == files, "what was read is not what was written");
+    assert!(reader.read_all().await == files, "the files differ");
     (reader.calls, reader.longest)
 }
 
-/// A header and a note.
+/// The maximum length of a header and a note.
 const MARGIN: usize = 400;
 
 #[tokio::test]
-async fn every_file_of_large_directories_is_listed() {
+async fn large_directories_are_listed_completely() {
     let list = async |files: Files| {
         let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS).await;
         assert!(reader.list_files().await.into_iter().eq(files.into_keys()));
@@ -321,7 +321,7 @@ async fn every_file_of_large_directories_is_listed() {
 }
 
 #[tokio::test]
-async fn every_byte_of_long_files_comes_once() {
+async fn long_files_are_read_completely() {
     let bytes = by_tier(400_000, 2_000_000, 2_000_000);
     let file = |text: String| Files::from([("/memories/long.txt".to_owned(), text)]);
     let words = ["memory", "Grüße", "記憶", "🧠", "a b"];
@@ -342,7 +342,7 @@ async fn every_byte_of_long_files_comes_once() {
 }
 
 #[tokio::test]
-async fn a_long_line_of_one_character_comes_once() {
+async fn a_long_line_of_one_character_is_read_completely() {
     let (calls, _) = read(Files::from([("/memories/x.txt".to_owned(), "x".repeat(100_000))])).await;
     assert!(calls < 80, "{calls}");
 }

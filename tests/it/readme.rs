@@ -1,15 +1,15 @@
-//! The documentation is true: the README's program is the one that is built, no link leads nowhere, and no page is lost.
+//! Checks the documentation: code blocks and figures of the README, links, and unreachable pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const README: &str = include_str!("../../README.md");
 
-/// The README is not longer than this.
+/// The maximum number of lines of the README.
 const MAX_LINES: usize = 150;
 
 #[test]
-fn the_code_of_the_readme_is_that_of_the_examples() {
+fn readme_code_matches_the_examples() {
     let from = |source: &'static str, start| &source[source.find(start).unwrap()..];
     assert_eq!(block("rust"), from(include_str!("../../examples/program.rs"), "use "));
     assert_eq!(block("python"), from(include_str!("../../examples/bridge.py"), "import "));
@@ -18,13 +18,13 @@ fn the_code_of_the_readme_is_that_of_the_examples() {
 }
 
 #[test]
-fn the_readme_is_short_and_its_first_commands_stand_alone() {
+fn readme_is_short_and_its_first_commands_are_runnable() {
     assert!(README.lines().count() <= MAX_LINES, "{}", README.lines().count());
     assert_eq!(block("sh"), "cargo run -p customer-service\ncargo test\n");
 }
 
 #[test]
-fn the_figures_of_the_readme_are_those_of_their_sources() {
+fn readme_figures_match_their_sources() {
     let cases = include_str!("../../crates/conformance/CASES.md");
     let cases = cases.lines().find_map(|line| line.strip_suffix(" cases.")).unwrap();
     assert!(README.contains(&format!("suite of {cases} cases")), "{cases}");
@@ -39,17 +39,18 @@ fn the_figures_of_the_readme_are_those_of_their_sources() {
     let [view, create, list] =
         ["`view` of a file of 4 KB", "`create` of a file of 4 KB", "`view` of 10,000 files in 100 directories"]
             .map(figures);
+    let percent = |ratio: &str| format!("{:.0} %", ratio.parse::<f64>().unwrap() * 100.0);
     for figures in [
-        format!("takes {}, {} times the time of the Python SDK's tool and {} times", view[0], view[3], view[4]),
-        format!("takes {}, {} and {} times theirs", create[0], create[3], create[4]),
-        format!("takes {}, {} times the time of the Python SDK's tool", list[0], list[3]),
+        format!("4 KB file takes {}, {} of the Python SDK's time", view[0], percent(&view[3])),
+        format!("10,000 files takes {}, {} of it", list[0], percent(&list[3])),
+        format!("A durable `create` takes {}, {} of it", create[0], percent(&create[3])),
     ] {
         assert!(text.contains(&figures), "{figures}");
     }
 }
 
 #[test]
-fn the_pages_of_crates_link_to_nothing_that_they_are_published_without() {
+fn crate_readmes_link_only_to_published_files() {
     for (directory, _) in published_crates() {
         for link in links_of(&directory.join("README.md")) {
             let file = link.file.canonicalize().unwrap_or_default();
@@ -59,7 +60,7 @@ fn the_pages_of_crates_link_to_nothing_that_they_are_published_without() {
 }
 
 #[test]
-fn the_addresses_of_all_crates_are_one_setting() {
+fn crates_inherit_their_urls_from_the_workspace() {
     for (directory, manifest) in published_crates() {
         for setting in ["documentation", "homepage", "repository"] {
             assert!(
@@ -72,16 +73,16 @@ fn the_addresses_of_all_crates_are_one_setting() {
 }
 
 #[test]
-fn every_link_to_a_file_leads_to_it_and_to_its_heading() {
+fn links_lead_to_existing_files_and_headings() {
     let pages = markdown_files(&root());
     assert!(pages.len() > 8, "{pages:?}");
     let links = pages.iter().flat_map(|page| links_of(page).into_iter().map(move |link| (page, link)));
-    let broken: Vec<_> = links.filter(|(_, link)| !leads_somewhere(link)).collect();
-    assert!(broken.is_empty(), "these lead nowhere: {broken:#?}");
+    let broken: Vec<_> = links.filter(|(_, link)| !is_valid(link)).collect();
+    assert!(broken.is_empty(), "broken links: {broken:#?}");
 }
 
 #[test]
-fn every_page_of_the_documentation_is_found_from_the_first_ones() {
+fn every_page_is_linked_from_the_readme_or_the_index() {
     let documentation = root().join("docs");
     let linked: Vec<_> =
         [root().join("README.md"), documentation.join("README.md")].iter().flat_map(links_of).collect();
@@ -93,18 +94,18 @@ fn every_page_of_the_documentation_is_found_from_the_first_ones() {
 }
 
 #[test]
-fn headings_are_named_as_github_names_them() {
+fn heading_anchors_match_github() {
     let page = "# A `page`: of [links](x.md), _and_ more\n```sh\n# a comment\n```\n## What to know\n## What to know\n";
-    assert_eq!(headings_of(page), ["a-page-of-links-_and_-more", "what-to-know", "what-to-know-1"]);
+    assert_eq!(anchors_of(page), ["a-page-of-links-_and_-more", "what-to-know", "what-to-know-1"]);
 }
 
-/// The first block of code of the README in a language.
+/// Returns the README's first code block in a language.
 fn block(language: &str) -> &'static str {
     let (_, rest) = README.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap().0
 }
 
-/// The directories and the manifests of the crates that are published.
+/// Returns the directories and manifests of the published crates.
 fn published_crates() -> Vec<(PathBuf, String)> {
     let directories = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
     let crates = directories.map(|directory| {
@@ -116,11 +117,11 @@ fn published_crates() -> Vec<(PathBuf, String)> {
     published
 }
 
-/// A link from one page of the project to a file of it.
+/// A link to a file of the project.
 #[derive(Debug)]
 struct Link {
     file: PathBuf,
-    /// The heading there; empty where the whole file is meant.
+    /// The anchor of a heading, or empty for the whole file.
     heading: String,
 }
 
@@ -128,7 +129,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The links of a page, without those that leave the project.
+/// Returns the links of a page to files of the project.
 fn links_of(page: &PathBuf) -> Vec<Link> {
     let text = fs::read_to_string(page).unwrap();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -142,15 +143,15 @@ fn links_of(page: &PathBuf) -> Vec<Link> {
         .collect()
 }
 
-fn leads_somewhere(link: &Link) -> bool {
+fn is_valid(link: &Link) -> bool {
     if link.heading.is_empty() {
         return link.file.exists();
     }
-    fs::read_to_string(&link.file).is_ok_and(|text| headings_of(&text).contains(&link.heading))
+    fs::read_to_string(&link.file).is_ok_and(|text| anchors_of(&text).contains(&link.heading))
 }
 
-/// What stands behind `#` in links to the headings of a page.
-fn headings_of(page: &str) -> Vec<String> {
+/// Returns the anchors of the headings of a page.
+fn anchors_of(page: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_code = false;
     for line in page.lines() {
@@ -158,7 +159,7 @@ fn headings_of(page: &str) -> Vec<String> {
         if let Some((_, heading)) =
             line.split_once("# ").filter(|(marks, _)| !is_code && marks.chars().all(|c| c == '#'))
         {
-            let name = name_of(heading);
+            let name = anchor_of(heading);
             let earlier = names.iter().filter(|(of, _)| *of == name).count();
             names.push((name, earlier));
         }
@@ -167,8 +168,8 @@ fn headings_of(page: &str) -> Vec<String> {
     names.into_iter().map(numbered).collect()
 }
 
-/// As GitHub does: in lower case, blanks as hyphens, without punctuation and without the targets of links.
-fn name_of(heading: &str) -> String {
+/// Returns the anchor of a heading as on GitHub: lower case, hyphens for spaces, no punctuation and no link targets.
+fn anchor_of(heading: &str) -> String {
     let mut parts = heading.split("](");
     let mut words = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -178,17 +179,17 @@ fn name_of(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// The pages of the project: what is built or hidden is not searched.
+/// Returns the Markdown files under a directory, except in `target` and hidden directories.
 fn markdown_files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(markdown_files(&path));
+            files.extend(markdown_files(&path));
         } else if name.ends_with(".md") {
-            found.push(path);
+            files.push(path);
         }
     }
-    found
+    files
 }

@@ -1,7 +1,7 @@
-//! The conformance suite on the store of `examples/custom_store.rs`, which is that of `crates/core/examples/map_store.rs`.
+//! The conformance suite on `MapStore`, the store of `examples/custom_store.rs`.
 
 #[path = "../../crates/core/examples/map_store.rs"]
-#[allow(dead_code, reason = "it has a `main` of its own")]
+#[allow(dead_code, reason = "its `main` is not used here")]
 mod map_store;
 
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! The conformance suite on what crosses crates: a [`Memory`](memory_tool::Memory), the store of an example, and the stores of this
-//! machine under all policies at once, with generous settings. It has a `main` of its own, so that each case is a named test.
+//! The conformance suite on a [`Memory`](memory_tool::Memory), on the store of an example, and on local stores under
+//! all policies at once, with generous limits. Its custom `main` makes each case a named test.
 //!
-//! A policy reaches a store only through [`Store`](memory_tool_core::Store), and each store passes the suite by itself, so each policy
-//! on each store adds little: the long tier has those. Under a policy the cases of races run fewer races than they do on the store by
-//! itself, for the same reason.
+//! A policy uses a store only through [`Store`](memory_tool_core::Store), and each store passes the suite without
+//! policies. Testing each policy on each store therefore adds little, so only the long tier does it, and tests with a
+//! policy run fewer races.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 mod custom_store;
 mod memory;
@@ -18,7 +18,7 @@ use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, LocalFixture, Policy
 use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> Result<ExitCode, BoxError> {
-    // So that what is observed is put into words.
+    // Formats every event, so that a panic in formatting is detected.
     tracing_subscriber::fmt().with_max_level(LevelFilter::DEBUG).with_writer(io::sink).init();
     let mut fixtures = Fixtures::default();
     if Tier::current() == Tier::Default {
@@ -40,8 +40,9 @@ fn main() -> Result<ExitCode, BoxError> {
     fixtures.run()
 }
 
-/// The stores of a fixture under the policy. The default tier leaves the cases that only read to the in-memory store.
-fn under<F>(policy: Policy, beneath: F) -> Under<F> {
-    let under = Under::new(policy, beneath);
+/// Wraps the stores of a fixture in a policy. In the default tier, only the in-memory store runs the cases that only
+/// read.
+fn under<F>(policy: Policy, fixture: F) -> Under<F> {
+    let under = Under::new(policy, fixture);
     if Tier::current() == Tier::Default { under.only_changes() } else { under }
 }

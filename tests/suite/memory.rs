@@ -1,4 +1,4 @@
-//! The conformance suite on the store of a `Memory`: encrypted, and under the policies as its builder puts them on.
+//! The conformance suite on the store of a `Memory` with encryption and policies.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use memory_tool::{BoxError, InMemoryStore, Memory, Quota, Store};
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use tempfile::TempDir;
 
-/// Made once: its patterns take long to build.
+/// Shared, because its patterns take long to compile.
 static SCREEN: LazyLock<SensitiveData> = LazyLock::new(SensitiveData::new);
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

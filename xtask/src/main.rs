@@ -1,4 +1,4 @@
-//! The tasks of a developer. `cargo xtask` lists them; each prints the commands that it runs.
+//! Developer tasks. `cargo xtask` lists them, and each prints the commands that it runs.
 
 #![allow(clippy::print_stderr, reason = "a program for the terminal")]
 
@@ -10,21 +10,21 @@ use std::process::{Command, ExitCode};
 
 type BoxError = Box<dyn Error>;
 
-/// A name, a description, and commands that run one after another until one fails.
+/// A task, whose commands run in order until one fails.
 struct Task {
     name: &'static str,
     about: &'static str,
     commands: &'static [CommandLine],
 }
 
-/// An environment variable, if there is one, and words separated by spaces.
+/// An optional environment variable, and a program with arguments, separated by spaces.
 struct CommandLine(Option<(&'static str, &'static str)>, &'static str);
 
 const TASKS: [Task; 7] = [
     Task { name: "fmt", about: "format the code", commands: &[CommandLine(None, "cargo fmt --all")] },
     Task {
         name: "lint",
-        about: "check the format, and lint",
+        about: "check the format and run clippy",
         commands: &[
             CommandLine(None, "cargo fmt --all -- --check"),
             CommandLine(None, "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
@@ -33,12 +33,12 @@ const TASKS: [Task; 7] = [
     Task { name: "test", about: "run the default tests", commands: &[CommandLine(None, "cargo test")] },
     Task {
         name: "test-full",
-        about: "run all tests, with servers that the first run downloads",
+        about: "run all tests; the first run downloads servers",
         commands: &[CommandLine(Some(("MEMORY_TOOL_TESTS", "full")), "cargo test --workspace")],
     },
     Task {
         name: "test-long",
-        about: "run more cases, races and crashes, from a random seed",
+        about: "run more cases, races and crashes with random seeds",
         commands: &[CommandLine(None, "bash .ci/long tests")],
     },
     Task {
@@ -48,7 +48,7 @@ const TASKS: [Task; 7] = [
     },
     Task {
         name: "docs",
-        about: "build the documentation, without warnings",
+        about: "build the documentation and deny warnings",
         commands: &[CommandLine(
             Some(("RUSTDOCFLAGS", "-D warnings")),
             "cargo doc --workspace --no-deps --all-features",
@@ -77,11 +77,7 @@ fn main() -> ExitCode {
 fn usage() -> String {
     let mut lines = vec!["usage: cargo xtask TASK".to_owned()];
     lines.extend(TASKS.iter().map(|task| format!("  {:<18}{}", task.name, task.about)));
-    lines.push(format!(
-        "  {:<18}draw {}; with --check, fail if that would change it",
-        "picture [--check]",
-        picture::FILE
-    ));
+    lines.push(format!("  {:<18}draw {}; with --check, fail if it is out of date", "picture [--check]", picture::FILE));
     lines.join("\n")
 }
 

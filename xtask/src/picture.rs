@@ -1,4 +1,4 @@
-//! The picture of the README: what the first command prints the second time, and a file that Claude wrote.
+//! The README's picture: the output of the second run of its first command, and a file that Claude wrote.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anstyle_svg::{Term, WIN10_CONSOLE};
 
 use crate::{BoxError, root};
 
-/// The picture, from the directory of the workspace.
+/// The path of the picture, relative to the workspace.
 pub(crate) const FILE: &str = "docs/terminal.svg";
 
 const PROMPT: &str = "\u{1b}[1m$\u{1b}[0m";
@@ -18,24 +18,24 @@ pub(crate) fn write() -> Result<(), BoxError> {
     fs::write(root().join(FILE), draw()?).map_err(|error| format!("cannot write {FILE}: {error}").into())
 }
 
-/// Fails if the picture is not what the commands print.
+/// Fails if the picture differs from the output of the commands.
 pub(crate) fn check() -> Result<(), BoxError> {
-    let found = fs::read_to_string(root().join(FILE)).map_err(|error| format!("cannot read {FILE}: {error}"))?;
-    if found == draw()? { Ok(()) } else { Err(format!("{FILE} is out of date: run `cargo xtask picture`").into()) }
+    let current = fs::read_to_string(root().join(FILE)).map_err(|error| format!("cannot read {FILE}: {error}"))?;
+    if current == draw()? { Ok(()) } else { Err(format!("{FILE} is out of date: run `cargo xtask picture`").into()) }
 }
 
 fn draw() -> Result<String, BoxError> {
-    let place = tempfile::tempdir()?;
-    run_example(place.path())?; // the first run fills the memory
-    let second = run_example(place.path())?;
+    let directory = tempfile::tempdir()?;
+    run_example(directory.path())?; // the first run fills the memory
+    let second = run_example(directory.path())?;
     let log = "customer-service-memory/memories/ticket_log.txt";
-    let file = fs::read_to_string(place.path().join(log))?;
+    let file = fs::read_to_string(directory.path().join(log))?;
     let session = format!("{PROMPT} cargo run -p customer-service\n{second}\n{PROMPT} cat {log}\n{}", file.trim_end());
     let without_tabs = session.replace('\t', "    "); // SVG has no tab stops
     Ok(Term::new().palette(WIN10_CONSOLE).render_svg(&without_tabs))
 }
 
-/// Runs the example in a directory, and returns what it prints on a terminal.
+/// Runs the example in a directory, and returns its terminal output.
 fn run_example(directory: &Path) -> Result<String, BoxError> {
     let output = Command::new("cargo")
         .args(["run", "--quiet", "--package", "customer-service", "--manifest-path"])

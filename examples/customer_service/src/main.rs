@@ -1,8 +1,8 @@
-//! A recorded conversation with Claude, answered from a memory in plain files.
+//! Plays a recorded conversation with Claude on a real memory in plain files.
 //! Run it: `cargo run -p customer-service`
 //!
-//! Claude's side is recorded; the memory is real. The first run finds an empty memory, so Claude writes down what it has to
-//! remember and answers a ticket. Run it again: the customer writes back, and Claude answers from what it remembers.
+//! In the first run the memory is empty, so Claude writes down its rules and answers a ticket. In later runs the
+//! customer writes back, and Claude answers from memory.
 
 use std::io::{self, Write};
 
@@ -11,19 +11,19 @@ use memory_tool::{BoxError, Memory, MemoryTool, StoreError, ToolUse};
 use serde_json::Value;
 
 const DIRECTORY: &str = "customer-service-memory";
-const DAY_BEFORE: (&str, &str) = ("The day before: Claude writes the rules down", include_str!("../day_before.json"));
-const TICKET: (&str, &str) = ("A ticket: Claude answers by the rules it wrote down", include_str!("../ticket.json"));
+const DAY_BEFORE: (&str, &str) = ("The day before: Claude writes down the rules", include_str!("../day_before.json"));
+const TICKET: (&str, &str) = ("A ticket: Claude follows the rules that it wrote down", include_str!("../ticket.json"));
 const FOLLOW_UP: (&str, &str) = ("The same customer again: Claude remembers", include_str!("../follow_up.json"));
 
 const NEXT_STEPS: &str = "
-  # Claude answers from what it remembers. Edit a file, and it reads your version.
+  # Claude answers from memory. Edit a file, and it reads your version.
   cargo run -p customer-service
   # Talk with Claude yourself. This needs an ANTHROPIC_API_KEY.
   cargo run -p memory-tool-cli -- chat --store customer-service-memory
   # Make Claude forget everything.
   rm -r customer-service-memory";
 
-/// A longer text is cut to this many lines.
+/// Longer values are truncated to this many lines.
 const MAX_LINES: usize = 6;
 
 const BOLD: Style = Style::new().bold();
@@ -32,7 +32,7 @@ const COMMAND: Style = AnsiColor::BrightCyan.on_default();
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
-    let out = &mut anstream::stdout().lock(); // prints colors on a terminal only, and none with NO_COLOR
+    let out = &mut anstream::stdout().lock(); // prints colors on terminals, unless NO_COLOR is set
     let memory = Memory::open(DIRECTORY).await?;
     let sessions = match memory.read_to_string("/memories/ticket_log.txt").await {
         Ok(log) if log.contains("4711") => vec![FOLLOW_UP],
@@ -57,7 +57,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Prints a block of a message. A call of the memory tool is run, and printed with its reply.
+/// Prints a block of a message. Runs calls of the memory tool, and prints their replies.
 async fn play(out: &mut impl Write, tool: &dyn MemoryTool, role: &Value, block: &Value) -> Result<(), BoxError> {
     if let Some(text) = block["text"].as_str() {
         let speaker = if role == "user" { "User" } else { "Claude" };
@@ -70,7 +70,7 @@ async fn play(out: &mut impl Write, tool: &dyn MemoryTool, role: &Value, block: 
     Ok(print_text(out, "    → ", &reply)?)
 }
 
-/// Prints the name and the path of a command, then its other arguments.
+/// Prints the name, the path and the other arguments of a command.
 fn print_command(out: &mut impl Write, input: &Value) -> io::Result<()> {
     let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
     writeln!(out, "\n  {COMMAND}{} {}{COMMAND:#}", text("command"), text("path"))?;
@@ -84,7 +84,7 @@ fn print_command(out: &mut impl Write, input: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a text after a label, its first lines if it is long.
+/// Prints the first lines of a value after a label.
 fn print_text(out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
     let lines: Vec<_> = text.lines().collect();
     let (shown, rest) = lines.split_at(lines.len().min(MAX_LINES));

@@ -1,9 +1,9 @@
-"""The local-disk memory tool of Anthropic's Python SDK, over the standard input and output.
+"""Runs the local-disk memory tool of Anthropic's Python SDK over standard input and output.
 
 Usage: driver.py BASE_PATH
 
-Each line of the input is a `tool_use` block or the bare `input` of one, in JSON; each is answered by one line, a
-`tool_result` block. The files lie in BASE_PATH/memories.
+Each input line is a `tool_use` block or only its `input`, in JSON. Each output line is a `tool_result` block. The files
+are in BASE_PATH/memories.
 """
 
 import json
@@ -17,7 +17,7 @@ NO_CALL = "Error: The driver takes a tool_use block with id, name and an input o
 
 def main():
     tool = BetaLocalFilesystemMemoryTool(sys.argv[1])
-    # Bytes, because text mode ends a line at a carriage return too.
+    # Binary mode, because text mode also splits lines at carriage returns.
     for line in sys.stdin.buffer:
         print(json.dumps(answer(tool, line)), flush=True)
 
@@ -38,7 +38,7 @@ def answer(tool, line):
 
 
 def run_tool(tool, tool_use_id, name, tool_input):
-    """What the SDK's tool runner does: `_generate_tool_call_response` and `_run_tool` of `BaseSyncToolRunner`."""
+    """Mirrors `_generate_tool_call_response` and `_run_tool` of the SDK's `BaseSyncToolRunner`."""
     if name != tool.name:
         return tool_result(tool_use_id, f"Error: Tool '{name}' not found", is_error=True)
     try:

@@ -1,9 +1,9 @@
-// The local-disk memory tool of Anthropic's TypeScript SDK, over the standard input and output.
+// Runs the local-disk memory tool of Anthropic's TypeScript SDK over standard input and output.
 //
 // Usage: driver.mjs BASE_PATH
 //
-// Each line of the input is a `tool_use` block or the bare `input` of one, in JSON; each is answered by one line, a
-// `tool_result` block. The files lie in BASE_PATH/memories.
+// Each input line is a `tool_use` block or only its `input`, in JSON. Each output line is a `tool_result` block. The
+// files are in BASE_PATH/memories.
 
 import process from 'node:process';
 
@@ -21,7 +21,7 @@ async function main() {
   }
 }
 
-// Not `readline`, which ends a line at a carriage return and at U+2028 too.
+// `readline` would also split lines at carriage returns and U+2028.
 async function* lines(input) {
   let pieces = [];
   for await (const chunk of input) {
@@ -52,7 +52,7 @@ async function answer(tool, line) {
   return runTool(tool, block);
 }
 
-// What the SDK's tool runner does with a block: `runToolCall` in `BetaToolRunner`.
+// Mirrors `runToolCall` in the SDK's `BetaToolRunner`.
 async function runTool(tool, toolUse) {
   if (toolUse.name !== tool.name) return errorResult(toolUse.id, `Error: Tool '${toolUse.name}' not found`);
   const outcome = await runRunnableTool(tool, toolUse.input, { toolUse, toolUseBlock: toolUse });

@@ -1,14 +1,13 @@
-//! Whether a history is linearizable: whether its operations can be put in one order, each at an instant between its call and
-//! its answer, in which a single client that does one after another gets the same replies.
+//! A linearizability checker. A history is linearizable if its operations have a sequential order in which each takes
+//! effect between its call and its response, and a single client would get the same replies.
 //!
-//! Nothing less is what "no edit is lost, no reply claims too much" means among clients that work at once. An operation whose
-//! outcome nobody knows has no answer: it may take effect at any time after its call, also after all others, or never. One
-//! that was told to have changed nothing does not belong into a history: if it did change something, the replies of others
-//! are what nothing explains.
+//! For concurrent clients, this is the precise meaning of "no lost edits, no false replies". An operation with an
+//! unknown outcome has no response: it may take effect at any time after its call, or never. Leave out operations that
+//! reported that they changed nothing. If one did change something, the other replies have no valid order.
 //!
-//! [`check`] makes the search of [Wing and Gong](https://www.cs.cmu.edu/~wing/publications/WingGong93.pdf) with the memory
-//! of [Lowe](https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/): it puts operations in order one by one, goes
-//! back where it gets stuck, and tries nothing twice that leaves the same operations in the same state.
+//! [`check`] implements the search of [Wing and Gong](https://www.cs.cmu.edu/~wing/publications/WingGong93.pdf) with
+//! the cache of [Lowe](https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/). It orders one operation after
+//! another, backtracks on a contradiction, and never visits the same operations in the same state twice.
 
 mod search;
 mod states;
@@ -17,69 +16,69 @@ use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// What a single client is told.
+/// The sequential specification.
 pub trait Model {
-    /// All that a reply can depend on.
+    /// The state on which replies depend.
     type State: Clone + Eq + Hash;
-    /// What a client asks for.
+    /// A request of a client.
     type Command;
-    /// What it gets.
+    /// The reply to a command.
     type Reply: PartialEq;
 
-    /// Runs a command in a state, and gives the reply and the state afterwards.
+    /// Runs a command in a state, and returns the reply and the next state.
     fn run(&self, state: &Self::State, command: &Self::Command) -> (Self::Reply, Self::State);
 }
 
-/// A command that a client sent, and what came of it. All times are by one clock.
+/// A command of a client and its outcome. All times use the same clock.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "tests fill it in")]
 pub struct Operation<C, R> {
-    /// What was asked for.
+    /// The command that the client sent.
     pub command: C,
-    /// A time at which it was not sent yet.
+    /// A time before the command was sent.
     pub called: Duration,
-    /// What is known of its outcome; `None` where it may have taken effect, may do so yet, or may never.
-    pub answer: Option<Answer<R>>,
+    /// The response, or `None` if the outcome is unknown.
+    pub response: Option<Response<R>>,
 }
 
-/// What a client was told.
+/// A reply with its time.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "tests fill it in")]
-pub struct Answer<R> {
+pub struct Response<R> {
     /// The reply.
     pub reply: R,
-    /// A time at which it was there.
+    /// A time after the reply was received.
     pub at: Duration,
 }
 
-/// The operations of a model's clients, in any order.
+/// The operations of all clients, in any order.
 pub type History<M> = [Operation<<M as Model>::Command, <M as Model>::Reply>];
 
-/// There is no such order. This is where the longest that could be found ends.
+/// No valid order exists. This error describes the longest valid prefix that the search found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "tests look into it")]
 pub struct NotLinearizable<S> {
-    /// The state there.
+    /// The state after the prefix.
     pub state: S,
-    /// The operations, by their index in the history, of which one had to be next, and none can be.
-    pub stuck: Vec<usize>,
-    /// How many operations come before.
-    pub explained: usize,
+    /// The indexes in the history of the operations that could come next, but whose replies contradict the state.
+    pub candidates: Vec<usize>,
+    /// The number of operations in the prefix.
+    pub ordered: usize,
 }
 
 impl<S> fmt::Display for NotLinearizable<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no order of the operations explains their replies: after {}, none of ", self.explained)?;
-        write!(f, "{:?} can be next", self.stuck)
+        write!(f, "not linearizable: after {} operations, all candidates ", self.ordered)?;
+        write!(f, "for the next one contradict the state: {:?}", self.candidates)
     }
 }
 
 impl<S: fmt::Debug> std::error::Error for NotLinearizable<S> {}
 
-/// Checks that a history which began in the state `start` is linearizable.
+/// Checks that a history with the initial state `start` is linearizable.
 ///
 /// # Errors
-/// [`NotLinearizable`] if it is not.
+/// [`NotLinearizable`] if no valid order exists.
 pub fn check<M: Model>(model: &M, start: M::State, history: &History<M>) -> Result<(), NotLinearizable<M::State>> {
     search::Search::new(model, start, history).run()
 }

@@ -1,12 +1,12 @@
-//! [`States`]: the states that a search comes to, and the ways between them, each found out once.
+//! [`States`]: the distinct states that a search visits.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Stands for a state: equal where the states are.
+/// Identifies a state: equal ids mean equal states.
 pub(crate) type StateId = usize;
 
-/// States, each kept once.
+/// An interner for states.
 #[derive(Debug)]
 pub(crate) struct States<S> {
     by_id: Vec<S>,

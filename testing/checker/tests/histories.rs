@@ -1,23 +1,23 @@
-//! Histories that are known to be linearizable or not, of registers and of lists.
+//! Checks known histories of registers and lists.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 use std::time::Duration;
 
-use memory_tool_test_checker::{Answer, Model, Operation, check};
+use memory_tool_test_checker::{Model, Operation, Response, check};
 
-/// A list of numbers, of which a register is the last.
+/// A list of numbers. Its last element also serves as a register.
 struct Numbers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Command {
     Read,
     Write(u32),
-    /// Writes if the last number is this one.
+    /// Compare-and-swap of the last number.
     Swap(u32, u32),
-    /// Reads all.
+    /// Reads the whole list.
     List,
-    /// Adds a number to the list.
+    /// Appends a number.
     Push(u32),
 }
 use Command::{List, Push, Read, Swap, Write};
@@ -51,15 +51,15 @@ impl Model for Numbers {
 
 type Operations = Vec<Operation<Command, Reply>>;
 
-/// An operation that was answered.
-fn told(called: u64, answered: u64, command: Command, reply: Reply) -> Operation<Command, Reply> {
-    let answer = Some(Answer { reply, at: Duration::from_secs(answered) });
-    Operation { command, called: Duration::from_secs(called), answer }
+/// An operation with a response.
+fn completed(called: u64, responded: u64, command: Command, reply: Reply) -> Operation<Command, Reply> {
+    let response = Some(Response { reply, at: Duration::from_secs(responded) });
+    Operation { command, called: Duration::from_secs(called), response }
 }
 
-/// An operation whose outcome is unknown.
-fn untold(called: u64, command: Command) -> Operation<Command, Reply> {
-    Operation { command, called: Duration::from_secs(called), answer: None }
+/// An operation with an unknown outcome.
+fn pending(called: u64, command: Command) -> Operation<Command, Reply> {
+    Operation { command, called: Duration::from_secs(called), response: None }
 }
 
 fn is_linearizable(history: &Operations) -> bool {
@@ -67,38 +67,40 @@ fn is_linearizable(history: &Operations) -> bool {
 }
 
 #[test]
-fn nothing_and_one_after_another() {
+fn empty_and_sequential_histories() {
     assert!(is_linearizable(&vec![]));
-    assert!(is_linearizable(&vec![told(0, 1, Write(1), Done), told(2, 3, Read, Number(1))]));
-    assert!(!is_linearizable(&vec![told(0, 1, Write(1), Done), told(2, 3, Read, Number(2))]));
+    assert!(is_linearizable(&vec![completed(0, 1, Write(1), Done), completed(2, 3, Read, Number(1))]));
+    assert!(!is_linearizable(&vec![completed(0, 1, Write(1), Done), completed(2, 3, Read, Number(2))]));
 }
 
 #[test]
-fn a_stale_read() {
-    let writes = vec![told(0, 1, Write(1), Done), told(2, 3, Write(2), Done)];
-    let and_read = |called, number| [writes.clone(), vec![told(called, 5, Read, Number(number))]].concat();
+fn stale_reads_are_detected() {
+    let writes = vec![completed(0, 1, Write(1), Done), completed(2, 3, Write(2), Done)];
+    let and_read = |called, number| [writes.clone(), vec![completed(called, 5, Read, Number(number))]].concat();
     assert!(!is_linearizable(&and_read(4, 1)));
     assert!(is_linearizable(&and_read(4, 2)));
-    assert!(is_linearizable(&and_read(3, 1)), "the read was called when the write was not answered yet");
+    assert!(is_linearizable(&and_read(3, 1)), "the read overlaps with the write");
 }
 
 #[test]
-fn reads_beside_a_write_see_it_or_not_but_never_undone() {
-    let write = told(0, 10, Write(1), Done);
-    let reads = |first, second| vec![write.clone(), told(1, 2, Read, Number(first)), told(3, 4, Read, Number(second))];
+fn reads_during_a_write_never_see_it_undone() {
+    let write = completed(0, 10, Write(1), Done);
+    let reads = |first, second| {
+        vec![write.clone(), completed(1, 2, Read, Number(first)), completed(3, 4, Read, Number(second))]
+    };
     assert!(is_linearizable(&reads(0, 0)));
     assert!(is_linearizable(&reads(0, 1)));
     assert!(is_linearizable(&reads(1, 1)));
     assert!(!is_linearizable(&reads(1, 0)));
 }
 
-/// Two readers who see two writes in opposite orders: each client for itself sees nothing wrong.
+/// Each reader sees a valid order, but the two orders contradict each other.
 #[test]
-fn two_readers_who_disagree() {
+fn readers_that_disagree_are_detected() {
     let reads = |first: [u32; 2], second: [u32; 2]| {
-        let mut history = vec![told(0, 10, Write(1), Done), told(0, 10, Write(2), Done)];
+        let mut history = vec![completed(0, 10, Write(1), Done), completed(0, 10, Write(2), Done)];
         for reader in [first, second] {
-            history.extend([told(1, 2, Read, Number(reader[0])), told(3, 4, Read, Number(reader[1]))]);
+            history.extend([completed(1, 2, Read, Number(reader[0])), completed(3, 4, Read, Number(reader[1]))]);
         }
         history
     };
@@ -108,9 +110,13 @@ fn two_readers_who_disagree() {
 }
 
 #[test]
-fn a_lost_update() {
+fn lost_updates_are_detected() {
     let pushes = |listed: &[u32]| {
-        vec![told(0, 5, Push(1), Done), told(0, 5, Push(2), Done), told(6, 7, List, Reply::Numbers(listed.to_vec()))]
+        vec![
+            completed(0, 5, Push(1), Done),
+            completed(0, 5, Push(2), Done),
+            completed(6, 7, List, Reply::Numbers(listed.to_vec())),
+        ]
     };
     assert!(is_linearizable(&pushes(&[1, 2])));
     assert!(is_linearizable(&pushes(&[2, 1])));
@@ -120,8 +126,8 @@ fn a_lost_update() {
 }
 
 #[test]
-fn of_two_swaps_one_wins() {
-    let swaps = |first, second| vec![told(0, 5, Swap(0, 1), first), told(0, 5, Swap(0, 2), second)];
+fn one_of_two_swaps_succeeds() {
+    let swaps = |first, second| vec![completed(0, 5, Swap(0, 1), first), completed(0, 5, Swap(0, 2), second)];
     assert!(is_linearizable(&swaps(Done, Refused)));
     assert!(is_linearizable(&swaps(Refused, Done)));
     assert!(!is_linearizable(&swaps(Done, Done)));
@@ -129,80 +135,90 @@ fn of_two_swaps_one_wins() {
 }
 
 #[test]
-fn an_unknown_outcome_may_come_at_once_late_or_never() {
+fn pending_operations_take_effect_at_once_later_or_never() {
     let read = |numbers: [u32; 3]| {
-        let mut history = vec![told(0, 1, Write(1), Done), untold(2, Write(2))];
+        let mut history = vec![completed(0, 1, Write(1), Done), pending(2, Write(2))];
         for (second, number) in (3..).step_by(2).zip(numbers) {
-            history.push(told(second, second + 1, Read, Number(number)));
+            history.push(completed(second, second + 1, Read, Number(number)));
         }
         history
     };
     assert!(is_linearizable(&read([2, 2, 2])));
     assert!(is_linearizable(&read([1, 1, 2])));
     assert!(is_linearizable(&read([1, 1, 1])));
-    assert!(!is_linearizable(&read([2, 1, 1])), "it came, and went again");
-    assert!(!is_linearizable(&read([1, 2, 1])), "it came, and went again");
+    assert!(!is_linearizable(&read([2, 1, 1])), "the write was undone");
+    assert!(!is_linearizable(&read([1, 2, 1])), "the write was undone");
 }
 
 #[test]
-fn an_unknown_outcome_comes_once_and_not_before_its_call() {
+fn pending_operations_take_effect_once_and_after_their_call() {
     let lists = |called, numbers: &[u32]| {
-        vec![untold(called, Push(1)), told(2, 3, Push(2), Done), told(4, 5, List, Reply::Numbers(numbers.to_vec()))]
+        vec![
+            pending(called, Push(1)),
+            completed(2, 3, Push(2), Done),
+            completed(4, 5, List, Reply::Numbers(numbers.to_vec())),
+        ]
     };
     assert!(is_linearizable(&lists(0, &[1, 2])));
     assert!(is_linearizable(&lists(0, &[2, 1])));
     assert!(is_linearizable(&lists(0, &[2])));
     assert!(!is_linearizable(&lists(0, &[2, 1, 1])));
-    assert!(!is_linearizable(&lists(4, &[1, 2])), "it was called when the other was there");
+    assert!(!is_linearizable(&lists(4, &[1, 2])), "it was called after the other push");
     assert!(is_linearizable(&lists(4, &[2, 1])));
-    assert!(!is_linearizable(&lists(6, &[2, 1])), "it was called when the list was read");
+    assert!(!is_linearizable(&lists(6, &[2, 1])), "it was called after the list");
 }
 
-/// Whoever is told that nothing was changed has no operation in the history.
+/// An operation that reported no change is not in the history.
 #[test]
-fn what_was_reported_to_have_changed_nothing_took_effect() {
-    assert!(!is_linearizable(&vec![told(0, 1, Write(1), Done), told(4, 5, Read, Number(2))]));
+fn effects_of_operations_that_reported_no_change_are_detected() {
+    assert!(!is_linearizable(&vec![completed(0, 1, Write(1), Done), completed(4, 5, Read, Number(2))]));
 }
 
-/// An order exists only if the first choices are taken back.
+/// The only valid order requires backtracking to the first choices.
 #[test]
-fn a_wrong_choice_is_found_out_late() {
-    let mut history = vec![told(0, 100, Push(1), Done), told(0, 100, Push(2), Done)];
-    let pushes = (3..40).map(|number| told(u64::from(number), u64::from(number), Push(number), Done));
+fn search_backtracks_to_the_first_choice() {
+    let mut history = vec![completed(0, 100, Push(1), Done), completed(0, 100, Push(2), Done)];
+    let pushes = (3..40).map(|number| completed(u64::from(number), u64::from(number), Push(number), Done));
     history.extend(pushes);
     for listed in [[2, 1], [1, 2]] {
         let all = listed.into_iter().chain(3..40).collect();
         let mut history = history.clone();
-        history.push(told(101, 102, List, Reply::Numbers(all)));
+        history.push(completed(101, 102, List, Reply::Numbers(all)));
         assert!(is_linearizable(&history));
     }
-    history.push(told(101, 102, List, Reply::Numbers((3..40).collect())));
+    history.push(completed(101, 102, List, Reply::Numbers((3..40).collect())));
     assert!(!is_linearizable(&history));
 }
 
 #[test]
-fn it_is_said_where_the_longest_order_ends() {
-    let history = [told(0, 1, Write(1), Done), told(6, 7, Read, Number(1)), told(2, 5, Read, Number(2))];
+fn error_describes_the_longest_prefix() {
+    let history = [completed(0, 1, Write(1), Done), completed(6, 7, Read, Number(1)), completed(2, 5, Read, Number(2))];
     let error = check(&Numbers, Vec::new(), &history).unwrap_err();
-    assert_eq!((error.explained, error.stuck.as_slice(), error.state.as_slice()), (1, [2].as_slice(), [1].as_slice()));
-    assert!(error.to_string().ends_with("after 1, none of [2] can be next"), "{error}");
+    assert_eq!(
+        (error.ordered, error.candidates.as_slice(), error.state.as_slice()),
+        (1, [2].as_slice(), [1].as_slice())
+    );
+    assert!(
+        error.to_string().ends_with("after 1 operations, all candidates for the next one contradict the state: [2]"),
+        "{error}"
+    );
 }
 
-/// Every history of a few operations is judged as trying all orders judges it.
+/// Compares the checker with a brute-force search.
 #[test]
-fn small_histories_are_judged_as_by_trying_all_orders() {
+fn small_histories_match_a_brute_force_search() {
     let (mut linearizable, mut others) = (0, 0);
     for number in 0..20_000 {
-        let history = made_up(number);
-        let expected = some_order_explains(&history, &mut Vec::new(), &[]);
+        let history = random_history(number);
+        let expected = has_valid_order(&history, &mut Vec::new(), &[]);
         assert_eq!(is_linearizable(&history), expected, "{history:?}");
         *if expected { &mut linearizable } else { &mut others } += 1;
     }
     assert!(linearizable > 2_000 && others > 2_000, "{linearizable} {others}");
 }
 
-/// Four operations that follow from a number.
-fn made_up(number: u64) -> Operations {
+/// Four pseudorandom operations.
+fn random_history(number: u64) -> Operations {
     let mut random = number;
     let mut below = |end: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -216,30 +232,30 @@ fn made_up(number: u64) -> Operations {
             2 => (Swap(below(3) as u32, below(3) as u32), if below(3) == 0 { Refused } else { Done }),
             _ => (Write(below(3) as u32), Done),
         };
-        if below(5) == 0 { untold(called, command) } else { told(called, called + below(5), command, reply) }
+        if below(5) == 0 { pending(called, command) } else { completed(called, called + below(5), command, reply) }
     };
     (0..4).map(|_| operation()).collect()
 }
 
-/// Whether `order`, whose last state is `state`, can be continued to one of all operations that were answered.
-fn some_order_explains(history: &Operations, order: &mut Vec<usize>, state: &[u32]) -> bool {
+/// Whether `order`, which ends in `state`, can be extended to a valid order of all completed operations.
+fn has_valid_order(history: &Operations, order: &mut Vec<usize>, state: &[u32]) -> bool {
     let left: Vec<_> = (0..history.len()).filter(|operation| !order.contains(operation)).collect();
-    if left.iter().all(|&operation| history[operation].answer.is_none()) {
+    if left.iter().all(|&operation| history[operation].response.is_none()) {
         return true;
     }
     left.iter().any(|&next| {
-        let Operation { command, called, answer } = &history[next];
+        let Operation { command, called, response } = &history[next];
         let is_too_early = left.iter().any(|&other| {
-            let answered = history[other].answer.as_ref().map(|answer| answer.at);
-            other != next && answered.is_some_and(|answered| answered < *called)
+            let responded = history[other].response.as_ref().map(|response| response.at);
+            other != next && responded.is_some_and(|responded| responded < *called)
         });
         let (reply, state) = Numbers.run(&state.to_vec(), command);
-        if is_too_early || answer.as_ref().is_some_and(|answer| answer.reply != reply) {
+        if is_too_early || response.as_ref().is_some_and(|response| response.reply != reply) {
             return false;
         }
         order.push(next);
-        let explains = some_order_explains(history, order, &state);
+        let is_valid = has_valid_order(history, order, &state);
         order.pop();
-        explains
+        is_valid
     })
 }

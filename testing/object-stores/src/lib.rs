@@ -1,5 +1,5 @@
-//! What the tests on servers of object stores share: a [client] of a server's bucket, [`session`]s that serve a store in it,
-//! stores that make a [`Mistake`], and the [`mod@reference`] that says what a store must reply.
+//! Shared code of the tests on object-store servers: a [client] of a server's bucket, [`session`]s that serve a store
+//! in it, broken stores that make a [`Mistake`], and the [`mod@reference`] with the expected replies.
 
 mod mistake;
 pub mod reference;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use memory_tool_test_servers::Server;
 use object_store::{ObjectStore, RetryConfig};
 
-/// What the target of each request for the index contains. Google's client encodes the dot.
+/// A part of the target of every request for the index. It has no dot, because Google's client encodes dots.
 pub const INDEX: &str = "index";
 
-/// A client of the bucket past any proxy, which sends each request once.
+/// Creates a client of the bucket, without a proxy or retries.
 ///
 /// # Errors
-/// Those of `object_store`.
+/// The errors of `object_store`.
 pub fn client(server: &dyn Server) -> object_store::Result<Arc<dyn ObjectStore>> {
     server.client(server.url(), RetryConfig { max_retries: 0, ..RetryConfig::default() })
 }

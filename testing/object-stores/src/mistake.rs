@@ -1,4 +1,4 @@
-//! [`Mistake`]: stores in a bucket that break their promise, to see that a test notices.
+//! [`Mistake`]: broken bucket stores, to check that the tests detect them.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,24 +13,24 @@ use memory_tool_core::{
 };
 use memory_tool_object_store::BucketStore;
 
-/// What a store does wrong.
+/// A fault of a store.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Mistake {
-    /// It says that a change was made which it did not make, now and then.
+    /// Sometimes reports success without applying the change.
     ForgetsChanges,
-    /// It overwrites what somebody else has written since its author looked.
+    /// Ignores preconditions, and overwrites concurrent changes.
     OverwritesChanges,
-    /// It says that nothing was changed where it does not know.
+    /// Reports an unknown outcome as a failure.
     HidesUnknownOutcomes,
-    /// It shows a file as it was, now and then.
+    /// Sometimes returns an old version of a file.
     ShowsOldFiles,
-    /// It renames and removes directories file by file.
+    /// Renames and removes directories file by file.
     SplitsChanges,
 }
 
 impl Mistake {
-    /// All of them.
+    /// All mistakes.
     pub const ALL: [Self; 5] = [
         Self::ForgetsChanges,
         Self::OverwritesChanges,
@@ -39,27 +39,27 @@ impl Mistake {
         Self::SplitsChanges,
     ];
 
-    /// The variable by which a process is told to make the mistake.
+    /// The environment variable that makes a process use this mistake.
     pub fn variable(self) -> (&'static str, String) {
         ("MEMORY_TOOL_TEST_MISTAKE", format!("{self:?}"))
     }
 
-    /// The store, or one that makes the mistake that this process is told to make.
+    /// Wraps the store in the mistake that the environment selects, if any.
     pub fn wrap(store: BucketStore) -> Box<dyn Store> {
-        let is_told = |mistake: &Self| {
+        let is_selected = |mistake: &Self| {
             let (name, value) = mistake.variable();
-            std::env::var(name).is_ok_and(|told| told == value)
+            std::env::var(name).is_ok_and(|selected| selected == value)
         };
-        match Self::ALL.into_iter().find(is_told) {
+        match Self::ALL.into_iter().find(is_selected) {
             Some(mistake) => {
-                Box::new(Broken { store, mistake, changes: AtomicUsize::default(), shown: Mutex::default() })
+                Box::new(Broken { store, mistake, changes: AtomicUsize::default(), old: Mutex::default() })
             }
             None => Box::new(store),
         }
     }
 }
 
-/// How many changes are made for one that is forgotten.
+/// One of this many changes is forgotten.
 const CHANGES_PER_FORGOTTEN: usize = 20;
 
 #[derive(Debug)]
@@ -67,8 +67,8 @@ struct Broken {
     store: BucketStore,
     mistake: Mistake,
     changes: AtomicUsize,
-    /// What is shown once more.
-    shown: Mutex<BTreeMap<MemoryPath, Node>>,
+    /// Nodes to return again.
+    old: Mutex<BTreeMap<MemoryPath, Node>>,
 }
 
 #[async_trait]
@@ -77,15 +77,15 @@ impl Store for Broken {
         if !matches!(self.mistake, Mistake::ShowsOldFiles) {
             return self.store.read_opts(path, options).await;
         }
-        let shown = self.shown.lock().unwrap().remove(path);
-        if let Some(old) = shown {
+        let old = self.old.lock().unwrap().remove(path);
+        if let Some(old) = old {
             return Ok(old);
         }
         let node = self.store.read_opts(path, options).await?;
         if matches!(node, Node::Directory(_)) {
             return Ok(node);
         }
-        self.shown.lock().unwrap().insert(path.clone(), node.clone());
+        self.old.lock().unwrap().insert(path.clone(), node.clone());
         Ok(node)
     }
 
@@ -113,7 +113,7 @@ impl Store for Broken {
 }
 
 impl Broken {
-    /// A batch for each file, where the batch is for a whole directory.
+    /// Splits a batch on a directory into one batch per file.
     async fn split(&self, batch: Batch) -> Result<Vec<Batch>, StoreError> {
         let [change @ (Change::Remove { path } | Change::Rename { from: path, .. })] = batch.changes() else {
             return Ok(vec![batch]);

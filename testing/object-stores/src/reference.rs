@@ -1,4 +1,4 @@
-//! What a store must answer: the in-memory reference, started from any state.
+//! The in-memory reference implementation, which can start from any state.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,38 +11,38 @@ use memory_tool_test_checker::Model;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-/// All that a store holds.
+/// The contents of a store.
 pub type Files = BTreeMap<MemoryPath, Vec<u8>>;
 
-/// Every file of a store.
+/// Reads all files of a store.
 pub async fn files_of(store: &dyn Store) -> Files {
     let mut files = Files::new();
     for entry in store.list(MemoryPath::root()).await.unwrap() {
         match store.read(&entry.path).await.unwrap() {
             Node::File(file) => files.insert(entry.path, file.content),
-            other => panic!("{} is listed, but {other:?}", entry.path),
+            other => panic!("{} is listed, but read as {other:?}", entry.path),
         };
     }
     files
 }
 
-/// The batch that makes these files.
+/// Returns a batch that writes these files.
 pub fn batch_of(files: &Files) -> Batch {
     let write = |batch: Batch, (path, content): (&MemoryPath, &Vec<u8>)| batch.write(path.clone(), content.clone());
     files.iter().fold(Batch::new(), write)
 }
 
-/// What a session answers: a `tool_result` block in one line.
+/// Formats an outcome like a session: a `tool_result` block on one line.
 pub fn line_of(outcome: &Result<Reply, Error>) -> String {
     serde_json::json!(ToolResult::new(None, outcome)).to_string()
 }
 
-/// The reference store, which forgets all between two commands.
+/// The reference store. It starts each command from a given state.
 pub struct Reference(Runtime);
 
 impl Reference {
-    /// One with a runtime of its own.
-    #[allow(clippy::new_without_default, reason = "a test makes it by name")]
+    /// Creates a reference store with its own runtime.
+    #[allow(clippy::new_without_default, reason = "`new` reads better in tests")]
     pub fn new() -> Self {
         Self(Builder::new_current_thread().build().unwrap())
     }

@@ -1,4 +1,4 @@
-//! A process that serves a store in a bucket, and the end of it that a test holds.
+//! Processes that serve a store in a bucket, and [`Session`], a connection to one.
 
 use std::env::VarError;
 use std::fmt::Display;
@@ -12,66 +12,66 @@ use memory_tool_test_servers::Server;
 use object_store::path::Path;
 use serde_json::{Value, json};
 
-/// Names the store that a process is to serve.
+/// The environment variable with the URL of the store to serve.
 const URL: &str = "MEMORY_TOOL_TEST_URL";
 
-/// How many milliseconds an operation of that store may take.
-const DEADLINE: &str = "MEMORY_TOOL_TEST_DEADLINE";
+/// The environment variable with the timeout of operations, in milliseconds.
+const TIMEOUT: &str = "MEMORY_TOOL_TEST_TIMEOUT";
 
-/// The line that asks for a collection without a grace period. Any other is a call of the tool.
+/// The input line that requests garbage collection without a grace period. Other lines are tool calls.
 pub const COLLECT: &str = "collect";
 
-/// This program as a process that serves the store beneath a prefix, by way of `url`.
+/// Returns a command that starts this program to serve the store under a prefix. Requests go to `url`.
 ///
 /// # Errors
-/// Where the process does not know its own path, or a variable is not as expected.
+/// If the path of this program is unknown.
 pub fn program(server: &dyn Server, url: &str, prefix: &Path) -> io::Result<Command> {
     let mut program = Command::new(std::env::current_exe()?);
     name_store(&mut program, server, url, prefix);
     Ok(program)
 }
 
-/// Tells a process of the store beneath a prefix, by way of `url`.
+/// Passes the store under a prefix to a process in its environment. Requests go to `url`.
 pub fn name_store(process: &mut Command, server: &dyn Server, url: &str, prefix: &Path) {
     process.envs(server.environment(url)).env(URL, format!("{}/{prefix}", server.bucket_url()));
 }
 
-/// The store that this process is told of.
+/// Returns the URL of the store that this process serves.
 ///
 /// # Errors
-/// Where the process does not know its own path, or a variable is not as expected.
+/// If the environment variable is not set.
 pub fn named_store() -> Result<String, VarError> {
     std::env::var(URL)
 }
 
-/// The variable that gives each operation of such a process so much time.
-pub fn deadline(deadline: Duration) -> (&'static str, String) {
-    (DEADLINE, deadline.as_millis().to_string())
+/// The environment variable that sets the timeout of operations.
+pub fn timeout(timeout: Duration) -> (&'static str, String) {
+    (TIMEOUT, timeout.as_millis().to_string())
 }
 
-/// In a process that a test has started: answers each line of the input until it ends, and says that this was done. `wrap` may
-/// put something between the store and the tool.
+/// Serves a store until the end of the input, if a test started this process with [`program`]. Returns whether it did.
+/// `wrap` wraps the store for the tool.
 ///
 /// # Errors
-/// Where the process does not know its own path, or a variable is not as expected.
-pub fn serve_if_asked(wrap: impl FnOnce(BucketStore) -> Box<dyn Store>) -> Result<bool, BoxError> {
+/// If an environment variable is invalid, or the store or the streams fail.
+pub fn serve_if_requested(wrap: impl FnOnce(BucketStore) -> Box<dyn Store>) -> Result<bool, BoxError> {
     let Ok(url) = named_store() else { return Ok(false) };
-    let deadline = match std::env::var(DEADLINE) {
+    let timeout = match std::env::var(TIMEOUT) {
         Ok(milliseconds) => Duration::from_millis(milliseconds.parse()?),
         Err(_) => DEFAULT_TIMEOUT,
     };
-    // With a thread of its own, on which the connections go on while this one waits for a line.
+    // Needs its own thread to drive connections while this thread waits for input.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let options = OpenOptions::new().timeout(deadline);
+    let options = OpenOptions::new().timeout(timeout);
     let store = runtime.block_on(BucketStoreBuilder::from_url(&url)?.options(options).open())?;
     let tool = Engine::new(wrap(store.clone()));
     for line in io::stdin().lock().split(b'\n') {
-        let answer = match line? {
+        let reply = match line? {
             line if line == COLLECT.as_bytes() => runtime.block_on(collect(&store)),
             line => runtime.block_on(call(&tool, &line)),
         };
         let mut output = io::stdout().lock();
-        writeln!(output, "{answer}")?;
+        writeln!(output, "{reply}")?;
         output.flush()?;
     }
     Ok(true)
@@ -84,12 +84,12 @@ async fn call(tool: &dyn MemoryTool, line: &[u8]) -> Value {
     })
 }
 
-/// How many objects were removed; null where the collection failed.
+/// Returns the number of removed objects, or null after a failure.
 async fn collect(store: &BucketStore) -> Value {
     json!(store.gc(Duration::ZERO).await.ok().map(|report| report.removed_objects))
 }
 
-/// A process that serves a store. It is killed when dropped.
+/// A process that serves a store. It is killed on drop.
 pub struct Session {
     process: Child,
     input: ChildStdin,
@@ -100,7 +100,7 @@ impl Session {
     /// Starts the process.
     ///
     /// # Errors
-    /// Where the process cannot be reached.
+    /// If the pipes of the process fail.
     pub fn start(program: &mut Command) -> io::Result<Self> {
         let mut process = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let pipes = process.stdin.take().zip(process.stdout.take());
@@ -108,19 +108,19 @@ impl Session {
         Ok(Self { process, input, output: BufReader::new(output).lines() })
     }
 
-    /// Sends a line, and gives the answer.
+    /// Sends a line and returns the reply.
     ///
     /// # Errors
-    /// Where the process cannot be reached.
-    pub fn ask(&mut self, line: impl Display) -> io::Result<String> {
+    /// If the pipes of the process fail.
+    pub fn request(&mut self, line: impl Display) -> io::Result<String> {
         self.send(line)?;
         self.receive()
     }
 
-    /// The next answer.
+    /// Returns the next reply.
     ///
     /// # Errors
-    /// Where the process cannot be reached.
+    /// If the pipes of the process fail.
     pub fn receive(&mut self) -> io::Result<String> {
         self.output.next().unwrap_or(Err(io::ErrorKind::UnexpectedEof.into()))
     }
@@ -128,15 +128,15 @@ impl Session {
     /// Sends a line.
     ///
     /// # Errors
-    /// Where the process cannot be reached.
+    /// If the pipes of the process fail.
     pub fn send(&mut self, line: impl Display) -> io::Result<()> {
         self.input.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Ends the process at this instant, by `SIGKILL`.
+    /// Kills the process immediately, with `SIGKILL`.
     ///
     /// # Errors
-    /// Where the process cannot be reached.
+    /// If the pipes of the process fail.
     pub fn kill(mut self) -> io::Result<()> {
         self.process.kill()?;
         self.process.wait().map(drop)
@@ -145,7 +145,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Both fail if the process has exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

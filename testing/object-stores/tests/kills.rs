@@ -1,12 +1,12 @@
-//! `[X1]`, `[X2]`: a process that is killed at any step of the protocol leaves the store as it was before its command or as
-//! after it, and whoever comes next finds nothing to repair.
+//! `[X1]`, `[X2]`: A process that is killed at any step leaves the store in the state before or after its command, and
+//! the next process has nothing to repair.
 //!
-//! The steps are the requests: between two of them nothing changes in the bucket. A proxy holds each request of each command,
-//! once before the server sees it and once when the server has carried it out, and the process is killed there. How many
-//! requests there are is counted first, so a new step is tested as soon as it exists. The test runs itself as the processes, so
-//! it has no harness.
+//! Each request is a step, because the bucket does not change between requests. A proxy holds each request of each
+//! command, once before the server receives it and once after the server has processed it, and the test kills the
+//! process there. The test counts the requests first, so it covers new steps automatically. It starts itself as the
+//! processes, so it has no harness.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
+#![cfg(test)]
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use memory_tool_object_store::BucketStore;
 use memory_tool_test_checker::Model as _;
 use memory_tool_test_object_stores::Mistake;
 use memory_tool_test_object_stores::reference::{Files, Reference, batch_of, files_of};
-use memory_tool_test_object_stores::session::{COLLECT, Session, program, serve_if_asked};
+use memory_tool_test_object_stores::session::{COLLECT, Session, program, serve_if_requested};
 use memory_tool_test_object_stores::{INDEX, client};
 use memory_tool_test_servers::{AzureServer, Fault, GcsServer, Proxy, Record, Requests, S3Server, Server};
 use object_store::path::Path;
@@ -30,62 +30,62 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-/// How long a process may take to come to a request.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout for a process to reach a request.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn main() -> Result<ExitCode, BoxError> {
-    if serve_if_asked(Mistake::wrap)? {
+    if serve_if_requested(Mistake::wrap)? {
         return Ok(ExitCode::SUCCESS);
     }
     let trials = vec![
         Trial::test("s3", || kill_at_every_task(&S3Server::start()?)),
         Trial::test("google_cloud_storage", || kill_at_every_task(&GcsServer::start()?)),
         Trial::test("azure", || kill_at_every_task(&AzureServer::start()?)),
-        Trial::test("a_store_that_is_broken_is_found", || find_half_a_change(&GcsServer::start()?)),
+        Trial::test("broken_stores_are_detected", || detect_partial_changes(&GcsServer::start()?)),
     ];
     Ok(libtest_mimic::run(&Arguments::from_args(), trials).exit_code())
 }
 
 fn kill_at_every_task(server: &dyn Server) -> Result<(), Failed> {
     let stage = Stage::new(server, None);
-    let (mut kills, mut made) = (0, 0);
+    let (mut kills, mut applied) = (0, 0);
     for task in tasks() {
         let outcomes = stage.kill_at_every_request(&task)?;
-        let made_by_task = outcomes.iter().filter(|outcome| **outcome == Outcome::Made).count();
-        if matches!(task.work, Work::Change(_)) && [0, outcomes.len()].contains(&made_by_task) {
-            return Err(format!("{}: no kill, or each, came after the change", task.name).into());
+        let applied_by_task = outcomes.iter().filter(|outcome| **outcome == Outcome::Applied).count();
+        if matches!(task.work, Work::Change(_)) && [0, outcomes.len()].contains(&applied_by_task) {
+            return Err(format!("{}: all kills were on the same side of the change", task.name).into());
         }
         kills += outcomes.len();
-        made += made_by_task;
+        applied += applied_by_task;
     }
-    println!("{}: {kills} kills, {made} of them after the index was replaced", server.bucket_url());
+    println!("{}: {kills} kills, {applied} of them after the index was replaced", server.bucket_url());
     Ok(())
 }
 
-/// Kills processes that change directories file by file.
-fn find_half_a_change(server: &dyn Server) -> Result<(), Failed> {
+/// Kills processes of a broken store that changes directories file by file.
+fn detect_partial_changes(server: &dyn Server) -> Result<(), Failed> {
     let stage = Stage::new(server, Some(Mistake::SplitsChanges));
     for task in tasks().iter().filter(|task| task.name.ends_with("of a directory")) {
         match stage.kill_at_every_request(task) {
-            Ok(_) => return Err(format!("{}: half a change is not found", task.name).into()),
-            Err(found) => println!("{}", found.lines().next().unwrap_or_default()),
+            Ok(_) => return Err(format!("{}: a partial change was not detected", task.name).into()),
+            Err(error) => println!("{}", error.lines().next().unwrap_or_default()),
         }
     }
     Ok(())
 }
 
-/// What a process is killed at.
+/// A task during which a process is killed.
 struct Task {
     name: &'static str,
-    /// The files before.
+    /// The initial files.
     start: Files,
     work: Work,
-    /// What it puts at least, by a part of the key.
-    puts: &'static str,
+    /// A part of the key of an object that the task must upload.
+    uploads: &'static str,
 }
 
 impl Task {
-    /// The files afterwards.
+    /// Returns the expected final files.
     fn end(&self) -> Files {
         match &self.work {
             Work::Change(command) => Reference::new().run(&self.start, command).1,
@@ -94,18 +94,18 @@ impl Task {
     }
 }
 
-/// What the process does.
+/// The work of a task.
 enum Work {
-    /// It opens the store and looks into it.
+    /// Opens the store and views it.
     Open,
-    /// It changes the files by a command.
+    /// Runs a command that changes files.
     Change(Value),
-    /// It collects what no file refers to.
+    /// Collects garbage.
     Collect,
 }
 
 impl Work {
-    /// What the process is asked to do.
+    /// The input line for the process.
     fn line(&self) -> String {
         match self {
             Self::Open => view().to_string(),
@@ -115,20 +115,20 @@ impl Work {
     }
 }
 
-/// Contents that are kept in an object of their own.
+/// The size of contents that get a separate object.
 const LARGE: usize = 20_000;
-/// Contents that are kept in the index, which holds as many as [`start`] makes, and puts all but a few into a pack when there is
-/// one more.
+/// The size of contents that are stored in the index. The files of [`start`] fill the index, and one more forces the
+/// store to create a pack.
 const MEDIUM: usize = 14_000;
 
-/// The parts of the keys.
+/// Parts of object keys.
 const CONTENTS: &str = "contents";
 const PACK: &str = "packs";
 const PROBE: &str = "probe";
 
 fn tasks() -> Vec<Task> {
-    let task = |name, work, puts| Task { name, start: start(), work, puts };
-    let change = |name, command, puts| task(name, Work::Change(command), puts);
+    let task = |name, work, uploads| Task { name, start: start(), work, uploads };
+    let change = |name, command, uploads| task(name, Work::Change(command), uploads);
     let create = |size| json!({"command": "create", "path": "/memories/new/file", "file_text": "n".repeat(size)});
     let replace = |path| json!({"command": "str_replace", "path": path, "old_str": "mark", "new_str": "new"});
     let insert = |path| json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "new"});
@@ -139,7 +139,7 @@ fn tasks() -> Vec<Task> {
         Task { start: Files::new(), ..change("the first create", create(10), INDEX) },
         change("create of a small file", create(10), INDEX),
         change("create of a large file", create(LARGE), CONTENTS),
-        change("create that puts a pack", create(MEDIUM), PACK),
+        change("create with a pack", create(MEDIUM), PACK),
         change("str_replace in a small file", replace("/memories/small"), INDEX),
         change("str_replace in a large file", replace("/memories/large"), CONTENTS),
         change("insert into a small file", insert("/memories/small"), INDEX),
@@ -158,7 +158,7 @@ fn view() -> Value {
     json!({"command": "view", "path": "/memories"})
 }
 
-/// The files before most tasks.
+/// The initial files of most tasks.
 fn start() -> Files {
     let file = |name: &str, size| {
         (format!("/memories/{name}").parse().unwrap(), format!("mark\n{}", "x".repeat(size)).into_bytes())
@@ -167,48 +167,48 @@ fn start() -> Files {
     medium.chain([file("small", 10), file("large", LARGE)]).collect()
 }
 
-/// Where a process is killed.
+/// The point at which a process is killed.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
-    /// The request, of which the first is 1.
+    /// The number of the request, counted from 1.
     number: usize,
     moment: Moment,
 }
 
-/// When it is killed there.
+/// The time of the kill, relative to a request.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    BeforeTheServerSeesIt,
-    AfterTheServerHasDoneIt,
+    BeforeServer,
+    AfterServer,
 }
 
 impl Moment {
-    /// What holds a request then.
+    /// The fault that holds the request.
     fn fault(self) -> Fault {
         match self {
-            Self::BeforeTheServerSeesIt => Fault::Swallow,
-            Self::AfterTheServerHasDoneIt => Fault::Hang,
+            Self::BeforeServer => Fault::Swallow,
+            Self::AfterServer => Fault::Hang,
         }
     }
 
-    fn has_come(self, held: &Record) -> bool {
+    fn is_reached(self, held: &Record) -> bool {
         match self {
-            Self::BeforeTheServerSeesIt => true,
-            Self::AfterTheServerHasDoneIt => held.status.is_some(),
+            Self::BeforeServer => true,
+            Self::AfterServer => held.status.is_some(),
         }
     }
 }
 
-/// What became of a task whose process was killed.
+/// The outcome of a task whose process was killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
-    /// The index was replaced, so the whole change is to be there.
-    Made,
-    /// It was not, so nothing of it is.
-    NotMade,
+    /// The index was replaced, so the whole change must be visible.
+    Applied,
+    /// The index was not replaced, so no part of the change may be visible.
+    NotApplied,
 }
 
-/// Where processes are killed: a server, on which each has a store of its own.
+/// A server with a separate store for each killed process.
 struct Stage<'a> {
     server: &'a dyn Server,
     bucket: Arc<dyn ObjectStore>,
@@ -228,13 +228,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What becomes of the task at each request and moment.
+    /// Kills a process at each request and moment. Returns the outcomes.
     ///
     /// # Errors
-    /// What is left that should not be.
+    /// A description of an invalid final state.
     fn kill_at_every_request(&self, task: &Task) -> Result<Vec<Outcome>, String> {
         let requests = self.count_requests(task);
-        let moments = [Moment::BeforeTheServerSeesIt, Moment::AfterTheServerHasDoneIt];
+        let moments = [Moment::BeforeServer, Moment::AfterServer];
         let kills = (1..=requests).flat_map(|number| moments.map(|moment| Kill { number, moment }));
         kills.map(|kill| self.kill(task, kill)).collect()
     }
@@ -244,13 +244,18 @@ impl<'a> Stage<'a> {
         let mut process = self.begin(&prefix, task, None);
         process.session.receive().unwrap();
         let requests = process.proxy.records();
-        assert!(requests.iter().any(|request| is_put(request, task.puts)), "{} puts no {}", task.name, task.puts);
+        assert!(
+            requests.iter().any(|request| is_put(request, task.uploads)),
+            "{} uploads no {}",
+            task.name,
+            task.uploads
+        );
         let files = self.runtime.block_on(async { files_of(&self.open(&prefix).await).await });
-        assert!(files == task.end(), "{} does not what it should", task.name);
+        assert!(files == task.end(), "{} has the wrong result", task.name);
         requests.len()
     }
 
-    /// Kills a process, and checks what it leaves.
+    /// Kills a process and checks the store.
     fn kill(&self, task: &Task, kill: Kill) -> Result<Outcome, String> {
         let prefix = self.new_store(&task.start);
         let process = self.begin(&prefix, task, Some(kill));
@@ -258,13 +263,13 @@ impl<'a> Stage<'a> {
         process.session.kill().unwrap();
 
         let outcome =
-            if requests.iter().any(|request| is_put(request, INDEX)) { Outcome::Made } else { Outcome::NotMade };
-        let expected = if outcome == Outcome::Made { task.end() } else { task.start.clone() };
+            if requests.iter().any(|request| is_put(request, INDEX)) { Outcome::Applied } else { Outcome::NotApplied };
+        let expected = if outcome == Outcome::Applied { task.end() } else { task.start.clone() };
         let checked = self.check(&prefix, expected);
         checked.map(|()| outcome).map_err(|what| format!("{}, {kill:?}: {what}\n{requests:#?}", task.name))
     }
 
-    /// Lets a process do the task, up to the request at which it is to be killed. The proxy records nothing but that.
+    /// Starts the task in a process, up to the request at which it will be killed. The proxy records only the task.
     fn begin(&self, prefix: &Path, task: &Task, kill: Option<Kill>) -> Process {
         let proxy = Proxy::start(self.server.url()).unwrap();
         let mut program = program(self.server, proxy.url(), prefix).unwrap();
@@ -277,7 +282,7 @@ impl<'a> Stage<'a> {
             }
             Work::Change(_) | Work::Collect => {
                 let mut session = Session::start(&mut program).unwrap();
-                session.ask(view()).unwrap();
+                session.request(view()).unwrap();
                 proxy.take_records();
                 hold();
                 session
@@ -287,7 +292,7 @@ impl<'a> Stage<'a> {
         Process { proxy, session }
     }
 
-    /// A store with these files, and with contents that no file refers to.
+    /// Creates a store with these files and unused objects.
     fn new_store(&self, files: &Files) -> Path {
         let number = self.stores.replace(self.stores.get() + 1);
         let prefix = Path::from(format!("kills/{number}"));
@@ -304,20 +309,20 @@ impl<'a> Stage<'a> {
         BucketStore::open(Arc::clone(&self.bucket), prefix.clone()).await.unwrap()
     }
 
-    /// Checks that the files are there and no others, and that the next process can change the store and collect what is left.
+    /// Checks that the store has exactly these files, and that the next process can change it and collect garbage.
     fn check(&self, prefix: &Path, mut files: Files) -> Result<(), String> {
         self.runtime.block_on(async {
             let tool = Engine::new(self.open(prefix).await);
-            require(files_of(tool.store()).await == files, "the change was made in part")?;
+            require(files_of(tool.store()).await == files, "the change was applied partially")?;
             let create = json!({"command": "create", "path": "/memories/next", "file_text": "next"});
             tool.call(create).await.unwrap();
             files.insert("/memories/next".parse().unwrap(), b"next".to_vec());
             tool.store().gc(Duration::ZERO).await.unwrap();
-            require(files_of(tool.store()).await == files, "the next change did more, or less")?;
+            require(files_of(tool.store()).await == files, "the next change had the wrong result")?;
             let probes = self.objects(&prefix.clone().join(PROBE)).await;
-            require(probes.len() <= 1, "the killed process left more than the probe of its opening")?;
+            require(probes.len() <= 1, "more than one probe is left")?;
             let others = &self.objects(prefix).await - &probes;
-            require(others == self.objects_in_use(prefix).await, "the next collection left something")
+            require(others == self.objects_in_use(prefix).await, "unused objects are left after garbage collection")
         })
     }
 
@@ -325,7 +330,7 @@ impl<'a> Stage<'a> {
         self.bucket.list(Some(prefix)).map_ok(|object| object.location).try_collect().await.unwrap()
     }
 
-    /// The index, and the objects that it refers to.
+    /// Returns the keys of the index and of the objects that it references.
     async fn objects_in_use(&self, prefix: &Path) -> BTreeSet<Path> {
         let at = prefix.clone().join("index.json");
         let index = self.bucket.get(&at).await.unwrap().bytes().await.unwrap();
@@ -337,36 +342,36 @@ impl<'a> Stage<'a> {
     }
 }
 
-fn require(holds: bool, otherwise: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+fn require(condition: bool, problem: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(problem.to_owned()) }
 }
 
-/// What all objects with contents of a store lie beneath.
+/// The prefix of all content objects of a store.
 fn contents(prefix: &Path) -> Path {
     prefix.clone().join(CONTENTS)
 }
 
-/// A process that is to be killed, and the proxy between it and the server.
+/// A process that will be killed, and the proxy between it and the server.
 struct Process {
     proxy: Proxy,
     session: Session,
 }
 
-/// The requests up to that at which a process is to be killed, as soon as it is held.
+/// Waits until the proxy holds the request of the kill. Returns the requests up to it.
 fn wait_for(proxy: &Proxy, kill: Kill) -> Vec<Record> {
     let start = Instant::now();
     loop {
         let mut requests = proxy.records();
-        if requests.get(kill.number - 1).is_some_and(|held| kill.moment.has_come(held)) {
+        if requests.get(kill.number - 1).is_some_and(|held| kill.moment.is_reached(held)) {
             requests.truncate(kill.number);
             return requests;
         }
-        assert!(start.elapsed() < PATIENCE, "{kill:?} does not come: {requests:#?}");
+        assert!(start.elapsed() < TIMEOUT, "{kill:?} was not reached: {requests:#?}");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Whether the server has put an object whose key has this part.
+/// Whether the server has stored an object whose key contains `part`.
 fn is_put(request: &Record, part: &str) -> bool {
     request.method == "PUT" && request.target.contains(part) && request.status.is_some_and(|status| status < 300)
 }

@@ -1,4 +1,4 @@
-//! [`AzureServer`]: Azure's blobs by Azurite.
+//! [`AzureServer`]: Azure Blob Storage with Azurite.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::process::Process;
 use crate::request::status;
 use crate::server::{BUCKET, Server, choose_cryptography};
 
-/// The account of every Azurite, and the key that its documentation publishes.
+/// The account and key from Azurite's documentation.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Azure's blobs by Azurite, which verifies signatures and keeps its objects in memory. The backslash in a key becomes a slash.
+/// An Azurite server. It verifies signatures, keeps objects in memory, and replaces backslashes in keys by slashes.
 ///
-/// It lists from the first object whatever the offset asked for. `object_store` makes up for that in a process with the
-/// variables of [`Server::environment`]; a client of [`AzureServer::builder`] gets more than it asked for.
+/// Azurite ignores the offset of a listing. In a process with the variables of [`Server::environment`], `object_store`
+/// filters the result. Clients of [`AzureServer::builder`] get the whole listing.
 #[derive(Debug)]
 pub struct AzureServer {
     url: String,
@@ -30,10 +30,10 @@ pub struct AzureServer {
 }
 
 impl AzureServer {
-    /// Starts a server, with an empty container, after installing it if need be. Blocks until it serves.
+    /// Installs the server if necessary and starts it with an empty container. Blocks until it is ready.
     ///
     /// # Errors
-    /// Where it cannot be installed or does not start.
+    /// If the server cannot be installed or started.
     pub fn start() -> Result<Self, Error> {
         let program = install::azurite()?;
         let port = Port::reserve()?;
@@ -49,7 +49,7 @@ impl AzureServer {
         Ok(Self { url, _process: process, _port: port })
     }
 
-    /// What makes a client of the container by way of `url`.
+    /// Returns a builder of clients of the container that send requests to `url`.
     pub fn builder(&self, url: &str) -> MicrosoftAzureBuilder {
         choose_cryptography();
         MicrosoftAzureBuilder::new()
@@ -84,7 +84,7 @@ impl Server for AzureServer {
     }
 }
 
-/// The headers that make a request one of the account.
+/// Returns the headers of a signed request.
 fn sign(method: &str, url: &str) -> Result<HeaderMap, Error> {
     let mut request = Request::new(HttpRequestBody::empty());
     *request.method_mut() = Method::from_bytes(method.as_bytes()).unwrap_or_default();

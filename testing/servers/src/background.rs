@@ -1,4 +1,4 @@
-//! [`Background`]: what serves connections beside the tests of its process.
+//! [`Background`]: serves connections in background threads.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, TcpListener as Listener};
@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{Doing as _, Error};
 
-/// A listener of the loopback address with threads of its own. All its connections end when it is dropped.
+/// A listener on the loopback address with its own threads. Dropping it ends all connections.
 #[derive(Debug)]
 pub(crate) struct Background {
     url: String,
@@ -16,7 +16,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Lets `serve` have each connection to a free port.
+    /// Listens on a free port and calls `serve` with each connection.
     pub(crate) fn start<S, F>(serve: S) -> Result<Self, Error>
     where
         S: Fn(TcpStream) -> F + Send + 'static,
@@ -32,7 +32,7 @@ impl Background {
         runtime.spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             loop {
-                // An accident of one connection, as when its client is gone already, is none of the listener.
+                // Ignores errors of single connections, for example after a client has disconnected.
                 if let Ok((connection, _)) = listener.accept().await {
                     let _ = connection.set_nodelay(true);
                     tokio::spawn(serve(connection));
@@ -49,7 +49,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Without a wait, which a task of another runtime may not make.
+        // Does not block, so it is allowed in a task of another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

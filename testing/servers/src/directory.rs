@@ -1,11 +1,11 @@
-//! The directory that holds all that the servers need and leave.
+//! The directory of installed servers and their output.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// `servers` in the target directory of cargo: what is installed, and beneath `run` the output of every server.
+/// Returns `servers` in cargo's target directory. The output of the servers is in its subdirectory `run`.
 ///
-/// `MEMORY_TOOL_TEST_SERVERS` names another, for several checkouts to share.
+/// `MEMORY_TOOL_TEST_SERVERS` overrides the path, so that several checkouts can share it.
 pub(crate) fn directory() -> PathBuf {
     match env::var_os("MEMORY_TOOL_TEST_SERVERS") {
         Some(directory) => directory.into(),
@@ -13,7 +13,7 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// The target directory that the running program was built into: cargo marks it as a cache.
+/// Returns the target directory of the running program, which cargo marks as a cache.
 fn target() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|directory| directory.join("CACHEDIR.TAG").exists());

@@ -1,65 +1,65 @@
-//! [`Error`]: why there is no server.
+//! [`Error`]: failures of servers.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a server cannot be installed or started. A test that needs the server fails with it.
+/// A failure to install or start a server. A test that needs the server fails with it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A program of the system that the installation needs is missing.
-    #[error("{program} is missing, which the servers of the object-store tests need: {remedy}")]
+    /// A program that the installation needs is missing.
+    #[error("{program} is missing: the test servers need {remedy}")]
     Missing {
         /// The program.
         program: String,
-        /// How to get it.
+        /// How to install it.
         remedy: &'static str,
     },
     /// A step of the installation failed.
-    #[error("`{command}` failed: {remedy}\n{output}")]
+    #[error("`{command}` failed ({remedy})\n{output}")]
     Install {
-        /// The step, as it could be typed.
+        /// The command of the step.
         command: String,
-        /// What is the most likely cause.
+        /// The most likely remedy.
         remedy: &'static str,
-        /// What it printed.
+        /// The output of the command.
         output: String,
     },
-    /// A server was started, but does not serve.
+    /// A server was started, but is not ready.
     #[error("{server} {problem}; its output is in {log}", log = .log.display())]
     Start {
         /// The server.
         server: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
-        /// The file that holds its output.
+        /// The file with its output.
         log: PathBuf,
     },
-    /// No port of the range that the servers use is free.
+    /// No port of the range is free.
     #[error("no port from {first} to {last} of 127.0.0.1 is free")]
     NoPort {
-        /// The first of the range.
+        /// The first port of the range.
         first: u16,
-        /// The last of the range.
+        /// The last port of the range.
         last: u16,
     },
     /// An address that is not `http://host:port`.
-    #[error("`{0}` is not of the form http://host:port")]
+    #[error("invalid address `{0}`: expected http://host:port")]
     Address(String),
-    /// The system refused something.
-    #[error("{doing}")]
+    /// An operation of the system failed.
+    #[error("{doing} failed")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A request could not be signed.
-    #[error("the request for a container cannot be signed")]
+    #[error("cannot sign the request for a container")]
     Signature(#[from] object_store::Error),
 }
 
-/// Says what was being done when the system refused it.
+/// Adds the operation to an I/O error.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: impl Into<String>) -> Result<T, Error>;
 }

@@ -1,4 +1,4 @@
-//! [`GcsServer`]: the XML API of Google Cloud Storage, as far as `object_store` speaks it.
+//! [`GcsServer`]: the part of Google Cloud Storage's XML API that `object_store` uses.
 
 mod objects;
 mod requests;
@@ -18,16 +18,16 @@ use crate::error::Error;
 use crate::server::{BUCKET, NOWHERE, Server, choose_cryptography};
 use objects::Objects;
 
-/// What a client has to show.
+/// The bearer token of clients.
 const TOKEN: &str = "test-token";
 
-/// Google Cloud Storage by a server in this process, which keeps its objects in memory.
+/// An in-process server of Google Cloud Storage.
 ///
-/// 1. One lock holds over each request, so that every condition is exact, whoever sends what at once.
-/// 2. Every write of an object gives it a generation that none had before.
+/// 1. A lock makes each request atomic, including its preconditions.
+/// 2. Every write of an object creates a unique generation.
 /// 3. A request without the token is refused.
-/// 4. It has the requests of `object_store` and no others: objects with preconditions, ranges, copies, lists by pages and
-///    uploads in parts.
+/// 4. The server supports only the requests of `object_store`: preconditions, ranges, copies, paged lists and multipart
+///    uploads.
 #[derive(Debug)]
 pub struct GcsServer(Background);
 
@@ -35,15 +35,16 @@ impl GcsServer {
     /// Starts a server with an empty bucket.
     ///
     /// # Errors
-    /// Where no address can be had.
+    /// If the server cannot listen.
     pub fn start() -> Result<Self, Error> {
         Self::with_objects(Objects::default())
     }
 
-    /// Starts a server that refuses to write an object twice within `pause`, by 429 as Google does with about a second.
+    /// Starts a server that refuses a second write to an object within `pause` with status 429. Google's pause is about
+    /// a second.
     ///
     /// # Errors
-    /// Where no address can be had.
+    /// If the server cannot listen.
     pub fn start_with_pause(pause: Duration) -> Result<Self, Error> {
         Self::with_objects(Objects::with_pause(pause))
     }
@@ -53,15 +54,15 @@ impl GcsServer {
         let background = Background::start(move |connection| {
             let objects = Arc::clone(&objects);
             async move {
-                let answer = service_fn(|request| requests::answer(&objects, request));
-                // A connection that breaks is the client's affair.
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), answer).await;
+                let service = service_fn(|request| requests::respond(&objects, request));
+                // Ignores broken connections.
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), service).await;
             }
         })?;
         Ok(Self(background))
     }
 
-    /// What makes a client of the bucket by way of `url`.
+    /// Returns a builder of clients of the bucket that send requests to `url`.
     pub fn builder(&self, url: &str) -> GoogleCloudStorageBuilder {
         choose_cryptography();
         GoogleCloudStorageBuilder::new()

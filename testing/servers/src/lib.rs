@@ -1,24 +1,23 @@
-//! Servers for the tests of memory-tool: of object stores, with a proxy that puts faults between them and a client, and of the
-//! Messages API.
+//! Test servers of object stores and the Messages API, and a proxy for fault injection.
 //!
-//! | protocol | server | what it is |
+//! | protocol | server | implementation |
 //! | --- | --- | --- |
-//! | S3 | [`S3Server::start`] | ministack: quick, every condition exact |
-//! | S3 | [`S3Server::start_seaweed`] | SeaweedFS: a second opinion that verifies signatures and writes to a disk |
+//! | S3 | [`S3Server::start`] | ministack: fast, with exact preconditions |
+//! | S3 | [`S3Server::start_seaweed`] | SeaweedFS: verifies signatures and writes to disk |
 //! | Azure | [`AzureServer`] | Azurite |
-//! | Google Cloud Storage | [`GcsServer`] | a part of this crate, as no server that can be installed has the XML API's conditions |
+//! | Google Cloud Storage | [`GcsServer`] | this crate: other servers lack the XML API's preconditions |
 //!
-//! The first use installs a server into `target/servers`, and needs the network then; later ones do not. A server that cannot
-//! be had is an [`Error`] that says what is missing, and a test that needs it has to fail with it.
+//! The first use of a server installs it into `target/servers`, which needs network access. If this fails, the
+//! [`Error`] names the missing program, and the test that needs the server must fail.
 //!
-//! A server listens on the loopback address alone, and ends with the value that stands for it and with the process that holds
-//! that, in whatever way it ends. Clients may be of any process.
+//! Servers listen only on the loopback address. Dropping the value or ending its process stops the server. Any process
+//! can connect to it.
 //!
-//! [`Proxy`] comes before any of them: it counts what is sent, and loses, cuts, delays and refuses as it is told.
+//! [`Proxy`] counts the requests to a server, and loses, truncates, delays or refuses selected ones.
 //!
-//! [`messages_api`] has the other side of an agent: a server that gives the responses of a script.
+//! [`messages_api`] has a server that sends scripted responses to an agent.
 //!
-//! The servers that are programs of their own run on Unix, SeaweedFS on Linux alone.
+//! Servers in separate processes need Unix, and SeaweedFS needs Linux.
 
 #[cfg(unix)]
 mod azure;

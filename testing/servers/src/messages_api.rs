@@ -1,4 +1,4 @@
-//! [`MessagesApi`]: a server that speaks the Messages API over a real socket, by a script.
+//! [`MessagesApi`]: a server that sends scripted responses of the Messages API.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,57 +10,57 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// No request takes this long to come, on a slow machine either: whoever waits longer waits in vain.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for requests. It is long enough for slow machines.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A request as the server saw it.
+/// A received request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
     /// The first line: method, target, version.
     pub line: String,
     headers: Vec<(String, String)>,
-    /// The body, which is JSON.
+    /// The JSON body.
     pub body: Value,
 }
 
 impl Request {
-    /// The value of a header, by its name in small letters.
+    /// Returns the value of a header. `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// The messages.
+    /// Returns the messages.
     ///
     /// # Panics
-    /// Where the body has none.
+    /// If the body has no messages.
     pub fn messages(&self) -> &[Value] {
         self.body["messages"].as_array().unwrap()
     }
 
-    /// The blocks of the last message.
+    /// Returns the blocks of the last message.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If there are no messages.
     pub fn last(&self) -> &[Value] {
         blocks(self.messages().last().unwrap())
     }
 }
 
-/// What the server answers a request with.
+/// A scripted response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// A response at once.
+    /// A complete response.
     Whole {
         /// Its status.
         status: u16,
-        /// Its headers, beside those that every response has.
+        /// Additional headers.
         headers: Vec<(&'static str, String)>,
         /// Its body.
         body: String,
     },
-    /// A response as a stream.
+    /// A streamed response.
     Stream {
         /// Its events.
         events: Vec<Value>,
@@ -75,21 +75,21 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum End {
-    /// As HTTP has it.
+    /// Regularly.
     Regular,
-    /// The connection is closed in the middle.
+    /// The server closes the connection early.
     Cut,
-    /// Nothing comes any more, until the client goes away.
+    /// The server sends no more data until the client disconnects.
     Silence,
 }
 
 impl Answer {
-    /// A response that is streamed whole.
+    /// Returns a complete streamed response.
     pub fn stream(stop_reason: &str, content: &[Value]) -> Self {
         Self::Stream { events: events(stop_reason, content), chunk: usize::MAX, end: End::Regular }
     }
 
-    /// The same as one body.
+    /// Returns a complete response in one body.
     pub fn message(stop_reason: &str, content: &[Value]) -> Self {
         let body = json!({
             "type": "message", "role": "assistant", "content": content, "stop_reason": stop_reason, "usage": usage(7),
@@ -97,13 +97,13 @@ impl Answer {
         Self::Whole { status: 200, headers: Vec::new(), body: body.to_string() }
     }
 
-    /// An error of the API.
+    /// Returns an error of the API.
     pub fn error(status: u16, kind: &str, message: &str) -> Self {
         let body = json!({"type": "error", "error": {"type": kind, "message": message}});
         Self::Whole { status, headers: Vec::new(), body: body.to_string() }
     }
 
-    /// Adds a header to a response that comes at once.
+    /// Adds a header to a complete response.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
         if let Self::Whole { headers, .. } = &mut self {
@@ -112,7 +112,7 @@ impl Answer {
         self
     }
 
-    /// Streams in chunks of so many bytes.
+    /// Sets the chunk size of a stream, in bytes.
     #[must_use]
     pub fn in_chunks(mut self, bytes: usize) -> Self {
         if let Self::Stream { chunk, .. } = &mut self {
@@ -121,34 +121,38 @@ impl Answer {
         self
     }
 
-    /// Streams up to the first event that holds the text, without it, and then ends so.
+    /// Ends a stream before the first event that contains `text`.
     ///
     /// # Panics
-    /// Where no event holds it.
+    /// If no event contains `text`.
     #[must_use]
     pub fn until(mut self, text: &str, how: End) -> Self {
         if let Self::Stream { events, end, .. } = &mut self {
-            let at = events.iter().position(|event| event.to_string().contains(text)).expect("an event holds the text");
+            let at =
+                events.iter().position(|event| event.to_string().contains(text)).expect("an event contains the text");
             events.truncate(at);
             *end = how;
         }
         self
     }
 
-    /// Streams the last block without its last delta.
+    /// Removes the last delta of a stream.
     ///
     /// # Panics
-    /// Where there is no delta.
+    /// If the stream has no delta.
     #[must_use]
     pub fn without_last_delta(mut self) -> Self {
         if let Self::Stream { events, .. } = &mut self {
-            let at = events.iter().rposition(|event| event["type"] == "content_block_delta").expect("there is a delta");
+            let at = events
+                .iter()
+                .rposition(|event| event["type"] == "content_block_delta")
+                .expect("the stream has a delta");
             events.remove(at);
         }
         self
     }
 
-    /// Streams an event as the last.
+    /// Appends an event to a stream.
     #[must_use]
     pub fn and(mut self, event: Value) -> Self {
         if let Self::Stream { events, .. } = &mut self {
@@ -158,12 +162,12 @@ impl Answer {
     }
 }
 
-/// A `text` block.
+/// Returns a `text` block.
 pub fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// A `tool_use` block of the memory tool.
+/// Returns a `tool_use` block of the memory tool.
 pub fn call(id: &str, input: Value) -> Value {
     json!({"type": "tool_use", "id": id, "name": "memory", "input": input})
 }
@@ -175,7 +179,7 @@ fn usage(output_tokens: u64) -> Value {
     })
 }
 
-/// The events of a response: texts and inputs come in two deltas each, with a `ping` and an unknown event between.
+/// Returns the events of a response. Each text and input has two deltas, and there is a `ping` and an unknown event.
 fn events(stop_reason: &str, content: &[Value]) -> Vec<Value> {
     let message = json!({"type": "message", "role": "assistant", "content": [], "usage": usage(1)});
     let mut events = vec![json!({"type": "message_start", "message": message}), json!({"type": "ping"})];
@@ -193,7 +197,7 @@ fn events(stop_reason: &str, content: &[Value]) -> Vec<Value> {
     events
 }
 
-/// How a block begins, and what is added to it.
+/// Splits a block into its start and its deltas.
 fn parts(block: &Value) -> (Value, Vec<Value>) {
     let mut start = block.clone();
     let halves = |text: &str| {
@@ -222,9 +226,7 @@ fn parts(block: &Value) -> (Value, Vec<Value>) {
     }
 }
 
-/// A server that answers each request with the next answer of its script, to a client of any process.
-///
-/// For tests alone: what should not happen is a panic.
+/// A server that sends the next scripted response to each request. It panics on errors.
 #[derive(Debug)]
 pub struct MessagesApi {
     url: String,
@@ -234,15 +236,15 @@ pub struct MessagesApi {
 #[derive(Debug, Default)]
 struct State {
     requests: Mutex<Vec<Request>>,
-    came: Condvar,
+    received: Condvar,
     script: Vec<Answer>,
 }
 
 impl MessagesApi {
-    /// Starts it at a free port of the loopback address.
+    /// Starts the server on a free port of the loopback address.
     ///
     /// # Panics
-    /// Where there is no such port.
+    /// If no port is free.
     pub fn start(script: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -251,53 +253,53 @@ impl MessagesApi {
         thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 let state = Arc::clone(&served);
-                // A client that goes away is one of the cases.
+                // Some tests disconnect early.
                 thread::spawn(move || drop(serve(&state, &connection)));
             }
         });
         Self { url, state }
     }
 
-    /// Where it is: `http://127.0.0.1:port`.
+    /// The URL of the server: `http://127.0.0.1:port`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Waits until so many requests came.
+    /// Waits until the server has received `number` requests.
     ///
     /// # Panics
-    /// Where they do not come.
+    /// After a timeout.
     pub fn wait_for(&self, number: usize) {
         let requests = self.state.requests.lock().unwrap();
         let waited =
-            self.state.came.wait_timeout_while(requests, PATIENCE, |requests| requests.len() < number).unwrap();
-        assert!(!waited.1.timed_out(), "the requests do not come");
+            self.state.received.wait_timeout_while(requests, TIMEOUT, |requests| requests.len() < number).unwrap();
+        assert!(!waited.1.timed_out(), "timed out waiting for requests");
     }
 
-    /// The requests that came, each of them legal, and as many as there are answers.
+    /// Returns the received requests.
     ///
     /// # Panics
-    /// Where they are not.
+    /// If a request is invalid, or their number differs from the length of the script.
     pub fn finish(self) -> Vec<Request> {
         let requests = self.state.requests.lock().unwrap().clone();
         assert_eq!(requests.len(), self.state.script.len(), "{requests:?}");
         for request in &requests {
-            assert_legal(request);
+            assert_valid(request);
         }
         requests
     }
 }
 
-/// Answers the one request of a connection.
+/// Serves the only request of a connection.
 fn serve(state: &State, mut connection: &TcpStream) -> io::Result<()> {
     let request = read_request(connection)?;
     let answer = {
         let mut requests = state.requests.lock().unwrap();
         requests.push(request);
-        state.came.notify_all();
+        state.received.notify_all();
         state.script.get(requests.len() - 1).cloned()
     };
-    match answer.unwrap_or_else(|| Answer::error(400, "script_error", "there is no answer to this request")) {
+    match answer.unwrap_or_else(|| Answer::error(400, "script_error", "the script has no response to this request")) {
         Answer::Whole { status, headers, body } => {
             let mut head = format!("HTTP/1.1 {status} .\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
             for (name, value) in headers {
@@ -349,17 +351,19 @@ fn read_request(connection: &TcpStream) -> io::Result<Request> {
     Ok(Request { line, headers, body: serde_json::from_slice(&body)? })
 }
 
-/// The blocks of a message; none if its content is a plain text.
+/// Returns the blocks of a message. A plain string has no blocks.
 fn blocks(message: &Value) -> &[Value] {
     if message["content"].is_string() { &[] } else { message["content"].as_array().unwrap() }
 }
 
-/// What the API demands of each request.
-fn assert_legal(request: &Request) {
-    let expected = ["POST /v1/messages HTTP/1.1", "POST /v1/messages?beta=true HTTP/1.1"]; // the SDKs' beta methods send the latter
+/// Checks the rules of the API.
+fn assert_valid(request: &Request) {
+    // The beta methods of the SDKs send the second form.
+    let expected = ["POST /v1/messages HTTP/1.1", "POST /v1/messages?beta=true HTTP/1.1"];
     assert!(expected.contains(&request.line.as_str()), "{}", request.line);
     let version = request.header("anthropic-version");
-    assert!(matches!(version, Some("2023-06-01" | "2026-10-21")), "{version:?}"); // ours, and that of the Python SDK 2.11
+    // This project's version, and the version of the Python SDK 2.11.
+    assert!(matches!(version, Some("2023-06-01" | "2026-10-21")), "{version:?}");
     assert_eq!(request.header("content-type"), Some("application/json"));
     assert!(request.body.to_string().matches("cache_control").count() <= 4, "{}", request.body);
     let messages = request.messages();
@@ -370,11 +374,11 @@ fn assert_legal(request: &Request) {
         let blocks = blocks(message);
         let is_text = message["content"].as_str().is_some_and(|text| !text.is_empty());
         assert!(is_text || !blocks.is_empty() && blocks.iter().all(|block| block["text"] != ""), "{messages:?}");
-        let answered: Vec<_> = blocks.iter().filter(|block| block["type"] == "tool_result").collect();
-        let ids: Vec<_> = answered.iter().map(|result| &result["tool_use_id"]).collect();
-        assert_eq!(ids, called, "each call has its result in the next message: {messages:?}");
-        assert!(blocks[..answered.len()].iter().all(|block| block["type"] == "tool_result"), "results come first");
+        let results: Vec<_> = blocks.iter().filter(|block| block["type"] == "tool_result").collect();
+        let ids: Vec<_> = results.iter().map(|result| &result["tool_use_id"]).collect();
+        assert_eq!(ids, called, "calls without a result in the next message: {messages:?}");
+        assert!(blocks[..results.len()].iter().all(|block| block["type"] == "tool_result"), "results must come first");
         called = blocks.iter().filter(|block| block["type"] == "tool_use").map(|block| &block["id"]).collect();
     }
-    assert!(called.is_empty(), "the last calls have results: {messages:?}");
+    assert!(called.is_empty(), "the last calls have no results: {messages:?}");
 }

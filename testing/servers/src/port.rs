@@ -1,18 +1,18 @@
-//! [`Port`]: one that no other server will take.
+//! [`Port`]: a reserved port for a server.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
 use crate::error::Error;
 
-/// Below the ports that systems give out by themselves, so that no connection has one by chance.
+/// Below the ephemeral ports of operating systems, so that no connection uses one by chance.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 29_999;
 
-/// A port of the loopback address, for a program that is to listen on it. Free for others when dropped.
+/// A port of the loopback address, reserved for a program. It is released on drop.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
-    /// Between this check and the program's own listening others look for ports as well. They see that its twin is taken.
+    /// Reserves the port until the program listens: other processes find the UDP port with the same number in use.
     _claim: UdpSocket,
 }
 

@@ -1,4 +1,4 @@
-//! [`Process`]: a server that is a program of its own, and never outlives the test.
+//! [`Process`]: a server in another process, which never outlives the test.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -11,14 +11,14 @@ use crate::directory::directory;
 use crate::error::{Doing as _, Error};
 use crate::install::replace_directory;
 
-/// Runs the server beside a wait for the end of the input, which comes when the test drops the server or ends, in whatever
-/// way; then kills the process group, which is both and all that the server has started.
+/// Runs the server and waits for the end of the input, which comes when the test drops the server or ends in any way.
+/// Then kills the process group, including all child processes of the server.
 const GUARD: &str = r#"("$@" </dev/null; kill -9 0) & read -r _; kill -9 0"#;
 
-/// No server takes this long to start, on a busy machine either.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for starting a server. It is long enough for busy machines.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running server. Killed when dropped, and when the process that holds it ends.
+/// A running server. It is killed on drop, and when the test process ends.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program in an empty directory of its own, with its output in a file beside that.
+    /// Starts a program in a new directory. Its output goes to a file next to the directory.
     pub(crate) fn start(
         name: &'static str,
         port: u16,
@@ -37,7 +37,7 @@ impl Process {
         let directory = directory().join("run").join(format!("{name}-{port}"));
         replace_directory(&directory)?;
         let log = directory.with_extension("log");
-        let output = File::create(&log).doing(format!("making {}", log.display()))?;
+        let output = File::create(&log).doing(format!("creating {}", log.display()))?;
         let errors = output.try_clone().doing(format!("opening {}", log.display()))?;
         let mut command = Command::new("sh");
         command.args(["-c", GUARD, "guard"]).arg(program);
@@ -47,13 +47,13 @@ impl Process {
         Ok(Self { name, guard, log })
     }
 
-    /// Waits until the server does what it is asked.
-    pub(crate) fn wait_until(&mut self, mut serves: impl FnMut() -> bool) -> Result<(), Error> {
+    /// Waits until the server is ready.
+    pub(crate) fn wait_until(&mut self, mut is_ready: impl FnMut() -> bool) -> Result<(), Error> {
         let start = Instant::now();
-        while !serves() {
-            let ended = self.guard.try_wait().doing("looking after a server")?.is_some();
-            if ended || start.elapsed() > PATIENCE {
-                let problem = if ended { "ended" } else { "does not answer" };
+        while !is_ready() {
+            let ended = self.guard.try_wait().doing("checking a server")?.is_some();
+            if ended || start.elapsed() > TIMEOUT {
+                let problem = if ended { "exited" } else { "does not respond" };
                 return Err(Error::Start { server: self.name, problem, log: self.log.clone() });
             }
             thread::sleep(Duration::from_millis(20));
@@ -65,7 +65,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
-        let _ = self.guard.wait(); // it kills itself
+        let _ = self.guard.wait(); // the guard kills itself
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_server_is_gone_with_all_that_it_started() {
+    fn drop_kills_the_server_and_its_children() {
         let mut process = Process::start("sleeper", 1, Path::new("sh"), |command| {
             command.args(["-c", "sleep 1000 & echo started; wait"]);
         })
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(members(group), [""; 0]);
     }
 
-    /// The processes of a group that still run.
+    /// Returns the running processes of a group.
     fn members(group: u32) -> Vec<String> {
         let processes = Command::new("ps").args(["-e", "-o", "pgid=,stat=,args="]).output().unwrap();
         let processes = String::from_utf8(processes.stdout).unwrap();
@@ -101,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_is_not_waited_for() {
+    fn wait_fails_when_the_server_exits() {
         let mut process = Process::start("ender", 1, Path::new("true"), |_| ()).unwrap();
         let error = process.wait_until(|| false).unwrap_err().to_string();
-        assert!(error.starts_with("ender ended"), "{error}");
+        assert!(error.starts_with("ender exited"), "{error}");
     }
 }

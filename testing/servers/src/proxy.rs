@@ -1,4 +1,4 @@
-//! [`Proxy`]: counts the requests to a server, and puts faults between it and its clients.
+//! [`Proxy`]: counts requests and injects faults between a server and its clients.
 
 mod fault;
 mod message;
@@ -14,31 +14,31 @@ use tokio::net::TcpStream;
 use crate::background::Background;
 use crate::error::Error;
 pub use fault::{Fault, Refusal};
-use message::{Answer, Head};
+use message::{Head, Response};
 use plan::Plan;
 pub use plan::{Faults, Requests};
 
-/// A request that came to the proxy.
+/// A request that the proxy received.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Record {
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Its path and query, as they were sent.
+    /// The path and query.
     pub target: String,
-    /// What was done to it.
+    /// The injected fault.
     pub fault: Option<Fault>,
-    /// The status that the server answered with, whether or not the client got to see it; `None` while it has not, or where
-    /// the request never came to it.
+    /// The status of the server's response, even if the client did not receive it. `None` if the server has not
+    /// responded.
     pub status: Option<u16>,
 }
 
-/// A proxy of HTTP/1.1 at a free port of the loopback address, before one server.
+/// An HTTP/1.1 proxy for one server, on a free port of the loopback address.
 ///
-/// 1. Requests and answers pass byte by byte, the `Host` header included, which signatures cover.
-/// 2. Each request of a client is recorded before it is forwarded, so the count is right once the client has its answer.
-/// 3. A fault that was asked for with [`Proxy::fault_at`] comes before one of [`Proxy::fault_at_random`].
-/// 4. Each request has a connection to the server of its own, so that no fault touches another request.
+/// 1. The proxy forwards requests and responses unchanged, including the `Host` header, which signatures cover.
+/// 2. It records each request before forwarding it, so the count is exact when the client has the response.
+/// 3. Faults of [`Proxy::fault_at`] take precedence over faults of [`Proxy::fault_at_random`].
+/// 4. Each request uses a separate connection to the server, so a fault affects only one request.
 #[derive(Debug)]
 pub struct Proxy {
     background: Background,
@@ -49,15 +49,15 @@ pub struct Proxy {
 struct State {
     plan: Plan,
     records: Vec<Record>,
-    /// How many records were taken out, so that a request that is still under way finds its own.
+    /// The number of records that were taken, so that a request in progress finds its record.
     taken: usize,
 }
 
 impl Proxy {
-    /// Starts a proxy before the server at `url`.
+    /// Starts a proxy for the server at `url`.
     ///
     /// # Errors
-    /// Where `url` is not of the form `http://address:port`, or no address can be had.
+    /// If `url` does not have the form `http://address:port`, or the proxy cannot listen.
     pub fn start(url: &str) -> Result<Self, Error> {
         let server = url.strip_prefix("http://").and_then(|address| address.parse().ok());
         let server: SocketAddr = server.ok_or_else(|| Error::Address(url.to_owned()))?;
@@ -66,66 +66,66 @@ impl Proxy {
         let background = Background::start(move |client| {
             let state = Arc::clone(&shared);
             async move {
-                // A connection that breaks is an end like any other.
+                // Ignores broken connections.
                 let _ = serve(client, server, &state).await;
             }
         })?;
         Ok(Self { background, state })
     }
 
-    /// Where clients find the proxy: `http://127.0.0.1:port`.
+    /// The URL of the proxy: `http://127.0.0.1:port`.
     pub fn url(&self) -> &str {
         self.background.url()
     }
 
-    /// Lets a fault happen to the `n`-th of such requests from now on, of which the first is 1.
+    /// Injects a fault into the `n`-th matching request from now on, counted from 1.
     pub fn fault_at(&self, requests: Requests, n: usize, fault: Fault) {
         lock(&self.state).plan.add(requests, n, fault);
     }
 
-    /// Lets faults happen at random from now on, in place of those that were asked for before.
+    /// Injects random faults from now on. Replaces earlier random faults.
     pub fn fault_at_random(&self, faults: Faults) {
         lock(&self.state).plan.randomize(faults);
     }
 
-    /// Lets none of those faults happen any more that were asked for with [`Proxy::fault_at`].
+    /// Cancels all faults of [`Proxy::fault_at`].
     pub fn withdraw_exact(&self) {
         lock(&self.state).plan.withdraw_exact();
     }
 
-    /// Lets no more faults happen.
+    /// Cancels all faults.
     pub fn heal(&self) {
         lock(&self.state).plan = Plan::default();
     }
 
-    /// The requests so far, in the order in which they came.
+    /// Returns the requests so far, in order of arrival.
     pub fn records(&self) -> Vec<Record> {
         lock(&self.state).records.clone()
     }
 
-    /// The requests so far, which are then forgotten.
+    /// Returns the requests so far, and clears the record.
     pub fn take_records(&self) -> Vec<Record> {
         let mut state = lock(&self.state);
         state.taken += state.records.len();
         std::mem::take(&mut state.records)
     }
 
-    /// How many such requests there were so far, forgotten ones not counted.
+    /// Counts the matching requests in the record.
     pub fn count(&self, requests: &Requests) -> usize {
-        lock(&self.state).records.iter().filter(|record| requests.contain(&record.method, &record.target)).count()
+        lock(&self.state).records.iter().filter(|record| requests.matches(&record.method, &record.target)).count()
     }
 }
 
 impl State {
-    /// Enters a request, and gives its number and what is to happen to it.
-    fn enter(&mut self, head: &Head) -> (usize, Option<Fault>) {
+    /// Records a request. Returns its number and its fault.
+    fn record(&mut self, head: &Head) -> (usize, Option<Fault>) {
         let fault = self.plan.next(&head.method, &head.target);
         let record = Record { method: head.method.clone(), target: head.target.clone(), fault, status: None };
         self.records.push(record);
         (self.taken + self.records.len() - 1, fault)
     }
 
-    fn answered(&mut self, number: usize, status: u16) {
+    fn set_status(&mut self, number: usize, status: u16) {
         let record = number.checked_sub(self.taken).and_then(|index| self.records.get_mut(index));
         if let Some(record) = record {
             record.status = Some(status);
@@ -133,16 +133,16 @@ impl State {
     }
 }
 
-/// A change of the state is one step, so that it is whole after a panic.
+/// Locks the state. It is consistent after a panic, because each change is a single step.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves a client's connection until either side or a fault ends it.
+/// Serves a connection until either side or a fault ends it.
 async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> io::Result<()> {
     let mut client = BufReader::new(client);
     while let Some(head) = message::read_request_head(&mut client).await? {
-        let (number, fault) = lock(state).enter(&head);
+        let (number, fault) = lock(state).record(&head);
         if fault == Some(Fault::CutRequest) {
             message::read_half(&mut client, &head).await?;
             return Ok(());
@@ -151,53 +151,53 @@ async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> i
         match fault {
             Some(Fault::Swallow) => return wait_for_end(&mut client).await,
             Some(Fault::RefuseBefore(refusal)) => {
-                client.write_all(&refusal.answer(&head.method)).await?;
+                client.write_all(&refusal.response(&head.method)).await?;
                 continue;
             }
             Some(Fault::DelayRequest(delay)) => tokio::time::sleep(delay).await,
             _ => (),
         }
-        let answer = forward(server, &head, &request).await?;
-        lock(state).answered(number, answer.status);
-        if !pass_on(&mut client, &head, answer, fault).await? {
+        let response = forward(server, &head, &request).await?;
+        lock(state).set_status(number, response.status);
+        if !send_response(&mut client, &head, response, fault).await? {
             return Ok(());
         }
     }
     Ok(())
 }
 
-async fn forward(server: SocketAddr, head: &Head, request: &[u8]) -> io::Result<Answer> {
+async fn forward(server: SocketAddr, head: &Head, request: &[u8]) -> io::Result<Response> {
     let mut server = BufReader::new(TcpStream::connect(server).await?);
     server.get_ref().set_nodelay(true)?;
-    // Without the state that a closed connection leaves, or thousands of requests would use up the ports.
+    // Avoids TIME_WAIT, because thousands of connections would exhaust the ports.
     server.get_ref().set_zero_linger()?;
     server.write_all(request).await?;
-    message::read_answer(&mut server, &head.method).await
+    message::read_response(&mut server, &head.method).await
 }
 
-/// Gives the client what it is to see of the server's answer, and says whether its connection may go on.
-async fn pass_on(
+/// Sends the response, or a fault, to the client. Returns whether the connection stays open.
+async fn send_response(
     client: &mut BufReader<TcpStream>,
     head: &Head,
-    answer: Answer,
+    response: Response,
     fault: Option<Fault>,
 ) -> io::Result<bool> {
     match fault {
         Some(Fault::CloseUnanswered) => return Ok(false),
         Some(Fault::ResetUnanswered) => return client.get_ref().set_zero_linger().map(|()| false),
         Some(Fault::Hang) => return wait_for_end(client).await.map(|()| false),
-        Some(Fault::CutAnswer) => return client.write_all(answer.half()).await.map(|()| false),
+        Some(Fault::CutAnswer) => return client.write_all(response.half()).await.map(|()| false),
         Some(Fault::RefuseAfter(refusal)) => {
-            return client.write_all(&refusal.answer(&head.method)).await.map(|()| true);
+            return client.write_all(&refusal.response(&head.method)).await.map(|()| true);
         }
         Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
         Some(Fault::CutRequest | Fault::Swallow | Fault::DelayRequest(_) | Fault::RefuseBefore(_)) | None => (),
     }
-    client.write_all(&answer.bytes).await?;
-    Ok(head.keeps_open && answer.keeps_open)
+    client.write_all(&response.bytes).await?;
+    Ok(head.keeps_open && response.keeps_open)
 }
 
-/// Waits until a client that gets no answer has enough of it.
+/// Waits until the client disconnects.
 async fn wait_for_end(client: &mut BufReader<TcpStream>) -> io::Result<()> {
     client.read(&mut [0]).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! [`S3Server`]: S3 by ministack, or by SeaweedFS.
+//! [`S3Server`]: S3 with ministack or SeaweedFS.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::process::Process;
 use crate::request::status;
 use crate::server::{BUCKET, NOWHERE, Server, choose_cryptography};
 
-/// The one identity that the servers know.
+/// The credentials of the servers.
 pub(crate) const KEY_ID: &str = "test-key";
 pub(crate) const SECRET: &str = "test-secret-0123456789";
 const REGION: &str = "us-east-1";
 
-/// A server of S3.
+/// An S3 server.
 #[derive(Debug)]
 pub struct S3Server {
     url: String,
@@ -27,12 +27,12 @@ pub struct S3Server {
 }
 
 impl S3Server {
-    /// Starts ministack, with an empty bucket, after installing it if need be. Blocks until it serves.
+    /// Installs ministack if necessary and starts it with an empty bucket. Blocks until it is ready.
     ///
-    /// Every condition is exact, but signatures are not verified. It keeps its objects in memory.
+    /// It has exact preconditions, does not verify signatures, and keeps objects in memory.
     ///
     /// # Errors
-    /// Where it cannot be installed or does not start.
+    /// If the server cannot be installed or started.
     pub fn start() -> Result<Self, Error> {
         let program = install::ministack()?;
         let port = Port::reserve()?;
@@ -46,12 +46,12 @@ impl S3Server {
         Ok(Self::new(process, vec![port]))
     }
 
-    /// A server that listens on the first of its ports.
+    /// Wraps a server that listens on the first port.
     pub(crate) fn new(process: Process, ports: Vec<Port>) -> Self {
         Self { url: format!("http://127.0.0.1:{}", ports[0].number()), _process: process, _ports: ports }
     }
 
-    /// What makes a client of the bucket by way of `url`.
+    /// Returns a builder of clients of the bucket that send requests to `url`.
     pub fn builder(&self, url: &str) -> AmazonS3Builder {
         choose_cryptography();
         AmazonS3Builder::new()

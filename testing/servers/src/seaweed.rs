@@ -1,4 +1,4 @@
-//! [`S3Server::start_seaweed`]: S3 by SeaweedFS.
+//! [`S3Server::start_seaweed`]: S3 with SeaweedFS.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::request::status;
 use crate::s3::{KEY_ID, S3Server, SECRET};
 use crate::server::BUCKET;
 
-/// Options that each take a port, which would be a fixed one if it were not given.
+/// Options with ports, which otherwise have fixed defaults.
 const LISTENERS: [&str; 10] = [
     "-s3.port",
     "-s3.port.grpc",
@@ -28,25 +28,25 @@ const LISTENERS: [&str; 10] = [
 ];
 
 impl S3Server {
-    /// Starts SeaweedFS, with an empty bucket, after installing it if need be. Blocks until it serves.
+    /// Installs SeaweedFS if necessary and starts it with an empty bucket. Blocks until it is ready.
     ///
-    /// It verifies signatures and keeps its objects on disk. Its conditions are exact, but of several that create one object
-    /// at once all but one wait for a second or more; and the backslash in a key becomes a slash. Linux only, as its package
-    /// has no program for macOS.
+    /// It verifies signatures and keeps objects on disk. Preconditions are exact, but concurrent creations of one
+    /// object wait for a second or more. It replaces backslashes in keys by slashes. Only for Linux, because its
+    /// package has no program for macOS.
     ///
     /// # Errors
-    /// Where it cannot be installed or does not start.
+    /// If the server cannot be installed or started.
     pub fn start_seaweed() -> Result<Self, Error> {
         let program = install::seaweedfs()?;
         let ports = LISTENERS.iter().map(|_| Port::reserve()).collect::<Result<Vec<_>, _>>()?;
         let number = ports[0].number();
-        // Without a list of identities anybody may write. It is a file, for which the server's directory is the place.
+        // Without a file of identities, the server accepts all writes. The script creates it in the server's directory.
         let start = r#"printf %s "$1" >identities.json; shift; exec "$@""#;
         let mut process = Process::start("seaweedfs", number, Path::new("sh"), |command| {
             command.args(["-c", start, "start"]).arg(identities()).arg(program);
             configure(command, &ports);
         })?;
-        // A bucket that is there is one that nobody without a name may look at.
+        // An anonymous request for an existing bucket is forbidden.
         let look = || status("HEAD", number, &format!("/{BUCKET}"), &HeaderMap::new());
         process.wait_until(|| look().is_ok_and(|status| status == 403))?;
         Ok(Self::new(process, ports))
@@ -61,7 +61,7 @@ fn configure(command: &mut Command, ports: &[Port]) {
     }
     command.args(["-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]);
     command.arg("-master.telemetry=false");
-    // Relative, as the path of a socket has a length that the target directory may exceed.
+    // Relative, because the length of a socket's path is limited.
     command.args(["-s3.localSocket=s3.sock", "-filer.localSocket=filer.sock"]);
 }
 

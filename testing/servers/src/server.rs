@@ -1,39 +1,39 @@
-//! [`Server`]: what all servers have, and what clients need to know of them.
+//! [`Server`]: the common interface of the servers.
 
 use std::sync::Arc;
 
 use object_store::{ObjectStore, RetryConfig};
 
-/// The bucket, or container, that every server has from its start, and which is empty then.
+/// The bucket or container of every server. It is initially empty.
 pub const BUCKET: &str = "test";
 
-/// A server of an object store at a port of the loopback address. It ends when dropped.
+/// An object-store server on a port of the loopback address. It is stopped on drop.
 pub trait Server: Send + Sync {
-    /// Where it is: `http://127.0.0.1:port`.
+    /// The URL of the server: `http://127.0.0.1:port`.
     fn url(&self) -> &str;
 
-    /// The URL of the bucket in the form of the cloud's own tools, such as `s3://test`.
+    /// The URL of the bucket, such as `s3://test`.
     fn bucket_url(&self) -> String;
 
-    /// A client of the bucket, by way of `url`: the server's own or that of a [`Proxy`](crate::Proxy) before it.
+    /// Returns a client of the bucket that sends requests to `url`: the server or a [`Proxy`](crate::Proxy).
     ///
     /// # Errors
-    /// Where `url` is none.
+    /// If `url` is invalid.
     fn client(&self, url: &str, retries: RetryConfig) -> object_store::Result<Arc<dyn ObjectStore>>;
 
-    /// The variables by which a program finds the bucket by way of `url`, if it reads them as `from_env` of
-    /// `object_store` does.
+    /// The environment variables of a program that accesses the bucket through `url`, in the form of `object_store`'s
+    /// `from_env`.
     ///
-    /// With them no client asks a cloud's metadata address: it has its credentials, and the address is one of this machine
-    /// where nothing listens.
+    /// They contain credentials and an unused address in place of a cloud's metadata service, so clients never contact
+    /// the real service.
     fn environment(&self, url: &str) -> Vec<(&'static str, String)>;
 }
 
-/// Gives `reqwest` the cryptography that it refuses to be without, though the servers speak plain HTTP.
+/// Installs a cryptography provider, which `reqwest` requires even for plain HTTP.
 pub(crate) fn choose_cryptography() {
-    // It fails where the process has one already, which is as good.
+    // Fails if the process already has a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// An address of this machine where nothing listens.
+/// A local address without a server.
 pub(crate) const NOWHERE: &str = "127.0.0.1:1";

@@ -1,12 +1,6 @@
 //! Tests that run the program `memory-tool`.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::unwrap_used,
-    reason = "a test prints, and fails by panicking"
-)]
+#![cfg(test)]
 
 #[cfg(feature = "chat")]
 mod chat;

@@ -3,8 +3,6 @@
 //!
 //! The test binary starts itself again as the process to kill.
 
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,14 +1,7 @@
 //! The conformance suite on encrypted stores over the in-memory store, a local directory and SQLite, with and without
 //! padding. Also tests the locations of keys in process memory. A custom `main` makes each case a named test.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test prints, and fails by panicking"
-)]
+#![cfg(test)]
 
 #[cfg(target_os = "linux")]
 mod process_memory;

@@ -3,8 +3,6 @@
 //! `cargo test -p memory-tool-policies --test it corpus -- --nocapture` prints the table, and each wrong or missed
 //! value.
 
-#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! `examples/bridge.py`: an agent on the real Python SDK, whose memory calls go to the real program. It takes a download.
+//! Runs `examples/bridge.py` with the real Python SDK and the real program. Downloads the SDK.
 
 use std::env;
 use std::fs;
@@ -12,15 +12,15 @@ use tempfile::TempDir;
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bridge.py");
 
-/// Runs the bridge in a directory, with a question.
-fn ask(place: &TempDir, api: &MessagesApi, question: &str) -> Output {
+/// Runs the bridge in a directory with a question.
+fn run_bridge(workspace: &TempDir, api: &MessagesApi, question: &str) -> Output {
     let program = memory_tool_test_fixtures::session::program();
     let directory = Path::new(program.get_program()).parent().unwrap().to_owned();
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths([directory].into_iter().chain(env::split_paths(&path))).unwrap();
     Command::new(python_with_anthropic().unwrap())
         .args([BRIDGE, question])
-        .current_dir(place)
+        .current_dir(workspace)
         .env("PATH", path)
         .env("ANTHROPIC_API_KEY", "sk-ant-test-0123456789")
         .env("ANTHROPIC_BASE_URL", api.url())
@@ -30,8 +30,8 @@ fn ask(place: &TempDir, api: &MessagesApi, question: &str) -> Output {
 }
 
 #[test]
-fn an_agent_in_python_remembers_and_reads_errors() {
-    let place = TempDir::new().unwrap();
+fn python_agent_remembers_and_receives_errors() {
+    let workspace = TempDir::new().unwrap();
     let file = "/memories/tea.md";
     let create = call("toolu_1", json!({"command": "create", "path": file, "file_text": "Thé, no milk\n"}));
     let again = call("toolu_2", json!({"command": "create", "path": file, "file_text": "Coffee\n"}));
@@ -39,7 +39,7 @@ fn an_agent_in_python_remembers_and_reads_errors() {
         Answer::message("tool_use", &[text("I note it."), create, again]),
         Answer::message("end_turn", &[text("Noted.")]),
     ]);
-    let output = ask(&place, &api, "I take tea without milk");
+    let output = run_bridge(&workspace, &api, "I take tea without milk");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Noted.\n");
     let requests = api.finish();
@@ -49,20 +49,20 @@ fn an_agent_in_python_remembers_and_reads_errors() {
     assert_ne!(results[0]["is_error"], true);
     assert_eq!(results[1]["content"], format!("Error: File {file} already exists"));
     assert_eq!(results[1]["is_error"], true);
-    assert_eq!(fs::read_to_string(place.path().join("memory/memories/tea.md")).unwrap(), "Thé, no milk\n");
+    assert_eq!(fs::read_to_string(workspace.path().join("memory/memories/tea.md")).unwrap(), "Thé, no milk\n");
 
     let view = call("toolu_3", json!({"command": "view", "path": file}));
     let api = MessagesApi::start([
         Answer::message("tool_use", &[view]),
         Answer::message("end_turn", &[text("Tea, without milk.")]),
     ]);
-    let output = ask(&place, &api, "What do I drink?");
+    let output = run_bridge(&workspace, &api, "What do I drink?");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Tea, without milk.\n");
     assert!(api.finish()[1].last()[0]["content"].as_str().unwrap().contains("1\tThé, no milk\n"));
 }
 
 #[test]
-fn the_sdk_is_of_the_version_that_the_drivers_name() {
+fn sdk_version_matches_the_drivers() {
     let pinned = include_str!("../../../servers/requirements/anthropic.txt");
     let named = include_str!("../../../../examples/drivers/python/requirements.txt").trim();
     assert!(pinned.lines().any(|line| line.trim_end_matches(" \\") == named), "{named}");

@@ -1,5 +1,5 @@
-//! Processes that write at once, on a local disk, in SQLite and on a server of each cloud: those that edit one file lose nothing
-//! (`[X3]`), and those that fill a memory up to its limits never pass them together (`[X4]`).
+//! Concurrent processes on local disk, in SQLite and on a server of each cloud protocol. Processes that edit one file
+//! lose no edits (`[X3]`), and processes that fill a memory never exceed its quota together (`[X4]`).
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
@@ -14,16 +14,16 @@ use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 use object_store::RetryConfig;
 use serde_json::json;
 
-/// Names the store to the processes.
+/// The environment variable with the URL of the store.
 const URL: &str = "MEMORY_TOOL_TEST_WRITE_TO";
 const PROCESSES: usize = 8;
 const INSERTS: usize = 50;
-/// So that the processes do not come out even.
+/// Not a multiple of the number of processes.
 const FILES: u64 = 101;
 const BYTES: u64 = 307;
 
-/// A store, and what tells the processes of it.
-struct Place {
+/// A store, and the environment in which processes can open it.
+struct Target {
     store: Arc<dyn Store>,
     url: String,
     environment: Vec<(&'static str, String)>,
@@ -34,7 +34,7 @@ async fn open(url: &str) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-#[ignore = "what each process of the other tests does"]
+#[ignore = "the other tests run this in processes"]
 async fn insert_lines() {
     let tool = Engine::new(open(&std::env::var(URL).unwrap()).await);
     for number in 0..INSERTS {
@@ -45,9 +45,9 @@ async fn insert_lines() {
     }
 }
 
-/// Makes files until there is no room, then lengthens the first of them until there is none for that either.
+/// Creates files up to the file limit, then extends the first file up to the byte limit.
 #[tokio::test]
-#[ignore = "what each process of the other tests does"]
+#[ignore = "the other tests run this in processes"]
 async fn fill() {
     let store = open(&std::env::var(URL).unwrap()).await;
     let store = LimitedStore::new(store, default_quota().with_files(FILES).with_bytes(BYTES));
@@ -70,67 +70,67 @@ async fn fill() {
 }
 
 #[tokio::test]
-async fn on_a_local_disk() {
+async fn local_store_handles_contention() {
     let directory = directory_in_ram().unwrap();
-    write_at_once(on_this_machine(directory.path().display().to_string()).await).await;
+    check_contention(on_this_machine(directory.path().display().to_string()).await).await;
 }
 
 #[tokio::test]
-async fn in_sqlite() {
+async fn sqlite_store_handles_contention() {
     let directory = directory_in_ram().unwrap();
-    write_at_once(on_this_machine(format!("sqlite:{}/memory.sqlite", directory.path().display())).await).await;
+    check_contention(on_this_machine(format!("sqlite:{}/memory.sqlite", directory.path().display())).await).await;
 }
 
 #[tokio::test]
-async fn on_s3() {
+async fn s3_store_handles_contention() {
     let server = S3Server::start().unwrap();
-    write_at_once(in_bucket(&server).await).await;
+    check_contention(in_bucket(&server).await).await;
 }
 
 #[tokio::test]
-async fn on_google_cloud_storage() {
+async fn gcs_store_handles_contention() {
     let server = GcsServer::start().unwrap();
-    write_at_once(in_bucket(&server).await).await;
+    check_contention(in_bucket(&server).await).await;
 }
 
 #[tokio::test]
-async fn on_azure() {
+async fn azure_store_handles_contention() {
     let server = AzureServer::start().unwrap();
-    write_at_once(in_bucket(&server).await).await;
+    check_contention(in_bucket(&server).await).await;
 }
 
-async fn on_this_machine(url: String) -> Place {
-    Place { store: open(&url).await, url, environment: Vec::new() }
+async fn on_this_machine(url: String) -> Target {
+    Target { store: open(&url).await, url, environment: Vec::new() }
 }
 
-async fn in_bucket(server: &dyn Server) -> Place {
+async fn in_bucket(server: &dyn Server) -> Target {
     let bucket = server.client(server.url(), RetryConfig::default()).unwrap();
     let store = Arc::new(BucketStore::open(bucket, "contention".into()).await.unwrap());
-    Place { store, url: format!("{}/contention", server.bucket_url()), environment: server.environment(server.url()) }
+    Target { store, url: format!("{}/contention", server.bucket_url()), environment: server.environment(server.url()) }
 }
 
-async fn write_at_once(place: Place) {
-    lose_no_insert(&place).await;
-    fill_to_the_limits(&place).await;
+async fn check_contention(target: Target) {
+    check_inserts(&target).await;
+    check_limits(&target).await;
 }
 
-async fn lose_no_insert(place: &Place) {
-    place.store.write("/memories/log", "").await.unwrap();
-    wait_for(start_processes(place, "contention::insert_lines")).await;
-    let log = place.store.read_to_string("/memories/log").await.unwrap();
+async fn check_inserts(target: &Target) {
+    target.store.write("/memories/log", "").await.unwrap();
+    wait_for(start_processes(target, "contention::insert_lines")).await;
+    let log = target.store.read_to_string("/memories/log").await.unwrap();
     let lines: BTreeSet<_> = log.split('\n').filter(|line| !line.is_empty()).collect();
     assert_eq!(lines.len(), PROCESSES * INSERTS);
-    place.store.remove("/memories/log").await.unwrap();
+    target.store.remove("/memories/log").await.unwrap();
 }
 
-async fn fill_to_the_limits(place: &Place) {
-    let mut processes = start_processes(place, "contention::fill");
+async fn check_limits(target: &Target) {
+    let mut processes = start_processes(target, "contention::fill");
     while processes.iter_mut().any(|process| process.try_wait().unwrap().is_none()) {
-        let (files, bytes) = totals(&*place.store).await;
+        let (files, bytes) = totals(&*target.store).await;
         assert!(files <= FILES && bytes <= BYTES, "{files} files, {bytes} bytes");
     }
     wait_for(processes).await;
-    assert_eq!(totals(&*place.store).await, (FILES, BYTES));
+    assert_eq!(totals(&*target.store).await, (FILES, BYTES));
 }
 
 async fn totals(store: &dyn Store) -> (u64, u64) {
@@ -138,17 +138,17 @@ async fn totals(store: &dyn Store) -> (u64, u64) {
     (usage.files, usage.bytes)
 }
 
-/// Runs a test of this file in many processes at once.
-fn start_processes(place: &Place, test: &str) -> Vec<Child> {
+/// Runs a test of this file in concurrent processes.
+fn start_processes(target: &Target, test: &str) -> Vec<Child> {
     let start = |_| {
         let mut process = Command::new(std::env::current_exe().unwrap());
         process.args(["--exact", test, "--ignored"]).stdout(Stdio::null());
-        process.envs(place.environment.iter().cloned()).env(URL, &place.url).spawn().unwrap()
+        process.envs(target.environment.iter().cloned()).env(URL, &target.url).spawn().unwrap()
     };
     (0..PROCESSES).map(start).collect()
 }
 
 async fn wait_for(processes: Vec<Child>) {
-    let have_succeeded = || processes.into_iter().all(|mut process| process.wait().unwrap().success());
-    assert!(tokio::task::spawn_blocking(have_succeeded).await.unwrap());
+    let all_succeed = || processes.into_iter().all(|mut process| process.wait().unwrap().success());
+    assert!(tokio::task::spawn_blocking(all_succeed).await.unwrap());
 }

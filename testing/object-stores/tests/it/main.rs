@@ -1,6 +1,6 @@
-//! Tests on servers of S3, Google Cloud Storage and Azure, and of the protocol that stores in buckets follow.
+//! Tests on servers of S3, Google Cloud Storage and Azure, and a model of the bucket protocol.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 #[cfg(unix)]
 mod bridge;

@@ -1,5 +1,5 @@
-//! `Memory::open` on a bucket. Its settings come from the environment, which a test cannot change for itself: it runs itself as the
-//! process that has them.
+//! `Memory::open` on a bucket. Its settings come from the environment, so the test starts itself as a process with a
+//! different environment.
 
 use std::process::Command;
 
@@ -7,12 +7,12 @@ use memory_tool::Memory;
 use memory_tool_test_servers::{S3Server, Server as _};
 use serde_json::json;
 
-/// Names the store that the process is to open.
+/// The environment variable with the URL of the store.
 const STORE: &str = "MEMORY_TOOL_TEST_OPEN";
 
 #[tokio::test]
-#[ignore = "what the process of the other test does"]
-async fn keep() {
+#[ignore = "the other test runs this in a process"]
+async fn write_and_read() {
     let url = std::env::var(STORE).unwrap();
     let create = json!({"command": "create", "path": "/memories/a", "file_text": "kept"});
     Memory::open(&url).await.unwrap().tool().call(create).await.unwrap();
@@ -21,10 +21,10 @@ async fn keep() {
 }
 
 #[test]
-fn a_bucket_of_s3() {
+fn memory_open_opens_an_s3_bucket() {
     let server = S3Server::start().unwrap();
     let mut process = Command::new(std::env::current_exe().unwrap());
-    process.args(["--exact", "opening::keep", "--ignored"]);
+    process.args(["--exact", "opening::write_and_read", "--ignored"]);
     process.envs(server.environment(server.url())).env(STORE, format!("{}/a%20prefix", server.bucket_url()));
     let output = process.output().unwrap();
     assert!(output.status.success(), "{output:?}");

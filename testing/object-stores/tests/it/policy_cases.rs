@@ -1,6 +1,6 @@
-//! The cases of the policies on stores in buckets, on the servers of S3, Google Cloud Storage and Azure.
+//! The cases of the policies on bucket stores, on servers of S3, Google Cloud Storage and Azure.
 //!
-//! Those on the stores of this machine are in `memory-tool-policies`.
+//! `memory-tool-policies` tests local stores.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ async fn run(server: &dyn Server) {
 }
 
 #[tokio::test]
-async fn they_pass_on_s3() {
+async fn policy_cases_pass_on_s3() {
     run(&S3Server::start().unwrap()).await;
 }
 
 #[tokio::test]
-async fn they_pass_on_google_cloud_storage() {
+async fn policy_cases_pass_on_gcs() {
     run(&GcsServer::start().unwrap()).await;
 }
 
 #[tokio::test]
-async fn they_pass_on_azure() {
+async fn policy_cases_pass_on_azure() {
     run(&AzureServer::start().unwrap()).await;
 }

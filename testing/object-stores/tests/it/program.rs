@@ -1,4 +1,5 @@
-//! Memories in buckets: the program with nothing but the environment variables of each cloud, on servers of each.
+//! The program on bucket memories, configured only with each cloud's environment variables, on servers of each
+//! protocol.
 
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -10,13 +11,13 @@ use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server}
 use object_store::RetryConfig;
 use serde_json::{Value, json};
 
-/// What no reply to a model may hold.
+/// The prefix of the store. Replies to the model must not contain it.
 const PREFIX: &str = "of the/operator";
 
-/// Where nobody listens.
+/// An address without a server.
 const NOBODY: &str = "http://127.0.0.1:1";
 
-/// A server, and a memory in its bucket.
+/// A server with a memory in its bucket.
 struct Cloud(Box<dyn Server>);
 
 impl Cloud {
@@ -32,19 +33,19 @@ impl Cloud {
         Self(Box::new(AzureServer::start().unwrap()))
     }
 
-    /// What to give for `--store`.
+    /// The value of `--store`.
     fn store(&self) -> String {
         format!("{}/{}", self.0.bucket_url(), PREFIX.replace(' ', "%20"))
     }
 
-    /// The program with the variables of the server and none of a cloud besides.
+    /// Returns a command for the program with the variables of the server only.
     fn program(&self) -> Command {
         let mut command = program_without_clouds();
         command.envs(self.0.environment(self.0.url()));
         command
     }
 
-    /// Runs a subcommand on the store: status, standard output, standard error.
+    /// Runs a subcommand on the store. Returns the status, standard output and standard error.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         outcome(self.program().args(arguments).args(["--store", &self.store()]).output().unwrap())
     }
@@ -53,13 +54,13 @@ impl Cloud {
         assert_eq!(self.run(arguments), (Some(0), format!("{reply}\n"), String::new()));
     }
 
-    /// A `run` process on the store.
+    /// Starts a `run` process on the store.
     fn session(&self) -> Session {
         let mut command = self.program();
         Session::start_as(command.args(["run", "--store", &self.store()]))
     }
 
-    /// The keys of all objects in the bucket.
+    /// Lists the keys of all objects in the bucket.
     fn keys(&self) -> Vec<String> {
         let client = self.0.client(self.0.url(), RetryConfig::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -70,7 +71,7 @@ impl Cloud {
     }
 }
 
-/// The program with none of the variables by which it could reach a cloud.
+/// Returns a command for the program without any cloud's variables.
 fn program_without_clouds() -> Command {
     let mut command = program();
     for (name, _) in std::env::vars_os() {
@@ -79,7 +80,7 @@ fn program_without_clouds() -> Command {
             command.env_remove(&*name);
         }
     }
-    // A mistake must not make it ask a cloud's metadata address for credentials.
+    // Prevents requests for credentials to a cloud's metadata address.
     command.env("AWS_METADATA_ENDPOINT", NOBODY).env("AZURE_MSI_ENDPOINT", NOBODY);
     command.env("GCE_METADATA_HOST", NOBODY.trim_start_matches("http://"));
     command
@@ -90,7 +91,7 @@ fn outcome(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Names the tests of each cloud.
+/// Defines the tests of each cloud.
 macro_rules! on_every_cloud {
     ($($test:ident),*) => {
         mod s3 { $(#[test] fn $test() { super::$test(&super::Cloud::s3()); })* }
@@ -114,7 +115,7 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     for arguments in [&["verify"][..], &["view", "/memories"], &["run", "--read-only"], &["gc"], &["export", "-"]] {
         assert_eq!(cloud.run(arguments), missing, "{arguments:?}");
     }
-    assert_eq!(cloud.keys(), [""; 0], "looking makes nothing");
+    assert_eq!(cloud.keys(), [""; 0], "gc created a store");
     cloud.assert_replies(&create, "File created successfully at: /memories/d/a");
     assert!(cloud.keys().iter().all(|key| key.starts_with(PREFIX)), "{:?}", cloud.keys());
     let again = (Some(1), String::new(), "Error: File /memories/d/a already exists\n".to_owned());
@@ -173,7 +174,7 @@ fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
 }
 
 fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
-    // Greater than what the index itself would hold.
+    // Too large for the index.
     let text = "x".repeat(100_000);
     for path in ["/memories/a", "/memories/b"] {
         let mut session = cloud.session();
@@ -193,7 +194,7 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
 }
 
 #[test]
-fn a_signal_ends_a_check_and_leaves_the_bucket_as_it_was() {
+fn interrupted_verify_leaves_the_bucket_unchanged() {
     let cloud = Cloud::gcs();
     let mut command = cloud.program();
     command
@@ -215,12 +216,12 @@ fn a_signal_ends_a_check_and_leaves_the_bucket_as_it_was() {
 }
 
 #[test]
-fn no_reply_holds_the_place_in_the_bucket() {
+fn replies_never_contain_the_bucket_or_prefix() {
     let cloud = Cloud::gcs();
     let mut session = cloud.session();
     let (url, store) = (cloud.0.url().to_owned(), cloud.store());
     session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
-    // The index becomes one that nobody can read.
+    // Damages the index.
     let client = cloud.0.client(&url, RetryConfig::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let index = object_store::path::Path::from(format!("{PREFIX}/index.json"));
@@ -238,7 +239,7 @@ fn no_reply_holds_the_place_in_the_bucket() {
     assert!(status.success() && errors.contains("index"), "{errors}");
 }
 
-/// Runs `view` where it must fail soon, with one line for the operator.
+/// Runs `view`, which must fail soon, with one line for the operator.
 fn assert_cannot_open(store: &str, environment: &[(&'static str, String)], reason: &str) {
     assert_fails(&["view", "/memories"], store, environment, reason);
 }
@@ -254,7 +255,7 @@ fn assert_fails(arguments: &[&str], store: &str, environment: &[(&'static str, S
     assert!(errors.len() < 1000, "{errors}");
 }
 
-/// The variables with another value for one of them.
+/// Returns the variables with a changed value.
 fn with(cloud: &Cloud, name: &'static str, value: &str) -> Vec<(&'static str, String)> {
     let mut environment = cloud.0.environment(cloud.0.url());
     environment.retain(|(known, _)| *known != name);
@@ -263,7 +264,7 @@ fn with(cloud: &Cloud, name: &'static str, value: &str) -> Vec<(&'static str, St
 }
 
 #[test]
-fn wrong_credentials_are_told() {
+fn wrong_credentials_are_reported() {
     let (gcs, azure) = (Cloud::gcs(), Cloud::azure());
     assert_cannot_open(&gcs.store(), &with(&gcs, "GOOGLE_BEARER_TOKEN", "wrong"), "401");
     assert_cannot_open(&azure.store(), &with(&azure, "AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc="), "403");
@@ -271,21 +272,21 @@ fn wrong_credentials_are_told() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_wrong_signature_is_told() {
+fn wrong_signatures_are_reported() {
     let s3 = Cloud(Box::new(S3Server::start_seaweed().unwrap()));
     assert_cannot_open(&s3.store(), &with(&s3, "AWS_SECRET_ACCESS_KEY", "wrong"), "403");
 }
 
 #[test]
-fn a_bucket_that_is_not_there_is_told() {
+fn missing_buckets_are_reported() {
     let s3 = Cloud::s3();
     let environment = s3.0.environment(s3.0.url());
     assert_fails(&["create", "/memories/a", "--text", ""], "s3://no-such-bucket/a", &environment, "NoSuchBucket");
 }
 
-/// Not those of `object_store`, but of Azure's command line and of Google's libraries.
+/// Tests the variables of Azure's command line and of Google's libraries, which `object_store` does not support.
 #[test]
-fn the_variables_of_the_clouds_tools_do() {
+fn variables_of_cloud_tools_are_supported() {
     let create = ["create", "/memories/a", "--text", "text"];
     let azure = Cloud::azure();
     let of_server = azure.0.environment(azure.0.url());
@@ -315,7 +316,7 @@ fn the_variables_of_the_clouds_tools_do() {
 }
 
 #[test]
-fn a_profile_of_aws_is_refused() {
+fn aws_profiles_are_refused() {
     assert_cannot_open(
         "s3://bucket/prefix",
         &[("AWS_PROFILE", "work".to_owned())],
@@ -324,12 +325,12 @@ fn a_profile_of_aws_is_refused() {
 }
 
 #[test]
-fn settings_that_make_no_client_are_told() {
+fn invalid_settings_are_reported() {
     assert_cannot_open(
         "az://container/a",
         &[],
-        "no client of the bucket can be made of the settings in the environment: set AZURE_STORAGE_CONNECTION_STRING, or \
-         AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
+        "no client of the bucket can be made of the settings in the environment: set \
+         AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
     );
     let arguments = ["conformance", "--filter", "delete.", "--store", "az://container/a"];
     let (status, output, errors) = outcome(program_without_clouds().args(arguments).output().unwrap());
@@ -337,7 +338,7 @@ fn settings_that_make_no_client_are_told() {
 }
 
 #[test]
-fn an_endpoint_where_nobody_listens_is_told_within_a_bounded_time() {
+fn unreachable_endpoints_are_reported_within_bounded_time() {
     let clouds = [Cloud::s3(), Cloud::gcs(), Cloud::azure()];
     thread::scope(|scope| {
         for cloud in &clouds {
@@ -347,7 +348,7 @@ fn an_endpoint_where_nobody_listens_is_told_within_a_bounded_time() {
 }
 
 #[test]
-fn what_is_not_in_a_bucket_has_nothing_to_collect() {
+fn gc_refuses_stores_without_a_bucket() {
     let place = memory_tool_test_fixtures::session::Place::new();
     for store in [place.store().display().to_string(), place.sqlite("a")] {
         let output = program().args(["gc", "--store", &store]).output().unwrap();
@@ -355,11 +356,11 @@ fn what_is_not_in_a_bucket_has_nothing_to_collect() {
         assert_eq!((status, output.as_str()), (Some(2), ""));
         assert!(errors.starts_with("memory-tool: nothing to collect: "), "{errors}");
     }
-    assert!(!place.store().exists() && !place.database().exists(), "looking makes nothing");
+    assert!(!place.store().exists() && !place.database().exists(), "gc created a store");
 }
 
 #[test]
-fn what_can_mean_nothing_is_wrong_usage() {
+fn invalid_urls_are_usage_errors() {
     for (arguments, reason) in [
         (&["--store", "s3:bucket"][..], "Write it as s3://bucket/prefix"),
         (&["--store", "gs://bucket?a=b"], "Write %3F or %23"),

@@ -1,4 +1,4 @@
-//! The program on an encrypted memory in a bucket, to which another one is copied.
+//! The program on an encrypted bucket memory, including copies to and from it.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use memory_tool_test_fixtures::session::{Place, program};
 use memory_tool_test_servers::{S3Server, Server as _};
 
-/// A server, a key, and a place for other stores.
+/// A server, a key, and a directory for other stores.
 struct Stage {
     place: Place,
     server: S3Server,
@@ -27,7 +27,7 @@ impl Stage {
         format!("{}/encrypted", self.server.bucket_url())
     }
 
-    /// The standard output, or the standard error of a failure.
+    /// Returns the standard output of a success, or the standard error of a failure.
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command: Command = program();
         let output = command.envs(self.server.environment(self.server.url())).args(arguments).output().unwrap();
@@ -37,7 +37,7 @@ impl Stage {
 }
 
 #[test]
-fn a_bucket_is_encrypted_and_collected_without_its_key() {
+fn encrypted_bucket_needs_its_key_except_for_gc() {
     let stage = Stage::new();
     let (bucket, key) = (stage.bucket(), stage.key());
     let with_key = |arguments: &[&str]| stage.run(&[arguments, &["--store", &bucket, "--key-file", &key]].concat());
@@ -50,7 +50,7 @@ fn a_bucket_is_encrypted_and_collected_without_its_key() {
 }
 
 #[test]
-fn files_go_to_an_encrypted_bucket_and_back() {
+fn files_are_copied_to_an_encrypted_bucket_and_back() {
     let stage = Stage::new();
     let (bucket, key) = (stage.bucket(), stage.key());
     let contents: [(&str, &[u8]); 3] =

@@ -1,4 +1,4 @@
-//! How many requests a command takes over HTTP, in a store of 200 files of 4 KB to which nobody else writes.
+//! The number of HTTP requests of each command, in a store of 200 files of 4 KB without concurrent writers.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 const FILES: usize = 200;
 
 #[tokio::test]
-async fn on_s3() {
+async fn commands_take_few_requests_on_s3() {
     count_requests(&S3Server::start().unwrap()).await;
 }
 
 #[tokio::test]
-async fn on_google_cloud_storage() {
+async fn commands_take_few_requests_on_gcs() {
     count_requests(&GcsServer::start().unwrap()).await;
 }
 
 #[tokio::test]
-async fn on_azure() {
+async fn commands_take_few_requests_on_azure() {
     count_requests(&AzureServer::start().unwrap()).await;
 }
 
@@ -33,22 +33,22 @@ async fn count_requests(server: &dyn Server) {
     for number in 0..FILES {
         store.write(format!("/memories/d/{number:03}.md"), content(number)).await.unwrap();
     }
-    for (most, command) in commands() {
-        // As in a process that has just started: nothing is known yet but that the bucket keeps conditions.
+    for (limit, command) in commands() {
+        // Like a process that has just started: it knows only that the bucket supports conditional writes.
         let fresh = BucketStore::open(bucket.clone(), "requests".into()).await.unwrap();
         proxy.take_records();
         Engine::new(fresh).call(command.clone()).await.unwrap();
         let taken = proxy.take_records();
-        assert!(taken.len() <= most, "{command} took {taken:?}");
+        assert!(taken.len() <= limit, "{command} took {taken:?}");
     }
 }
 
-/// 4 KB that begin with a line that no other file has.
+/// Returns 4 KB with a unique first line.
 fn content(number: usize) -> String {
     format!("file {number}\n{}\n", "x".repeat(4_080))
 }
 
-/// Each command, with the most requests that it may take.
+/// Each command with its maximum number of requests.
 fn commands() -> [(usize, Value); 10] {
     let view = |path: &str| json!({"command": "view", "path": path});
     let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
@@ -56,7 +56,7 @@ fn commands() -> [(usize, Value); 10] {
         (1, view("/memories")),
         (1, view("/memories/d")),
         (2, view("/memories/d/000.md")),
-        (1, view("/memories/d/199.md")), // it lies in the index
+        (1, view("/memories/d/199.md")), // stored in the index
         (3, json!({"command": "create", "path": "/memories/new.md", "file_text": content(0)})),
         (3, json!({"command": "str_replace", "path": "/memories/d/001.md", "old_str": "file 1\n", "new_str": "one\n"})),
         (3, json!({"command": "insert", "path": "/memories/d/002.md", "insert_line": 0, "insert_text": "two"})),
@@ -66,9 +66,9 @@ fn commands() -> [(usize, Value); 10] {
     ]
 }
 
-/// No answer ever comes to the first request for the index: another is sent while there is time.
+/// The first request for the index hangs, so the store sends another within its timeout.
 #[tokio::test]
-async fn a_request_that_hangs_is_sent_again() {
+async fn hanging_requests_are_retried() {
     let server = GcsServer::start().unwrap();
     let proxy = Proxy::start(server.url()).unwrap();
     let bucket = server.client(proxy.url(), RetryConfig { max_retries: 0, ..RetryConfig::default() }).unwrap();

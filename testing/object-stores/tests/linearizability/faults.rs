@@ -1,4 +1,4 @@
-//! What happens between a process and its bucket.
+//! Faults between a process and its bucket.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use memory_tool_test_servers::{Fault, Faults, Proxy, Refusal, Requests};
 
 use memory_tool_test_object_stores::INDEX;
 
-/// How long a command may take: not long, so that a bucket that falls silent is given up soon, but enough on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_millis(600);
+/// The timeout of a command: short, so that commands on a silent bucket fail soon, but enough for a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(600);
 
-/// Long beside a request, short beside the deadline.
+/// Long compared with a request, but short compared with the timeout.
 const SHORT: Duration = Duration::from_millis(10);
 
-/// How many of the commands that are to change something meet a [loss](lose_change).
+/// The probability that a changing command meets a [loss](lose_change).
 pub(crate) const CHANCE_OF_LOSS: f64 = 0.03;
 
-/// What may happen to the change then: it is made, or is not, or comes to the bucket when its author has given up or is about to.
+/// The faults of a lost change. The change is applied, or not, or arrives around the time at which its author gives up.
 pub(crate) const LOSSES: &[Fault] = &[
     Fault::CloseUnanswered,
     Fault::CutAnswer,
@@ -23,29 +23,29 @@ pub(crate) const LOSSES: &[Fault] = &[
     Fault::CutRequest,
     Fault::RefuseBefore(Refusal::Unavailable),
     Fault::Swallow,
-    Fault::DelayRequest(DEADLINE.saturating_sub(SHORT)),
-    Fault::DelayRequest(DEADLINE.saturating_add(SHORT)),
+    Fault::DelayRequest(TIMEOUT.saturating_sub(SHORT)),
+    Fault::DelayRequest(TIMEOUT.saturating_add(SHORT)),
 ];
 
-/// How often a command asks for the index at most before it gives up: each time it waits for half of what is left.
-const QUESTIONS: usize = 30;
+/// The maximum number of reads of the index before a command gives up. Each read waits for half of the remaining time.
+const MAX_READS: usize = 30;
 
-/// Lets a fault happen to the next change of the index, and then no word come from the bucket until the proxy is told to
-/// [withdraw](Proxy::withdraw_exact) that. Whoever made the change cannot find out what became of it.
+/// Injects a fault into the next change of the index, and makes all later reads of the index hang until
+/// [`Proxy::withdraw_exact`]. The author of the change cannot learn its outcome.
 pub(crate) fn lose_change(proxy: &Proxy, fault: Fault) {
     proxy.fault_at(Requests::of("PUT").with(INDEX), 1, fault);
-    // The first is for the state to be changed.
-    for question in 2..QUESTIONS {
-        proxy.fault_at(Requests::of("GET").with(INDEX), question, Fault::Hang);
+    // The first read gets the current state.
+    for number in 2..MAX_READS {
+        proxy.fault_at(Requests::of("GET").with(INDEX), number, Fault::Hang);
     }
 }
 
-/// Faults of all kinds, which strike one of seven requests.
+/// Returns random faults of all kinds, on one of seven requests.
 pub(crate) fn at_random(seed: u64) -> Faults {
     Faults { seed, requests: Requests::all(), chances: chances() }
 }
 
-/// The same, and half of the requests come late: whoever takes long meets more changes of others.
+/// Returns the same faults, and delays half of the requests, which causes more conflicts.
 pub(crate) fn at_random_and_late(seed: u64) -> Faults {
     let mut faults = at_random(seed);
     faults.chances.push((Fault::DelayRequest(SHORT), 0.5));

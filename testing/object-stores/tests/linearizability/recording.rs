@@ -1,4 +1,4 @@
-//! [`Recording`]: what processes that worked at once on one store were told, and when.
+//! [`Recording`]: the replies of concurrent processes on one store, with their times.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError};
 use memory_tool_object_store::BucketStore;
-use memory_tool_test_checker::{Answer, Operation};
+use memory_tool_test_checker::{Operation, Response};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::path::Path;
 use serde_json::{Value, json};
@@ -18,40 +18,40 @@ use crate::workload::{self, Step};
 use memory_tool_test_object_stores::Mistake;
 use memory_tool_test_object_stores::client;
 use memory_tool_test_object_stores::reference::{Files, batch_of, files_of, line_of};
-use memory_tool_test_object_stores::session::{COLLECT, Session, deadline, program};
+use memory_tool_test_object_stores::session::{COLLECT, Session, program, timeout};
 
-/// How many processes work at once; one more collects what they leave behind.
+/// The number of concurrent processes. One more collects garbage.
 pub(crate) const PROCESSES: usize = 4;
 
-/// How often a process may try to open the store, which takes more requests than any command, on a machine that is busy.
-const OPENINGS: usize = 20;
+/// The maximum number of attempts to open the store, which takes more requests than any command.
+const MAX_OPENS: usize = 20;
 
-/// The time between two collections.
+/// The time between two garbage collections.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is to be recorded.
+/// The plan of a recording.
 pub(crate) struct Plan {
-    /// What all choices follow from.
+    /// The seed of all random choices.
     pub(crate) seed: u64,
-    /// The commands of each process.
+    /// The number of commands of each process.
     pub(crate) commands: usize,
     pub(crate) mistake: Option<Mistake>,
 }
 
-/// All that happened.
+/// A complete recording.
 pub(crate) struct Recording {
     pub(crate) start: Files,
     pub(crate) calls: Vec<Call>,
     /// The requests of all processes.
     pub(crate) requests: Vec<Record>,
-    /// How many objects were collected meanwhile.
+    /// The number of objects that garbage collection removed.
     pub(crate) collected: usize,
     pub(crate) end: Files,
 }
 
 impl Recording {
-    /// Lets processes work on a new store beneath the prefix until all have done what is planned.
-    pub(crate) fn make(server: &dyn Server, prefix: &Path, plan: &Plan) -> Self {
+    /// Runs the plan on a new store under the prefix.
+    pub(crate) fn new(server: &dyn Server, prefix: &Path, plan: &Plan) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let store = runtime.block_on(BucketStore::open(client(server).unwrap(), prefix.clone())).unwrap();
         let start = workload::start();
@@ -62,36 +62,36 @@ impl Recording {
         let mut workers: Vec<_> = (0..PROCESSES).map(start_worker).collect();
         let mut collector = start_worker(PROCESSES);
         collector.proxy.fault_at_random(faults::at_random_and_late(collector.seed));
-        let (mut calls, collected) = work_at_once(&mut workers, &mut collector, plan.commands, clock);
+        let (mut calls, collected) = run_workers(&mut workers, &mut collector, plan.commands, clock);
         let requests = workers.iter().chain([&collector]).flat_map(|worker| worker.proxy.take_records()).collect();
 
         let end = runtime.block_on(files_of(&store));
-        calls.extend(runtime.block_on(look_at(&Engine::new(store), &end, clock)));
+        calls.extend(runtime.block_on(view_all(&Engine::new(store), &end, clock)));
         Self { start, calls, requests, collected, end }
     }
 }
 
-/// Everything that the processes were told, and how many objects were collected meanwhile.
-fn work_at_once(workers: &mut [Worker], collector: &mut Worker, commands: usize, clock: Instant) -> (Vec<Call>, usize) {
+/// Runs all processes. Returns their calls and the number of collected objects.
+fn run_workers(workers: &mut [Worker], collector: &mut Worker, commands: usize, clock: Instant) -> (Vec<Call>, usize) {
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
         let collecting = threads.spawn(|| collector.collect_until(&is_over));
         let working: Vec<_> =
             workers.iter_mut().map(|worker| threads.spawn(move || worker.work(commands, clock))).collect();
         let calls: Vec<_> = working.into_iter().map(|worker| worker.join()).collect();
-        is_over.store(true, Ordering::Relaxed); // also where one failed, or nobody would see why
+        is_over.store(true, Ordering::Relaxed); // also after a failure, so that its cause is reported
         (calls.into_iter().flat_map(Result::unwrap).collect(), collecting.join().unwrap())
     })
 }
 
-/// What a client is shown of all files when nobody else is at work any more.
-async fn look_at(tool: &dyn MemoryTool, files: &Files, clock: Instant) -> Vec<Call> {
+/// Views all files after the other processes have finished.
+async fn view_all(tool: &dyn MemoryTool, files: &Files, clock: Instant) -> Vec<Call> {
     let mut calls = Vec::new();
     for path in files.keys().cloned().chain([MemoryPath::root()]) {
         let command = json!({"command": "view", "path": path.to_string()});
         let called = clock.elapsed();
         let reply = line_of(&tool.call(command.clone()).await);
-        calls.push(Call { process: PROCESSES, command, called, answered: clock.elapsed(), reply });
+        calls.push(Call { process: PROCESSES, command, called, responded: clock.elapsed(), reply });
     }
     calls
 }
@@ -99,20 +99,20 @@ async fn look_at(tool: &dyn MemoryTool, files: &Files, clock: Instant) -> Vec<Ca
 /// A process, and the proxy between it and the server.
 struct Worker {
     process: usize,
-    /// What its commands and faults follow from.
+    /// The seed of its commands and faults.
     seed: u64,
     proxy: Proxy,
     session: Session,
 }
 
 impl Worker {
-    /// Starts a process, and lets faults begin when it has opened the store.
+    /// Starts a process. Faults begin after it has opened the store.
     fn start(server: &dyn Server, prefix: &Path, plan: &Plan, process: usize) -> Self {
         let seed = plan.seed.wrapping_mul(PROCESSES as u64 + 1).wrapping_add(process as u64);
         let proxy = Proxy::start(server.url()).unwrap();
         let mut program = program(server, proxy.url(), prefix).unwrap();
-        program.envs([deadline(faults::DEADLINE)]).envs(plan.mistake.map(Mistake::variable));
-        let session = (0..OPENINGS).find_map(|_| open(&mut program)).unwrap();
+        program.envs([timeout(faults::TIMEOUT)]).envs(plan.mistake.map(Mistake::variable));
+        let session = (0..MAX_OPENS).find_map(|_| open(&mut program)).unwrap();
         proxy.take_records();
         proxy.fault_at_random(faults::at_random(seed));
         Self { process, seed, proxy, session }
@@ -125,29 +125,29 @@ impl Worker {
                 faults::lose_change(&self.proxy, fault);
             }
             let called = clock.elapsed();
-            let reply = self.session.ask(&command).unwrap();
+            let reply = self.session.request(&command).unwrap();
             self.proxy.withdraw_exact();
-            calls.push(Call { process: self.process, command, called, answered: clock.elapsed(), reply });
+            calls.push(Call { process: self.process, command, called, responded: clock.elapsed(), reply });
         }
         calls
     }
 
-    /// Collects again and again, and gives how many objects were removed.
+    /// Collects garbage repeatedly, and returns the number of removed objects.
     fn collect_until(&mut self, is_over: &AtomicBool) -> usize {
         let mut removed = 0;
         while !is_over.load(Ordering::Relaxed) {
-            let answer: Option<usize> = serde_json::from_str(&self.session.ask(COLLECT).unwrap()).unwrap();
-            removed += answer.unwrap_or(0);
+            let reply: Option<usize> = serde_json::from_str(&self.session.request(COLLECT).unwrap()).unwrap();
+            removed += reply.unwrap_or(0);
             thread::sleep(PAUSE);
         }
         removed
     }
 }
 
-/// A process that has opened the store, unless it did not come to that before its deadline.
+/// Starts a process and opens its store. Returns `None` after a timeout.
 fn open(program: &mut Command) -> Option<Session> {
     let mut session = Session::start(program).unwrap();
-    session.ask(json!({"command": "view", "path": "/memories"})).ok()?;
+    session.request(json!({"command": "view", "path": "/memories"})).ok()?;
     Some(session)
 }
 
@@ -156,52 +156,52 @@ fn open(program: &mut Command) -> Option<Session> {
 pub(crate) struct Call {
     pub(crate) process: usize,
     pub(crate) command: Value,
-    /// Before it was sent.
+    /// A time before it was sent.
     pub(crate) called: Duration,
-    /// After its reply was there.
-    pub(crate) answered: Duration,
+    /// A time after its reply was received.
+    pub(crate) responded: Duration,
     pub(crate) reply: String,
 }
 
-/// What a reply says of the command's effect.
+/// The effect of a command according to its reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {
-    /// It had that which the reply shows.
+    /// The command had the effect that the reply describes.
     Known,
-    /// Nobody knows.
+    /// The effect is unknown.
     Unknown,
-    /// It had none.
+    /// The command had no effect.
     Failed,
 }
 
 impl Call {
     pub(crate) fn outcome(&self) -> Outcome {
-        let says = |kind| self.reply == failure(kind);
-        if says(FailureKind::OutcomeUnknown) {
+        let reports = |kind| self.reply == failure(kind);
+        if reports(FailureKind::OutcomeUnknown) {
             Outcome::Unknown
-        } else if says(FailureKind::Busy) || says(FailureKind::Other) {
+        } else if reports(FailureKind::Busy) || reports(FailureKind::Other) {
             Outcome::Failed
         } else {
             Outcome::Known
         }
     }
 
-    /// The operation that the checker sees. One that had no effect is none.
+    /// Returns the operation for the checker, or `None` if it had no effect.
     pub(crate) fn operation(&self) -> Option<Operation<Value, String>> {
-        let answer = match self.outcome() {
-            Outcome::Known => Some(Answer { reply: self.reply.clone(), at: self.answered }),
+        let response = match self.outcome() {
+            Outcome::Known => Some(Response { reply: self.reply.clone(), at: self.responded }),
             Outcome::Unknown => None,
             Outcome::Failed => return None,
         };
-        Some(Operation { command: self.command.clone(), called: self.called, answer })
+        Some(Operation { command: self.command.clone(), called: self.called, response })
     }
 
-    /// Whether another process worked on the same paths at the same time, and at least one of the two to change them.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
-        let is_at_once = self.called <= other.answered && other.called <= self.answered;
+    /// Whether another process used the same paths at the same time, and at least one of the two calls is a change.
+    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
+        let is_concurrent = self.called <= other.responded && other.called <= self.responded;
         let changes = |call: &Self| call.command["command"] != "view";
         let overlap = || self.paths().iter().any(|path| other.paths().iter().any(|other| path.overlaps(other)));
-        self.process != other.process && is_at_once && (changes(self) || changes(other)) && overlap()
+        self.process != other.process && is_concurrent && (changes(self) || changes(other)) && overlap()
     }
 
     fn paths(&self) -> Vec<MemoryPath> {
@@ -210,7 +210,7 @@ impl Call {
     }
 }
 
-/// What the model reads of a failure.
+/// The reply to the model for a failure.
 fn failure(kind: FailureKind) -> String {
     line_of(&Err(Error::Storage { kind, source: StoreError::failure(kind, "", "") }))
 }

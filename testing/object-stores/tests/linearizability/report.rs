@@ -1,4 +1,4 @@
-//! [`Report`]: how much was tested.
+//! [`Report`]: the coverage of a test run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,20 +10,20 @@ use memory_tool_test_servers::Record;
 use crate::faults;
 use crate::recording::{Outcome, Recording};
 
-/// What happened in all recordings of a server.
+/// Counts of all recordings of a server.
 #[derive(Default)]
 pub(crate) struct Report {
     calls: usize,
-    /// Calls that met one of another process.
-    meetings: usize,
+    /// Calls that conflicted with another process.
+    conflicts: usize,
     unknown: usize,
     failed: usize,
-    /// How often each fault happened.
+    /// The number of occurrences of each fault.
     faults: BTreeMap<String, usize>,
     requests: usize,
-    /// Objects that were put for the contents of one file.
+    /// Uploaded objects with the content of one file.
     objects: usize,
-    /// Objects that were put for those of many.
+    /// Uploaded objects with the contents of several files.
     packs: usize,
     collected: usize,
     working: Duration,
@@ -35,7 +35,7 @@ impl Report {
         let Recording { calls, requests, .. } = recording;
         let count = |outcome| calls.iter().filter(|call| call.outcome() == outcome).count();
         self.calls += calls.len();
-        self.meetings += calls.iter().filter(|call| calls.iter().any(|other| call.meets(other))).count();
+        self.conflicts += calls.iter().filter(|call| calls.iter().any(|other| call.conflicts_with(other))).count();
         self.unknown += count(Outcome::Unknown);
         self.failed += count(Outcome::Failed);
         self.requests += requests.len();
@@ -46,18 +46,18 @@ impl Report {
         self.packs += puts("packs");
         self.objects += puts("contents") - puts("packs");
         self.collected += recording.collected;
-        self.working += calls.iter().map(|call| call.answered).max().unwrap_or_default();
+        self.working += calls.iter().map(|call| call.responded).max().unwrap_or_default();
     }
 
-    /// Checks that so much happened that the test means something.
+    /// Checks that the counts are high enough.
     ///
     /// # Errors
-    /// What happened too seldom.
-    pub(crate) fn check_that_it_is_enough(&self) -> Result<(), String> {
-        let Self { calls, meetings, unknown, failed, faults, objects, packs, collected, .. } = self;
+    /// The name of a count that is too low.
+    pub(crate) fn check_coverage(&self) -> Result<(), String> {
+        let Self { calls, conflicts, unknown, failed, faults, objects, packs, collected, .. } = self;
         let least = [
-            ("calls that did not fail", calls - failed, calls / 2),
-            ("calls that met another", *meetings, calls / 5),
+            ("successful calls", calls - failed, calls / 2),
+            ("conflicting calls", *conflicts, calls / 5),
             ("unknown outcomes", *unknown, calls / 400),
             ("faults", faults.values().sum(), calls / 10),
             ("objects", *objects, calls / 100),
@@ -65,13 +65,13 @@ impl Report {
             ("collected objects", *collected, calls / 100),
         ];
         if let Some((what, count, least)) = least.into_iter().find(|(_, count, least)| count < least) {
-            return Err(format!("only {count} {what}, not {least}"));
+            return Err(format!("only {count} {what}, expected at least {least}"));
         }
         if Tier::current() != Tier::Long {
-            return Ok(()); // the rarest faults may be missing among so few requests
+            return Ok(()); // the rarest faults may not occur in so few requests
         }
         match faults::chances().iter().find(|(fault, _)| !faults.contains_key(&format!("{fault:?}"))) {
-            Some((fault, _)) => Err(format!("not one {fault:?}")),
+            Some((fault, _)) => Err(format!("no {fault:?} occurred")),
             None => Ok(()),
         }
     }
@@ -83,11 +83,11 @@ fn is_put(request: &Record, part: &str) -> bool {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { calls, meetings, unknown, failed, faults, requests, objects, packs, collected, working, checking } =
+        let Self { calls, conflicts, unknown, failed, faults, requests, objects, packs, collected, working, checking } =
             self;
         writeln!(f, "{calls} calls in {working:.1?}, checked in {checking:.1?}")?;
-        writeln!(f, "  {meetings} met another on the same paths, {unknown} had an unknown outcome, {failed} failed")?;
-        writeln!(f, "  {objects} objects and {packs} packs put, {collected} collected")?;
+        writeln!(f, "  {conflicts} conflicted with another call, {unknown} had an unknown outcome, {failed} failed")?;
+        writeln!(f, "  uploaded {objects} objects and {packs} packs, collected {collected}")?;
         writeln!(f, "  {} faults in {requests} requests:", faults.values().sum::<usize>())?;
         faults.iter().try_for_each(|(fault, count)| writeln!(f, "    {count} {fault}"))
     }

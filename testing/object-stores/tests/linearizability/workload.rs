@@ -1,4 +1,4 @@
-//! What the processes do: commands that follow from a seed, on so few paths that they meet all the time.
+//! Random commands of the processes, on few paths, so that conflicts are common.
 
 use memory_tool_test_servers::Fault;
 use proptest::prelude::*;
@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 use crate::faults;
 use memory_tool_test_object_stores::reference::Files;
 
-/// A file that only grows: all that happens to it is that lines are inserted, no two of which are equal.
+/// A file that only grows. Commands insert unique lines into it, and never change it otherwise.
 pub(crate) const LOG: &str = "/memories/log";
 
-/// What files lie beneath that are in the store at first, so that its index holds almost too much.
+/// The directory of initial files, which almost fill the index.
 const BALLAST: &str = "/memories/ballast";
 const BALLAST_FILES: usize = 10;
 
-/// Contents that the index holds, but not many times before it puts them into a pack.
+/// The size of contents that are stored in the index. A few of them force the store to create a pack.
 const MEDIUM: usize = 12_000;
-/// Contents that are an object of their own.
+/// The size of contents that get a separate object.
 const LARGE: usize = 20_000;
 
-/// What is in each file but the log, once.
+/// A word that occurs once in every file except the log.
 const MARK: &str = "mark";
 
-/// What a process does next.
+/// A step of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) command: Value,
-    /// What happens to the change that the command makes, before the bucket falls silent.
+    /// The fault of the change, after which the bucket stops responding.
     pub(crate) lost: Option<Fault>,
 }
 
-/// The files at first.
+/// The initial files.
 pub(crate) fn start() -> Files {
     let mut files = Files::from([(LOG.parse().unwrap(), Vec::new())]);
     for number in 0..BALLAST_FILES {
@@ -84,7 +84,7 @@ fn path() -> impl Strategy<Value = String> {
     prop_oneof![2 => file(), 1 => directory()]
 }
 
-/// A path that is mostly one of a file. Some lie beneath another, so that it may be that of a directory as well.
+/// Mostly the path of a file. Some paths are under others, so a path can also be a directory.
 fn file() -> impl Strategy<Value = String> {
     let in_directory = |names| (directory(), select(names)).prop_map(|(directory, name)| format!("{directory}/{name}"));
     prop_oneof![
@@ -94,7 +94,7 @@ fn file() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A path that is mostly one of a directory.
+/// Mostly the path of a directory.
 fn directory() -> impl Strategy<Value = String> {
     select(vec!["/memories/a", "/memories/b", "/memories/c"]).prop_map(str::to_owned)
 }
@@ -108,7 +108,7 @@ fn content(name: &str, size: usize) -> String {
     format!("{name}\n{MARK}\n{}", "x".repeat(size))
 }
 
-/// A text that no other is equal to.
+/// A unique string.
 fn unique() -> impl Strategy<Value = String> {
     any::<u64>().prop_map(|number| format!("{number:016x}"))
 }

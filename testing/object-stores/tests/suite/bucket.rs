@@ -1,4 +1,4 @@
-//! [`BucketFixture`]: stores in a bucket of a real server.
+//! [`BucketFixture`]: stores in a bucket on a real server.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tokio::task::spawn_blocking;
 
 use memory_tool_test_object_stores::{client, session};
 
-/// The prefix of everything, which no reply may show.
+/// The prefix of all keys. Replies must not contain it.
 const SECRET: &str = "secret-of-the-bucket";
 
 type Start = dyn Fn() -> Result<Running, BoxError> + Send + Sync;
 
-/// A server that starts when it is first needed. All fixtures have it in common.
+/// A server that starts on first use. All fixtures share it.
 pub(crate) struct Cloud {
     start: Arc<Start>,
     running: OnceCell<Result<Running, String>>,
-    /// How many memories were made: each has a prefix of its own.
+    /// The number of memories. Each has its own prefix.
     memories: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Cloud {
     }
 }
 
-/// Makes stores in the bucket of a server.
+/// Creates stores in the bucket of a server.
 pub(crate) struct BucketFixture {
     name: String,
     cloud: Arc<Cloud>,
@@ -87,7 +87,7 @@ impl StoreFixture for BucketFixture {
 
     fn program(&self, prefix: &Path) -> Result<Command, FixtureError> {
         let running = self.cloud.running.get().and_then(|running| running.as_ref().ok());
-        let server = &*running.ok_or_else(|| FixtureError::failed("the server does not run"))?.server;
+        let server = &*running.ok_or_else(|| FixtureError::failed("the server is not running"))?.server;
         let mut program = program(&self.name)?;
         session::name_store(&mut program, server, server.url(), prefix);
         Ok(program)

@@ -1,11 +1,12 @@
-//! The conformance suite on stores in buckets, on the servers of S3, Google Cloud Storage and Azure, encrypted on S3's; and under all
-//! policies with generous settings. The long tier also runs the cases about changes under each policy by itself: a policy reaches a
-//! store only through [`Store`](memory_tool_core::Store), and each store passes the suite by itself, so these add little.
+//! The conformance suite on bucket stores on servers of S3, Google Cloud Storage and Azure, with encryption (on S3),
+//! and under all policies at once. The long tier also runs the cases about changes under each policy. They add little,
+//! because a policy uses a store only through [`Store`](memory_tool_core::Store), and each store passes the suite
+//! without policies.
 //!
-//! A test is named after the policy, the store and the case, such as `all_policies::s3::create::refuses-to-overwrite`. The test
-//! starts itself again as the program that serves a store and is killed.
+//! The name of a test has the policy, the store and the case: `all_policies::s3::create::refuses-to-overwrite`. The
+//! test starts and kills itself as another process that serves a store.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 mod bucket;
 
@@ -20,11 +21,11 @@ use memory_tool_test_servers::{AzureServer, GcsServer, S3Server};
 use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> Result<ExitCode, BoxError> {
-    // So that what is observed is put into words.
+    // Formats every event, so that a panic in formatting is detected.
     tracing_subscriber::fmt().with_max_level(LevelFilter::DEBUG).with_writer(io::sink).init();
     let (s3, gcs) = (Cloud::new(S3Server::start), Cloud::new(GcsServer::start));
-    // Azurite collects its garbage when it is ten minutes old, and answers nobody for minutes if much was written to it. So none is
-    // used for long.
+    // Azurite collects garbage after ten minutes, and then may not respond for minutes. Each server is used only
+    // briefly.
     let clouds = || {
         [("s3", Arc::clone(&s3)), ("google_cloud_storage", Arc::clone(&gcs)), ("azure", Cloud::new(AzureServer::start))]
     };

@@ -1,4 +1,4 @@
-//! [`Objects`]: what the server holds, and what may be done to it at one instant.
+//! [`Objects`]: the objects of the server, with atomic operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -8,9 +8,9 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use hyper::HeaderMap;
 
-/// Why a request has no effect.
+/// The reason of a rejected request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Refused {
+pub(super) enum Rejection {
     Internal,
     InvalidArgument,
     InvalidRange,
@@ -24,11 +24,11 @@ pub(super) enum Refused {
     Unauthorized,
 }
 
-/// An object as it was written.
+/// A stored object.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) content: Bytes,
-    /// The headers that its writer gave it, to be given to its readers.
+    /// The headers of the write, which reads return.
     pub(super) attributes: HeaderMap,
     pub(super) generation: u64,
     pub(super) modified: DateTime<Utc>,
@@ -41,7 +41,7 @@ impl Object {
     }
 }
 
-/// An upload in parts that is not complete.
+/// An incomplete multipart upload.
 #[derive(Debug)]
 struct Upload {
     key: String,
@@ -49,14 +49,14 @@ struct Upload {
     parts: BTreeMap<usize, Bytes>,
 }
 
-/// What a page of a list is asked for by.
+/// The parameters of a list request.
 #[derive(Debug)]
 pub(super) struct Selection {
     pub(super) prefix: String,
     pub(super) delimiter: Option<String>,
     /// Only keys after this one.
     pub(super) after: String,
-    /// The last entry of the page before.
+    /// The last entry of the previous page.
     pub(super) token: String,
     pub(super) limit: usize,
 }
@@ -66,11 +66,11 @@ pub(super) struct Selection {
 pub(super) struct Page {
     pub(super) objects: Vec<(String, Object)>,
     pub(super) prefixes: Vec<String>,
-    /// The token of the page after, if there is one.
+    /// The token of the next page, if any.
     pub(super) next: Option<String>,
 }
 
-/// The objects of the one bucket.
+/// The objects of the bucket.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_key: BTreeMap<String, Object>,
@@ -84,31 +84,31 @@ impl Objects {
         Self { pause, ..Self::default() }
     }
 
-    pub(super) fn get(&self, key: &str) -> Result<&Object, Refused> {
-        self.by_key.get(key).ok_or(Refused::NoSuchKey)
+    pub(super) fn get(&self, key: &str) -> Result<&Object, Rejection> {
+        self.by_key.get(key).ok_or(Rejection::NoSuchKey)
     }
 
-    /// Writes an object, if what is there has the generation `condition`, of which 0 stands for none being there.
+    /// Writes an object if the current generation is `condition`. Generation 0 means that the object does not exist.
     pub(super) fn put(
         &mut self,
         key: &str,
         condition: Option<u64>,
         attributes: HeaderMap,
         content: Bytes,
-    ) -> Result<&Object, Refused> {
-        self.may_change(key, condition)?;
+    ) -> Result<&Object, Rejection> {
+        self.check_change(key, condition)?;
         let object =
             Object { content, attributes, generation: self.number(), modified: Utc::now(), written: Instant::now() };
         self.by_key.insert(key.to_owned(), object);
         self.get(key)
     }
 
-    pub(super) fn delete(&mut self, key: &str, condition: Option<u64>) -> Result<(), Refused> {
-        self.may_change(key, condition)?;
-        self.by_key.remove(key).map(drop).ok_or(Refused::NoSuchKey)
+    pub(super) fn delete(&mut self, key: &str, condition: Option<u64>) -> Result<(), Rejection> {
+        self.check_change(key, condition)?;
+        self.by_key.remove(key).map(drop).ok_or(Rejection::NoSuchKey)
     }
 
-    pub(super) fn copy(&mut self, from: &str, to: &str, condition: Option<u64>) -> Result<&Object, Refused> {
+    pub(super) fn copy(&mut self, from: &str, to: &str, condition: Option<u64>) -> Result<&Object, Rejection> {
         let Object { content, attributes, .. } = self.get(from)?.clone();
         self.put(to, condition, attributes, content)
     }
@@ -124,7 +124,7 @@ impl Objects {
             let group = delimiter.as_deref().and_then(|delimiter| group(key, prefix, delimiter));
             let entry = group.unwrap_or(key);
             if group.is_some_and(|group| group == last || group == token) {
-                continue; // the group stands in this page or the one before
+                continue; // already listed on this page or the previous one
             }
             if page.objects.len() + page.prefixes.len() == *limit {
                 page.next = Some(last);
@@ -145,49 +145,54 @@ impl Objects {
         id
     }
 
-    pub(super) fn put_part(&mut self, key: &str, id: &str, part: usize, content: Bytes) -> Result<(), Refused> {
-        let upload = self.uploads.get_mut(id).filter(|upload| upload.key == key).ok_or(Refused::NoSuchUpload)?;
+    pub(super) fn put_part(&mut self, key: &str, id: &str, part: usize, content: Bytes) -> Result<(), Rejection> {
+        let upload = self.uploads.get_mut(id).filter(|upload| upload.key == key).ok_or(Rejection::NoSuchUpload)?;
         upload.parts.insert(part, content);
         Ok(())
     }
 
-    /// Makes an object of all parts, in the order of their numbers.
-    pub(super) fn complete_upload(&mut self, key: &str, id: &str, condition: Option<u64>) -> Result<&Object, Refused> {
-        self.may_change(key, condition)?;
+    /// Creates an object from all parts, ordered by number.
+    pub(super) fn complete_upload(
+        &mut self,
+        key: &str,
+        id: &str,
+        condition: Option<u64>,
+    ) -> Result<&Object, Rejection> {
+        self.check_change(key, condition)?;
         let Upload { attributes, parts, .. } = self.end_upload(key, id)?;
         let content = parts.into_values().collect::<Vec<_>>().concat();
         self.put(key, condition, attributes, content.into())
     }
 
-    pub(super) fn abort_upload(&mut self, key: &str, id: &str) -> Result<(), Refused> {
+    pub(super) fn abort_upload(&mut self, key: &str, id: &str) -> Result<(), Rejection> {
         self.end_upload(key, id).map(drop)
     }
 
-    fn end_upload(&mut self, key: &str, id: &str) -> Result<Upload, Refused> {
+    fn end_upload(&mut self, key: &str, id: &str) -> Result<Upload, Rejection> {
         let ours = self.uploads.get(id).is_some_and(|upload| upload.key == key);
-        self.uploads.remove(id).filter(|_| ours).ok_or(Refused::NoSuchUpload)
+        self.uploads.remove(id).filter(|_| ours).ok_or(Rejection::NoSuchUpload)
     }
 
-    fn may_change(&self, key: &str, condition: Option<u64>) -> Result<(), Refused> {
+    fn check_change(&self, key: &str, condition: Option<u64>) -> Result<(), Rejection> {
         let object = self.by_key.get(key);
         let generation = object.map_or(0, |object| object.generation);
         if condition.is_some_and(|condition| condition != generation) {
-            return Err(Refused::PreconditionFailed);
+            return Err(Rejection::PreconditionFailed);
         }
         if object.is_some_and(|object| object.written.elapsed() < self.pause) {
-            return Err(Refused::SlowDown);
+            return Err(Rejection::SlowDown);
         }
         Ok(())
     }
 
-    /// A number that was never given before.
+    /// Returns a unique number.
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 }
 
-/// The part of a key that stands for all keys that share it: up to the first delimiter after the prefix.
+/// Returns the common prefix that groups a key: up to the first delimiter after the prefix.
 fn group<'key>(key: &'key str, prefix: &str, delimiter: &str) -> Option<&'key str> {
     let position = key[prefix.len()..].find(delimiter)?;
     Some(&key[..prefix.len() + position + delimiter.len()])
@@ -198,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_any_size_make_up_the_list() {
+    fn pages_of_any_size_form_the_whole_list() {
         let mut objects = Objects::default();
         for key in ["p", "p/a", "p/b/1", "p/b/2", "p/b/3", "p/c", "p/d/1", "q"] {
             objects.put(key, None, HeaderMap::new(), Bytes::new()).unwrap();
@@ -211,7 +216,7 @@ mod tests {
         }
     }
 
-    /// What is beneath `p/`, page after page.
+    /// Lists all entries under `p/`, page by page.
     fn entries(objects: &Objects, delimiter: Option<&str>, after: &str, limit: usize) -> Vec<String> {
         let (delimiter, mut token, mut all) = (delimiter.map(str::to_owned), String::new(), Vec::new());
         loop {

@@ -1,4 +1,4 @@
-//! [`answer`]: a request of HTTP taken apart, carried out under the lock, and answered.
+//! [`respond`]: parses a request, runs it under the lock, and returns a response.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::TOKEN;
-use super::objects::{Object, Objects, Refused, Selection};
-use super::xml::{self, Begun, Completed, List};
+use super::objects::{Object, Objects, Rejection, Selection};
+use super::xml::{self, List, UploadCompleted, UploadStarted};
 use crate::server::BUCKET;
 
 const GENERATION: &str = "x-goog-generation";
@@ -27,50 +27,53 @@ const METADATA_PREFIX: &str = "x-goog-meta-";
 const KEPT: [HeaderName; 5] = [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE];
 const LARGEST_PAGE: usize = 1000;
 
-type Answer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
-/// Answers one request. Its body is read before the lock is taken, so a slow one holds up nobody and a broken one has no
-/// effect.
-pub(super) async fn answer(objects: &Mutex<Objects>, request: Request<Incoming>) -> Result<Answer, hyper::Error> {
+/// Processes a request. Reads the body before taking the lock, so a slow body blocks no other request, and an
+/// incomplete one has no effect.
+pub(super) async fn respond(
+    objects: &Mutex<Objects>,
+    request: Request<Incoming>,
+) -> Result<HttpResponse, hyper::Error> {
     let (head, body) = request.into_parts();
     let content = body.collect().await?.to_bytes();
-    let asked = Asked::of(head.uri.path(), head.uri.query().unwrap_or_default());
-    // A panic leaves the objects whole, as each change of them is one step.
+    let call = ApiCall::parse(head.uri.path(), head.uri.query().unwrap_or_default());
+    // The objects are consistent after a panic, because each change is a single step.
     let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
-    let answer = asked.and_then(|asked| asked.carry_out(&mut objects, &head.method, &head.headers, content));
-    Ok(answer.unwrap_or_else(refuse))
+    let response = call.and_then(|call| call.run(&mut objects, &head.method, &head.headers, content));
+    Ok(response.unwrap_or_else(reject))
 }
 
-/// What a request is about.
-struct Asked {
+/// The target of a request.
+struct ApiCall {
     bucket: String,
-    /// Empty where the request is about the bucket.
+    /// Empty for requests on the bucket.
     key: String,
     query: HashMap<String, String>,
 }
 
-impl Asked {
-    fn of(path: &str, query: &str) -> Result<Self, Refused> {
-        let (bucket, key) = bucket_and_key(path.strip_prefix('/').ok_or(Refused::InvalidArgument)?)?;
+impl ApiCall {
+    fn parse(path: &str, query: &str) -> Result<Self, Rejection> {
+        let (bucket, key) = bucket_and_key(path.strip_prefix('/').ok_or(Rejection::InvalidArgument)?)?;
         Ok(Self { bucket, key, query: form_urlencoded::parse(query.as_bytes()).into_owned().collect() })
     }
 
-    fn carry_out(
+    fn run(
         &self,
         objects: &mut Objects,
         method: &Method,
         headers: &HeaderMap,
         content: Bytes,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, Rejection> {
         if text_of(headers, AUTHORIZATION) != Some(&format!("Bearer {TOKEN}")) {
-            return Err(Refused::Unauthorized);
+            return Err(Rejection::Unauthorized);
         }
         if self.bucket != BUCKET {
-            return Err(Refused::NoSuchBucket);
+            return Err(Rejection::NoSuchBucket);
         }
         match (self.key.is_empty(), self.query.get("uploadId")) {
             (true, _) if method == Method::GET => document(&List::from(objects.list(&self.selection()?))),
-            (true, _) => Err(Refused::MethodNotAllowed),
+            (true, _) => Err(Rejection::MethodNotAllowed),
             (false, Some(upload)) => self.of_upload(objects, upload, method, headers, content),
             (false, None) => self.of_object(objects, method, headers, content),
         }
@@ -82,7 +85,7 @@ impl Asked {
         method: &Method,
         headers: &HeaderMap,
         content: Bytes,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, Rejection> {
         let key = self.key.as_str();
         match *method {
             Method::GET | Method::HEAD => read(objects.get(key)?, self.query.get("generation"), headers),
@@ -96,9 +99,9 @@ impl Asked {
             Method::DELETE => objects.delete(key, condition(headers)?).map(|()| empty(StatusCode::NO_CONTENT)),
             Method::POST if self.query.contains_key("uploads") => {
                 let upload_id = objects.begin_upload(key, attributes(headers));
-                document(&Begun { bucket: BUCKET, key: key.to_owned(), upload_id })
+                document(&UploadStarted { bucket: BUCKET, key: key.to_owned(), upload_id })
             }
-            _ => Err(Refused::MethodNotAllowed),
+            _ => Err(Rejection::MethodNotAllowed),
         }
     }
 
@@ -109,25 +112,25 @@ impl Asked {
         method: &Method,
         headers: &HeaderMap,
         content: Bytes,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, Rejection> {
         let key = self.key.as_str();
         match *method {
             Method::PUT => {
-                let part = self.number("partNumber")?.ok_or(Refused::InvalidArgument)?;
+                let part = self.number("partNumber")?.ok_or(Rejection::InvalidArgument)?;
                 objects.put_part(key, upload, part, content)?;
                 Ok(with(empty(StatusCode::OK), ETAG, &format!("\"part-{part}\"")))
             }
             Method::POST => {
                 let object = objects.complete_upload(key, upload, condition(headers)?)?;
-                let body = Completed { bucket: BUCKET, key: key.to_owned(), e_tag: object.e_tag() };
+                let body = UploadCompleted { bucket: BUCKET, key: key.to_owned(), e_tag: object.e_tag() };
                 Ok(with(document(&body)?, HeaderName::from_static(GENERATION), &object.generation.to_string()))
             }
             Method::DELETE => objects.abort_upload(key, upload).map(|()| empty(StatusCode::NO_CONTENT)),
-            _ => Err(Refused::MethodNotAllowed),
+            _ => Err(Rejection::MethodNotAllowed),
         }
     }
 
-    fn selection(&self) -> Result<Selection, Refused> {
+    fn selection(&self) -> Result<Selection, Rejection> {
         let text = |name| self.query.get(name).cloned().unwrap_or_default();
         Ok(Selection {
             prefix: text("prefix"),
@@ -138,15 +141,16 @@ impl Asked {
         })
     }
 
-    fn number(&self, name: &str) -> Result<Option<usize>, Refused> {
-        self.query.get(name).map(|text| text.parse()).transpose().map_err(|_| Refused::InvalidArgument)
+    fn number(&self, name: &str) -> Result<Option<usize>, Rejection> {
+        self.query.get(name).map(|text| text.parse()).transpose().map_err(|_| Rejection::InvalidArgument)
     }
 }
 
-/// Takes `bucket/key` apart, which arrive encoded, slashes of the key included.
-fn bucket_and_key(path: &str) -> Result<(String, String), Refused> {
+/// Splits and decodes `bucket/key`. Slashes in the key are also encoded.
+fn bucket_and_key(path: &str) -> Result<(String, String), Rejection> {
     let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
-    let decode = |text| percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| Refused::InvalidArgument);
+    let decode =
+        |text| percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| Rejection::InvalidArgument);
     Ok((decode(bucket)?, decode(key)?))
 }
 
@@ -154,9 +158,9 @@ fn text_of(headers: &HeaderMap, name: impl hyper::header::AsHeaderName) -> Optio
     headers.get(name)?.to_str().ok()
 }
 
-fn condition(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
+fn condition(headers: &HeaderMap) -> Result<Option<u64>, Rejection> {
     let text = text_of(headers, GENERATION_CONDITION);
-    text.map(str::parse).transpose().map_err(|_| Refused::InvalidArgument)
+    text.map(str::parse).transpose().map_err(|_| Rejection::InvalidArgument)
 }
 
 fn attributes(headers: &HeaderMap) -> HeaderMap {
@@ -164,32 +168,32 @@ fn attributes(headers: &HeaderMap) -> HeaderMap {
     headers.iter().filter(|(name, _)| kept(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn read(object: &Object, generation: Option<&String>, headers: &HeaderMap) -> Result<Answer, Refused> {
+fn read(object: &Object, generation: Option<&String>, headers: &HeaderMap) -> Result<HttpResponse, Rejection> {
     if generation.is_some_and(|generation| *generation != object.generation.to_string()) {
-        return Err(Refused::NoSuchKey);
+        return Err(Rejection::NoSuchKey);
     }
     let matches = |tags: &str| tags == "*" || tags.split(',').any(|tag| tag.trim() == object.e_tag());
     if text_of(headers, IF_MATCH).is_some_and(|tags| !matches(tags)) {
-        return Err(Refused::PreconditionFailed);
+        return Err(Rejection::PreconditionFailed);
     }
     if text_of(headers, IF_NONE_MATCH).is_some_and(matches) {
-        return Err(Refused::NotModified);
+        return Err(Rejection::NotModified);
     }
     let size = object.content.len();
-    let mut answer = match text_of(headers, RANGE) {
+    let mut response = match text_of(headers, RANGE) {
         None => full(StatusCode::OK, object.content.clone()),
         Some(range) => {
-            let Range { start, end } = range_within(range, size).ok_or(Refused::InvalidRange)?;
+            let Range { start, end } = range_within(range, size).ok_or(Rejection::InvalidRange)?;
             let part = full(StatusCode::PARTIAL_CONTENT, object.content.slice(start..end));
             with(part, CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1))
         }
     };
-    answer.headers_mut().extend(object.attributes.clone());
-    let answer = with(answer, LAST_MODIFIED, &object.modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
-    Ok(described(answer, object))
+    response.headers_mut().extend(object.attributes.clone());
+    let response = with(response, LAST_MODIFIED, &object.modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    Ok(described(response, object))
 }
 
-/// The bytes that `bytes=first-last`, `bytes=first-` or `bytes=-count` means, if the object has any of them.
+/// Resolves `bytes=first-last`, `bytes=first-` or `bytes=-count`. Returns `None` if the object has none of these bytes.
 fn range_within(range: &str, size: usize) -> Option<Range<usize>> {
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     let range = match (first, last) {
@@ -200,48 +204,48 @@ fn range_within(range: &str, size: usize) -> Option<Range<usize>> {
     (!range.is_empty()).then_some(range)
 }
 
-fn written(object: &Object) -> Answer {
+fn written(object: &Object) -> HttpResponse {
     described(empty(StatusCode::OK), object)
 }
 
-fn described(answer: Answer, object: &Object) -> Answer {
-    let answer = with(answer, ETAG, &object.e_tag());
-    with(answer, HeaderName::from_static(GENERATION), &object.generation.to_string())
+fn described(response: HttpResponse, object: &Object) -> HttpResponse {
+    let response = with(response, ETAG, &object.e_tag());
+    with(response, HeaderName::from_static(GENERATION), &object.generation.to_string())
 }
 
-fn document(body: &impl Serialize) -> Result<Answer, Refused> {
+fn document(body: &impl Serialize) -> Result<HttpResponse, Rejection> {
     Ok(with(full(StatusCode::OK, xml::text(body)?.into()), CONTENT_TYPE, "application/xml"))
 }
 
-fn empty(status: StatusCode) -> Answer {
+fn empty(status: StatusCode) -> HttpResponse {
     full(status, Bytes::new())
 }
 
-fn full(status: StatusCode, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
-    *answer.status_mut() = status;
-    answer
+fn full(status: StatusCode, body: Bytes) -> HttpResponse {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response
 }
 
-fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
+fn with(mut response: HttpResponse, name: HeaderName, value: &str) -> HttpResponse {
     if let Ok(value) = HeaderValue::from_str(value) {
-        answer.headers_mut().insert(name, value);
+        response.headers_mut().insert(name, value);
     }
-    answer
+    response
 }
 
-fn refuse(refused: Refused) -> Answer {
-    let status = match refused {
-        Refused::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Refused::InvalidArgument => StatusCode::BAD_REQUEST,
-        Refused::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
-        Refused::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Refused::NoSuchBucket | Refused::NoSuchKey | Refused::NoSuchUpload => StatusCode::NOT_FOUND,
-        Refused::NotModified => return empty(StatusCode::NOT_MODIFIED),
-        Refused::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-        Refused::SlowDown => StatusCode::TOO_MANY_REQUESTS,
-        Refused::Unauthorized => StatusCode::UNAUTHORIZED,
+fn reject(rejection: Rejection) -> HttpResponse {
+    let status = match rejection {
+        Rejection::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Rejection::InvalidArgument => StatusCode::BAD_REQUEST,
+        Rejection::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
+        Rejection::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Rejection::NoSuchBucket | Rejection::NoSuchKey | Rejection::NoSuchUpload => StatusCode::NOT_FOUND,
+        Rejection::NotModified => return empty(StatusCode::NOT_MODIFIED),
+        Rejection::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+        Rejection::SlowDown => StatusCode::TOO_MANY_REQUESTS,
+        Rejection::Unauthorized => StatusCode::UNAUTHORIZED,
     };
-    let body = format!("<?xml version='1.0' encoding='UTF-8'?><Error><Code>{refused:?}</Code></Error>");
+    let body = format!("<?xml version='1.0' encoding='UTF-8'?><Error><Code>{rejection:?}</Code></Error>");
     with(full(status, body.into()), CONTENT_TYPE, "application/xml")
 }

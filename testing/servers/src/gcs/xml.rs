@@ -1,13 +1,13 @@
-//! The bodies of answers.
+//! XML bodies of responses.
 
 use serde::Serialize;
 
-use super::objects::{Object, Page, Refused};
+use super::objects::{Object, Page, Rejection};
 use crate::server::BUCKET;
 
 #[derive(Serialize)]
 #[serde(rename = "InitiateMultipartUploadResult", rename_all = "PascalCase")]
-pub(super) struct Begun {
+pub(super) struct UploadStarted {
     pub(super) bucket: &'static str,
     pub(super) key: String,
     pub(super) upload_id: String,
@@ -15,7 +15,7 @@ pub(super) struct Begun {
 
 #[derive(Serialize)]
 #[serde(rename = "CompleteMultipartUploadResult", rename_all = "PascalCase")]
-pub(super) struct Completed {
+pub(super) struct UploadCompleted {
     pub(super) bucket: &'static str,
     pub(super) key: String,
     #[serde(rename = "ETag")]
@@ -68,7 +68,7 @@ impl From<(String, Object)> for Entry {
     }
 }
 
-/// The text of a body.
-pub(super) fn text(body: &impl Serialize) -> Result<String, Refused> {
-    quick_xml::se::to_string(body).map_err(|_| Refused::Internal)
+/// Serializes a body.
+pub(super) fn text(body: &impl Serialize) -> Result<String, Rejection> {
+    quick_xml::se::to_string(body).map_err(|_| Rejection::Internal)
 }

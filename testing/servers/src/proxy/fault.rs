@@ -1,41 +1,39 @@
-//! [`Fault`]: what may happen between a client and a server.
+//! [`Fault`]: faults between a client and a server.
 
 use std::time::Duration;
 
-/// What happens to one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The connection ends half way through the request, of which the server sees nothing.
+    /// Closes the connection in the middle of the request. The server receives nothing.
     CutRequest,
-    /// The server sees nothing of the request, and no answer ever comes. The connection stays open for as long as the client
-    /// keeps it.
+    /// Drops the request and never responds. The connection stays open until the client closes it.
     Swallow,
-    /// The server gets the request so much later, even if the client is gone by then.
+    /// Delays the request. The server receives it even if the client has disconnected.
     DelayRequest(Duration),
-    /// The server carries the request out, and the connection is closed without an answer.
+    /// Closes the connection after the server has processed the request, without a response.
     CloseUnanswered,
-    /// The server carries the request out, and the connection is reset without an answer.
+    /// Resets the connection after the server has processed the request, without a response.
     ResetUnanswered,
-    /// The server carries the request out, and the connection is closed half way through the body of its answer; half way
-    /// through the whole answer if it has no body.
+    /// Closes the connection in the middle of the response body, or of the whole response if it has no body.
     CutAnswer,
-    /// The server carries the request out, and no answer ever comes. The connection stays open for as long as the client
-    /// keeps it.
+    /// Never responds, although the server has processed the request. The connection stays open until the client closes
+    /// it.
     Hang,
-    /// The server carries the request out, and the first byte of its answer comes after so long.
+    /// Delays the response.
     Delay(Duration),
-    /// The request is refused, and the server sees nothing of it.
+    /// Drops the request and refuses it.
     RefuseBefore(Refusal),
-    /// The server carries the request out, and the client gets a refusal all the same.
+    /// Refuses the request after the server has processed it.
     RefuseAfter(Refusal),
 }
 
-/// An answer that is none of the server's. The body is that of S3, and Google's is the same.
+/// An error response of the proxy. The body has the format of S3, which is also Google's.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// 409 `ConditionalRequestConflict`: S3 saw another write of the object at the same time.
+    /// 409 `ConditionalRequestConflict`: S3's response to concurrent writes.
     Conflict,
     /// 412 `PreconditionFailed`.
     PreconditionFailed,
@@ -48,7 +46,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The status of the answer.
+    /// The status of the response.
     pub fn status(self) -> u16 {
         match self {
             Self::Conflict => 409,
@@ -69,10 +67,10 @@ impl Refusal {
         }
     }
 
-    /// The answer to a request of this method.
-    pub(super) fn answer(self, method: &str) -> Vec<u8> {
+    /// Returns the response to a request of this method.
+    pub(super) fn response(self, method: &str) -> Vec<u8> {
         let (status, code) = (self.status(), self.code());
-        let message = "refused by the proxy of a test";
+        let message = "refused by a test proxy";
         let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
         let head = format!(
             "HTTP/1.1 {status} {code}\r\ncontent-type: application/xml\r\ncontent-length: {}\r\n\r\n",

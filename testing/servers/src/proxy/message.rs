@@ -1,10 +1,10 @@
-//! Messages of HTTP/1.1, found in the stream and kept as they are.
+//! Reads HTTP/1.1 messages from a stream without changing them.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-/// How many headers a message may have.
+/// The maximum number of headers of a message.
 const HEADERS: usize = 100;
 
 /// The head of a request.
@@ -12,31 +12,31 @@ const HEADERS: usize = 100;
 pub(super) struct Head {
     pub(super) method: String,
     pub(super) target: String,
-    /// Whether the client means to send another request.
+    /// Whether the client may send another request.
     pub(super) keeps_open: bool,
     bytes: Vec<u8>,
     body: Body,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) bytes: Vec<u8>,
-    /// Whether the server means to answer another request.
+    /// Whether the server accepts another request.
     pub(super) keeps_open: bool,
     body_start: usize,
 }
 
-impl Answer {
-    /// The answer up to the middle of its body.
+impl Response {
+    /// Returns the first half of the response.
     pub(super) fn half(&self) -> &[u8] {
         let start = if self.body_start == self.bytes.len() { 0 } else { self.body_start };
         &self.bytes[..(start + self.bytes.len()) / 2]
     }
 }
 
-/// Where the body of a message ends.
+/// The end of a body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Body {
     AfterChunks,
@@ -44,7 +44,7 @@ enum Body {
     AtTheEndOfTheConnection,
 }
 
-/// The head of the next request, unless the client is done.
+/// Reads the head of the next request, or `None` at the end of the stream.
 pub(super) async fn read_request_head(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Head>> {
     let bytes = read_head(stream).await?;
     if bytes.is_empty() {
@@ -60,14 +60,14 @@ pub(super) async fn read_request_head(stream: &mut (impl AsyncBufRead + Unpin)) 
     Ok(Some(Head { method, target, keeps_open, body, bytes }))
 }
 
-/// The whole request of a head.
+/// Reads the rest of a request, and returns all of it.
 pub(super) async fn read_request(stream: &mut (impl AsyncBufRead + Unpin), head: &Head) -> io::Result<Vec<u8>> {
     let mut bytes = head.bytes.clone();
     read_body(stream, head.body, &mut bytes).await?;
     Ok(bytes)
 }
 
-/// Reads the request up to the middle of its body.
+/// Reads the first half of a request.
 pub(super) async fn read_half(stream: &mut (impl AsyncBufRead + Unpin), head: &Head) -> io::Result<()> {
     match head.body {
         Body::AfterLength(length) => read_exactly(stream, length / 2, &mut Vec::new()).await,
@@ -75,8 +75,8 @@ pub(super) async fn read_half(stream: &mut (impl AsyncBufRead + Unpin), head: &H
     }
 }
 
-/// The answer to a request of this method.
-pub(super) async fn read_answer(stream: &mut (impl AsyncBufRead + Unpin), method: &str) -> io::Result<Answer> {
+/// Reads the response to a request of this method.
+pub(super) async fn read_response(stream: &mut (impl AsyncBufRead + Unpin), method: &str) -> io::Result<Response> {
     let mut bytes = read_head(stream).await?;
     if bytes.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -93,10 +93,10 @@ pub(super) async fn read_answer(stream: &mut (impl AsyncBufRead + Unpin), method
     let keeps_open = keeps_open(response.headers) && body != Body::AtTheEndOfTheConnection;
     let body_start = bytes.len();
     read_body(stream, body, &mut bytes).await?;
-    Ok(Answer { status, bytes, keeps_open, body_start })
+    Ok(Response { status, bytes, keeps_open, body_start })
 }
 
-/// The lines up to the empty one; nothing where the stream is at its end.
+/// Reads the lines up to the empty one. Returns no bytes at the end of the stream.
 async fn read_head(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -128,7 +128,7 @@ async fn read_chunks(stream: &mut (impl AsyncBufRead + Unpin), bytes: &mut Vec<u
     }
 }
 
-/// The next line, which is also added to what was read.
+/// Reads a line, and appends it to `bytes`.
 async fn read_line(stream: &mut (impl AsyncBufRead + Unpin), bytes: &mut Vec<u8>) -> io::Result<String> {
     let start = bytes.len();
     stream.read_until(b'\n', bytes).await?;
@@ -174,7 +174,7 @@ mod tests {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\n\r\n\r\n0\r\nt: u\r\n\r\n";
 
     #[tokio::test]
-    async fn a_message_ends_where_its_head_says() {
+    async fn messages_end_according_to_their_head() {
         let cases = [
             ("GET", CHUNKED),
             ("GET", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n12345"),
@@ -184,30 +184,30 @@ mod tests {
         for (method, message) in cases {
             let stream = format!("{message}HTTP/1.1 the next");
             let mut stream = stream.as_bytes();
-            let answer = read_answer(&mut stream, method).await.unwrap();
-            assert_eq!(String::from_utf8(answer.bytes).unwrap(), message);
+            let response = read_response(&mut stream, method).await.unwrap();
+            assert_eq!(String::from_utf8(response.bytes).unwrap(), message);
             assert_eq!(stream, b"HTTP/1.1 the next");
-            assert!(answer.keeps_open);
+            assert!(response.keeps_open);
         }
         let mut endless = "HTTP/1.1 200 OK\r\n\r\nto the end".as_bytes();
-        let answer = read_answer(&mut endless, "GET").await.unwrap();
-        assert!(answer.bytes.ends_with(b"to the end") && !answer.keeps_open);
+        let response = read_response(&mut endless, "GET").await.unwrap();
+        assert!(response.bytes.ends_with(b"to the end") && !response.keeps_open);
     }
 
     #[tokio::test]
-    async fn a_message_that_is_cut_off_is_an_error() {
+    async fn truncated_messages_are_errors() {
         for cut in 0..CHUNKED.len() {
-            assert!(read_answer(&mut &CHUNKED.as_bytes()[..cut], "GET").await.is_err(), "{cut}");
+            assert!(read_response(&mut &CHUNKED.as_bytes()[..cut], "GET").await.is_err(), "{cut}");
         }
     }
 
     #[tokio::test]
-    async fn half_an_answer_is_half_its_body() {
+    async fn half_a_response_has_half_its_body() {
         let mut stream = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n123456".as_bytes();
-        let answer = read_answer(&mut stream, "GET").await.unwrap();
-        assert!(answer.half().ends_with(b"\r\n\r\n123"));
+        let response = read_response(&mut stream, "GET").await.unwrap();
+        assert!(response.half().ends_with(b"\r\n\r\n123"));
         let mut stream = "HTTP/1.1 204 No Content\r\n\r\n".as_bytes();
-        let answer = read_answer(&mut stream, "GET").await.unwrap();
-        assert_eq!(answer.half(), b"HTTP/1.1 204 ");
+        let response = read_response(&mut stream, "GET").await.unwrap();
+        assert_eq!(response.half(), b"HTTP/1.1 204 ");
     }
 }

@@ -1,10 +1,10 @@
-//! [`Plan`]: which fault happens to which request.
+//! [`Plan`]: assigns faults to requests.
 
 use sha2::{Digest as _, Sha256};
 
 use super::fault::Fault;
 
-/// Some of the requests: all, until it is narrowed down.
+/// A filter for requests.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Requests {
     method: Option<String>,
@@ -12,41 +12,40 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// All requests.
+    /// Matches all requests.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Those of one method, such as `PUT`.
+    /// Matches requests of one method, such as `PUT`.
     pub fn of(method: impl Into<String>) -> Self {
         Self { method: Some(method.into()), ..Self::default() }
     }
 
-    /// Those whose path or query contains this, in the form in which they are sent.
+    /// Matches only requests whose encoded path or query contains `part`.
     #[must_use]
     pub fn with(self, part: impl Into<String>) -> Self {
         Self { part: part.into(), ..self }
     }
 
-    pub(super) fn contain(&self, method: &str, target: &str) -> bool {
+    pub(super) fn matches(&self, method: &str, target: &str) -> bool {
         self.method.as_deref().is_none_or(|only| only == method) && target.contains(&self.part)
     }
 }
 
-/// Faults that happen at random, but to the same requests whenever the seed is the same and the requests come in the same
-/// order.
+/// Random faults. They are deterministic for a seed and a sequence of requests.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "tests fill it in")]
 pub struct Faults {
-    /// What the choices follow from.
+    /// The seed of the choices.
     pub seed: u64,
-    /// The requests that may be struck.
+    /// The requests that can have a fault.
     pub requests: Requests,
-    /// What may happen to each, with its probability. Together they are at most 1.
+    /// The faults with their probabilities. The sum is at most 1.
     pub chances: Vec<(Fault, f64)>,
 }
 
-/// All that is to happen.
+/// The planned faults.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     exact: Vec<Exact>,
@@ -57,7 +56,7 @@ pub(super) struct Plan {
 #[derive(Debug)]
 struct Exact {
     requests: Requests,
-    /// How many such requests are still to come, the struck one included.
+    /// The number of matching requests until the fault, including the faulty one.
     remaining: usize,
     fault: Fault,
 }
@@ -81,12 +80,12 @@ impl Plan {
         self.exact.clear();
     }
 
-    /// What happens to the request that comes now. Everything counts it, whatever that is.
+    /// Returns the fault of the next request. All planned faults count the request.
     pub(super) fn next(&mut self, method: &str, target: &str) -> Option<Fault> {
         let random = self.random.as_mut().and_then(|random| random.next(method, target));
         let mut exact = None;
         self.exact.retain_mut(|one| {
-            one.remaining -= usize::from(one.requests.contain(method, target));
+            one.remaining -= usize::from(one.requests.matches(method, target));
             if one.remaining == 0 {
                 exact = exact.or(Some(one.fault));
             }
@@ -99,7 +98,7 @@ impl Plan {
 impl Random {
     fn next(&mut self, method: &str, target: &str) -> Option<Fault> {
         let Faults { seed, requests, chances } = &self.faults;
-        if !requests.contain(method, target) {
+        if !requests.matches(method, target) {
             return None;
         }
         self.seen += 1;
@@ -112,8 +111,8 @@ impl Random {
     }
 }
 
-/// A number of [0, 1), evenly spread. A digest rather than a generator of random numbers, none of which promises the same
-/// sequence in its next version.
+/// Returns a uniform number in [0, 1). Uses a digest, because random number generators may change their sequence
+/// between versions.
 fn point(seed: u64, number: u64) -> f64 {
     let digest = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(number.to_le_bytes()).finalize();
     let bits = digest.iter().take(4).fold(0, |bits: u32, byte| bits << 8 | u32::from(*byte));
@@ -125,11 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_the_named_request_is_struck() {
+    fn fault_affects_only_the_selected_request() {
         let mut plan = Plan::default();
         plan.add(Requests::of("PUT").with("key"), 2, Fault::Hang);
         plan.add(Requests::all(), 5, Fault::CutAnswer);
-        plan.add(Requests::of("PUT"), 4, Fault::ResetUnanswered); // too late: this request is struck already
+        plan.add(Requests::of("PUT"), 4, Fault::ResetUnanswered); // without effect: this request already has a fault
         let requests = [("PUT", "/key"), ("GET", "/key"), ("PUT", "/other"), ("PUT", "/key"), ("PUT", "/key")];
         let faults = requests.map(|(method, target)| plan.next(method, target));
         assert_eq!(faults, [None, None, None, Some(Fault::Hang), Some(Fault::CutAnswer)]);
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_can_be_withdrawn() {
+    fn exact_faults_can_be_withdrawn() {
         let mut plan = Plan::default();
         plan.randomize(Faults { seed: 1, requests: Requests::all(), chances: vec![(Fault::Hang, 1.0)] });
         plan.add(Requests::all(), 1, Fault::CutAnswer);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_a_named_request_comes_before_one_at_random() {
+    fn exact_faults_take_precedence_over_random_faults() {
         let mut plan = Plan::default();
         plan.randomize(Faults { seed: 1, requests: Requests::all(), chances: vec![(Fault::Hang, 1.0)] });
         plan.add(Requests::all(), 2, Fault::CutAnswer);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_are_kept_and_a_seed_repeats_itself() {
+    fn random_faults_match_their_probabilities_and_seed() {
         let faults = |seed| {
             let chances = vec![(Fault::Hang, 0.1), (Fault::CutAnswer, 0.3)];
             let mut plan = Plan::default();

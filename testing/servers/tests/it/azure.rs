@@ -1,4 +1,4 @@
-//! Azure by Azurite.
+//! Tests of Azurite.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What every server has to do.
+//! Requirements of every server.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use memory_tool_test_servers::{Fault, Proxy, Requests, Server};
 use object_store::path::Path;
 use object_store::{Error, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutResult, UpdateVersion};
 
-use crate::{once, patient};
+use crate::{few_retries, no_retries};
 
-/// A client of a server, whose objects all lie beneath a prefix of one test.
+/// A client of a server with a prefix for one test.
 pub(crate) struct Bucket {
     store: Arc<dyn ObjectStore>,
     prefix: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn of(server: &dyn Server, prefix: &'static str) -> Self {
-        Self { store: server.client(server.url(), once()).unwrap(), prefix }
+        Self { store: server.client(server.url(), no_retries()).unwrap(), prefix }
     }
 
     fn path(&self, key: &str) -> Path {
@@ -47,7 +47,7 @@ fn version(result: PutResult) -> UpdateVersion {
     UpdateVersion { e_tag: result.e_tag, version: result.version }
 }
 
-/// Objects are written, read in whole and in part, listed, and deleted.
+/// Objects can be written, read completely and partially, listed and deleted.
 pub(crate) async fn keeps_objects(bucket: Bucket) {
     for (key, content) in [("a/1", "first"), ("a/2", ""), ("a/b/3", "third"), ("c", "fourth")] {
         bucket.put(key, content, PutMode::Overwrite).await.unwrap();
@@ -80,7 +80,7 @@ pub(crate) async fn keeps_objects(bucket: Bucket) {
     assert_eq!(bucket.keys("a").await, [""; 0]);
 }
 
-/// More than a page of a list comes whole.
+/// Lists with several pages are complete.
 pub(crate) async fn lists_more_than_a_page(bucket: Bucket) {
     let keys: Vec<_> = (0..1_050).map(|number| format!("many/{:02}/{number:04}", number % 100)).collect();
     for keys in keys.chunks(50) {
@@ -93,7 +93,7 @@ pub(crate) async fn lists_more_than_a_page(bucket: Bucket) {
     assert_eq!((level.common_prefixes.len(), level.objects.len()), (100, 0));
 }
 
-/// An object is created only where there is none.
+/// Only one of two creations of an object succeeds.
 pub(crate) async fn creates_once(bucket: Bucket) {
     bucket.put("key", "first", PutMode::Create).await.unwrap();
     let second = bucket.put("key", "second", PutMode::Create).await.unwrap_err();
@@ -101,8 +101,8 @@ pub(crate) async fn creates_once(bucket: Bucket) {
     assert_eq!(bucket.get("key").await, "first");
 }
 
-/// An object is updated only at the version that was seen.
-pub(crate) async fn updates_what_was_seen(bucket: Bucket) {
+/// An update needs the current version of the object.
+pub(crate) async fn updates_only_the_current_version(bucket: Bucket) {
     let first = version(bucket.put("key", "first", PutMode::Create).await.unwrap());
     let second = version(bucket.put("key", "second", PutMode::Update(first.clone())).await.unwrap());
     let stale = bucket.put("key", "third", PutMode::Update(first)).await.unwrap_err();
@@ -115,7 +115,7 @@ pub(crate) async fn updates_what_was_seen(bucket: Bucket) {
     assert_eq!(bucket.keys("").await, [""; 0]);
 }
 
-/// Of eight that create one object at once, one does, and its content is what is there.
+/// Only one of eight concurrent creations succeeds, and the object has its content.
 pub(crate) async fn has_one_creator(bucket: Bucket, rounds: usize) {
     for round in 0..rounds {
         let (bucket, key) = (&bucket, format!("{round}"));
@@ -132,7 +132,7 @@ pub(crate) async fn has_one_creator(bucket: Bucket, rounds: usize) {
     }
 }
 
-/// Eight that each add 1 to a number 25 times by compare-and-swap make it 200.
+/// Eight tasks increment a number 25 times each by compare-and-swap. The result is 200.
 pub(crate) async fn loses_no_update(bucket: Bucket) {
     bucket.put("number", "0", PutMode::Create).await.unwrap();
     let bucket = &bucket;
@@ -145,7 +145,7 @@ pub(crate) async fn loses_no_update(bucket: Bucket) {
     assert_eq!(bucket.get("number").await, "200");
 }
 
-/// Says whether it was not overtaken.
+/// Returns whether the increment succeeded.
 async fn increment(bucket: &Bucket) -> bool {
     let seen = bucket.store.get(&bucket.path("number")).await.unwrap();
     let version = UpdateVersion { e_tag: seen.meta.e_tag.clone(), version: seen.meta.version.clone() };
@@ -157,8 +157,8 @@ async fn increment(bucket: &Bucket) -> bool {
     }
 }
 
-/// A key is taken as it is.
-pub(crate) async fn takes_odd_keys(bucket: Bucket) {
+/// Keys with special characters are preserved.
+pub(crate) async fn preserves_special_keys(bucket: Bucket) {
     let keys = [
         "two words",
         " lead and trail ",
@@ -194,15 +194,15 @@ pub(crate) async fn takes_odd_keys(bucket: Bucket) {
     assert_eq!(bucket.keys("").await, [""; 0]);
 }
 
-/// A proxy before the server disturbs nobody's signature, counts exactly, and loses what it is told to lose.
-pub(crate) async fn serves_by_way_of_a_proxy(server: &dyn Server) {
+/// A proxy preserves signatures, counts requests exactly, and injects the planned fault.
+pub(crate) async fn works_through_a_proxy(server: &dyn Server) {
     let proxy = Proxy::start(server.url()).unwrap();
-    let store = server.client(proxy.url(), patient()).unwrap();
+    let store = server.client(proxy.url(), few_retries()).unwrap();
     let bucket = Bucket { store, prefix: "proxy" };
     proxy.fault_at(Requests::of("PUT").with("lost"), 1, Fault::CloseUnanswered);
     bucket.put("found", "content", PutMode::Create).await.unwrap();
     let lost = bucket.put("lost", "content", PutMode::Create).await.unwrap_err();
-    assert!(matches!(lost, Error::AlreadyExists { .. }), "{lost:?}"); // by its own first attempt
+    assert!(matches!(lost, Error::AlreadyExists { .. }), "{lost:?}"); // the first attempt created it
     assert_eq!(bucket.get("lost").await, "content");
     assert_eq!(bucket.keys("").await, ["found", "lost"]);
     assert_eq!(bucket.store.head(&bucket.path("lost")).await.unwrap().size, 7);
@@ -210,8 +210,8 @@ pub(crate) async fn serves_by_way_of_a_proxy(server: &dyn Server) {
     assert_eq!(methods, ["PUT", "PUT", "PUT", "GET", "GET", "HEAD"]);
 }
 
-/// Another program finds the bucket by its URL and its environment alone.
-pub(crate) fn is_found_by_its_environment(server: &dyn Server) {
+/// Another program can use the bucket with only its URL and environment.
+pub(crate) fn environment_configures_clients(server: &dyn Server) {
     let proxy = Proxy::start(server.url()).unwrap();
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", "contract::program", "--ignored"]).env_clear();
@@ -222,7 +222,7 @@ pub(crate) fn is_found_by_its_environment(server: &dyn Server) {
 }
 
 #[tokio::test]
-#[ignore = "is the other program of `is_found_by_its_environment`"]
+#[ignore = "`environment_configures_clients` runs this in a process"]
 async fn program() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = std::env::var("BUCKET_URL").unwrap().parse().unwrap();
@@ -236,8 +236,7 @@ async fn program() {
     assert_eq!(keys, [bucket.path("b")]);
 }
 
-/// Names a test for each thing that a server has to do. The first argument is what gives the server, the second how often eight
-/// creators race.
+/// Defines the tests of a server. `$rounds` is the number of races between eight creations.
 macro_rules! contract {
     ($server:expr, $rounds:expr) => {
         use $crate::contract::{self, Bucket};
@@ -258,8 +257,8 @@ macro_rules! contract {
         }
 
         #[tokio::test]
-        async fn updates_what_was_seen() {
-            contract::updates_what_was_seen(Bucket::of($server, "update")).await;
+        async fn updates_only_the_current_version() {
+            contract::updates_only_the_current_version(Bucket::of($server, "update")).await;
         }
 
         #[tokio::test]
@@ -273,18 +272,18 @@ macro_rules! contract {
         }
 
         #[tokio::test]
-        async fn serves_by_way_of_a_proxy() {
-            contract::serves_by_way_of_a_proxy($server).await;
+        async fn works_through_a_proxy() {
+            contract::works_through_a_proxy($server).await;
         }
 
         #[test]
-        fn is_found_by_its_environment() {
-            contract::is_found_by_its_environment($server);
+        fn environment_configures_clients() {
+            contract::environment_configures_clients($server);
         }
 
         #[tokio::test]
-        async fn takes_odd_keys() {
-            contract::takes_odd_keys(Bucket::of($server, "odd")).await;
+        async fn preserves_special_keys() {
+            contract::preserves_special_keys(Bucket::of($server, "odd")).await;
         }
     };
 }

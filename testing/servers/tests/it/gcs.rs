@@ -1,4 +1,4 @@
-//! Google Cloud Storage by the server of this crate.
+//! Tests of [`GcsServer`].
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{Error, GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode};
 
-use crate::once;
+use crate::no_retries;
 
 static SERVER: LazyLock<GcsServer> = LazyLock::new(|| GcsServer::start().unwrap());
 
 crate::contract::contract!(&*SERVER, 20);
 
 fn builder() -> GoogleCloudStorageBuilder {
-    SERVER.builder(SERVER.url()).with_retry(once())
+    SERVER.builder(SERVER.url()).with_retry(no_retries())
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn refuses_a_wrong_token_and_another_bucket() {
 }
 
 #[tokio::test]
-async fn a_new_generation_even_of_equal_content_is_another_version() {
+async fn writes_of_equal_content_have_different_versions() {
     let (client, path) = (builder().build().unwrap(), Path::from("generation/key"));
     let first = client.put(&path, "same".into()).await.unwrap();
     let second = client.put(&path, "same".into()).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_new_generation_even_of_equal_content_is_another_version() {
 }
 
 #[tokio::test]
-async fn copies_only_to_where_nothing_is_if_so_asked() {
+async fn copy_if_not_exists_refuses_existing_objects() {
     let client = builder().build().unwrap();
     let (from, to) = (Path::from("copy/from %"), Path::from("copy/to"));
     client.put(&from, "content".into()).await.unwrap();
@@ -72,7 +72,7 @@ async fn lists_from_an_offset() {
 }
 
 #[tokio::test]
-async fn puts_parts_together() {
+async fn joins_multipart_uploads() {
     let (client, path) = (builder().build().unwrap(), Path::from("parts/key"));
     let mut upload = client.put_multipart(&path).await.unwrap();
     for part in ["one ", "two ", "three"] {
@@ -89,9 +89,9 @@ async fn puts_parts_together() {
 }
 
 #[tokio::test]
-async fn a_second_write_within_the_pause_is_refused() {
+async fn writes_within_the_pause_are_refused() {
     let server = GcsServer::start_with_pause(Duration::from_secs(3600)).unwrap();
-    let client = server.client(server.url(), once()).unwrap();
+    let client = server.client(server.url(), no_retries()).unwrap();
     let path = Path::from("key");
     let first = client.put(&path, "first".into()).await.unwrap();
     let early = client.put(&path, "second".into()).await.unwrap_err();
@@ -101,10 +101,10 @@ async fn a_second_write_within_the_pause_is_refused() {
 }
 
 #[tokio::test]
-async fn a_second_write_after_the_pause_is_accepted() {
+async fn writes_after_the_pause_are_accepted() {
     let pause = Duration::from_millis(20);
     let server = GcsServer::start_with_pause(pause).unwrap();
-    let client = server.client(server.url(), once()).unwrap();
+    let client = server.client(server.url(), no_retries()).unwrap();
     let path = Path::from("key");
     let first = client.put(&path, "first".into()).await.unwrap();
     tokio::time::sleep(2 * pause).await;

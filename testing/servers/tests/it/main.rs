@@ -1,4 +1,4 @@
-//! The servers do what the tests of the object-store backend take for granted, seen by the client that it uses.
+//! Checks that the servers meet the assumptions of the object-store tests, with the same client.
 
 #![cfg(test)]
 
@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use object_store::{BackoffConfig, RetryConfig};
 
-/// No retries, which would hide what a server or a proxy does.
-fn once() -> RetryConfig {
+/// No retries, because they hide faults.
+fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 /// A few retries, without long pauses.
-fn patient() -> RetryConfig {
+fn few_retries() -> RetryConfig {
     let backoff = BackoffConfig { init_backoff: Duration::from_millis(5), ..BackoffConfig::default() };
     RetryConfig { max_retries: 4, backoff, ..RetryConfig::default() }
 }

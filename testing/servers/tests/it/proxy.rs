@@ -1,4 +1,4 @@
-//! Each fault is what it says, and the counts are exact.
+//! Checks the effect of each fault, and the counts of requests.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use memory_tool_test_servers::{Fault, Faults, GcsServer, Proxy, Record, Refusal,
 use object_store::path::Path;
 use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt as _, PutMode, PutResult};
 
-use crate::{once, patient};
+use crate::{few_retries, no_retries};
 
-/// How long an impatient client waits.
+/// The timeout of an impatient client.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A server, a proxy before it, a client by way of the proxy and one past it.
+/// A server, a proxy, and clients with and without the proxy.
 struct Line {
     proxy: Proxy,
     client: std::sync::Arc<dyn ObjectStore>,
@@ -24,25 +24,25 @@ impl Line {
     fn new() -> Self {
         let server = GcsServer::start().unwrap();
         let proxy = Proxy::start(server.url()).unwrap();
-        let client = server.client(proxy.url(), once()).unwrap();
-        let direct = server.client(server.url(), once()).unwrap();
+        let client = server.client(proxy.url(), no_retries()).unwrap();
+        let direct = server.client(server.url(), no_retries()).unwrap();
         Self { proxy, client, direct, server }
     }
 
-    /// A client by way of the proxy that soon has enough of waiting.
+    /// Returns a client of the proxy with a short timeout.
     fn impatient(&self) -> std::sync::Arc<dyn ObjectStore> {
         let options = ClientOptions::new().with_allow_http(true).with_timeout(PATIENCE);
-        let builder = self.server.builder(self.proxy.url()).with_client_options(options).with_retry(once());
+        let builder = self.server.builder(self.proxy.url()).with_client_options(options).with_retry(no_retries());
         std::sync::Arc::new(builder.build().unwrap())
     }
 
-    /// Creates an object while a fault happens.
+    /// Creates an object during a fault.
     async fn create(&self, fault: Fault) -> object_store::Result<PutResult> {
         self.proxy.fault_at(Requests::of("PUT").with("/test/key"), 1, fault);
         self.client.put_opts(&key(), "content".into(), PutMode::Create.into()).await
     }
 
-    /// What the server has, whatever the client was told.
+    /// Returns the content on the server.
     async fn stored(&self) -> Option<String> {
         match self.direct.get(&key()).await {
             Ok(object) => Some(String::from_utf8(object.bytes().await.unwrap().to_vec()).unwrap()),
@@ -51,7 +51,7 @@ impl Line {
         }
     }
 
-    /// The one request that there was.
+    /// Returns the only recorded request.
     fn record(&self) -> Record {
         let mut records = self.proxy.take_records();
         assert_eq!(records.len(), 1, "{records:?}");
@@ -64,7 +64,7 @@ fn key() -> Path {
 }
 
 #[tokio::test]
-async fn what_passes_is_counted() {
+async fn requests_are_counted() {
     let line = Line::new();
     line.client.put(&key(), "content".into()).await.unwrap();
     line.client.get(&key()).await.unwrap();
@@ -81,7 +81,7 @@ async fn what_passes_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_when_many_ask_at_once() {
+async fn counts_of_concurrent_requests_are_exact() {
     let line = Line::new();
     let paths: Vec<_> = (0..500).map(|number| Path::from(format!("{number}"))).collect();
     for result in join_all(paths.iter().map(|path| line.client.put(path, vec![b'x'; 5_000].into()))).await {
@@ -92,7 +92,7 @@ async fn counts_are_exact_when_many_ask_at_once() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_cut_never_comes_to_the_server() {
+async fn truncated_requests_do_not_reach_the_server() {
     let line = Line::new();
     line.create(Fault::CutRequest).await.unwrap_err();
     assert_eq!(line.stored().await, None);
@@ -100,7 +100,7 @@ async fn a_request_that_is_cut_never_comes_to_the_server() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_one_to_a_request_that_was_carried_out() {
+async fn requests_with_a_lost_response_take_effect() {
     for fault in [Fault::CloseUnanswered, Fault::ResetUnanswered, Fault::CutAnswer] {
         let line = Line::new();
         line.create(fault).await.unwrap_err();
@@ -111,10 +111,10 @@ async fn a_lost_answer_is_one_to_a_request_that_was_carried_out() {
 }
 
 #[tokio::test]
-async fn closed_and_reset_are_different_to_a_client_that_retries() {
+async fn clients_distinguish_closed_from_reset_connections() {
     for (fault, expected) in [(Fault::CloseUnanswered, true), (Fault::ResetUnanswered, false)] {
         let mut line = Line::new();
-        line.client = line.server.client(line.proxy.url(), patient()).unwrap();
+        line.client = line.server.client(line.proxy.url(), few_retries()).unwrap();
         let error = line.create(fault).await.unwrap_err();
         assert_eq!(matches!(error, Error::AlreadyExists { .. }), expected, "{fault:?}: {error:?}");
         assert_eq!(line.proxy.count(&Requests::all()), 1 + usize::from(expected));
@@ -122,7 +122,7 @@ async fn closed_and_reset_are_different_to_a_client_that_retries() {
 }
 
 #[tokio::test]
-async fn half_a_body_is_no_body() {
+async fn truncated_bodies_are_errors() {
     let line = Line::new();
     line.direct.put(&key(), vec![b'x'; 100_000].into()).await.unwrap();
     line.proxy.fault_at(Requests::of("GET"), 1, Fault::CutAnswer);
@@ -133,7 +133,7 @@ async fn half_a_body_is_no_body() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_ends_with_the_patience_of_the_client() {
+async fn hanging_responses_end_with_the_timeout_of_the_client() {
     for (fault, stored) in [(Fault::Hang, Some("content")), (Fault::Swallow, None)] {
         let mut line = Line::new();
         line.client = line.impatient();
@@ -146,7 +146,7 @@ async fn an_answer_that_never_comes_ends_with_the_patience_of_the_client() {
 }
 
 #[tokio::test]
-async fn a_delayed_request_comes_to_the_server_when_its_client_is_gone() {
+async fn delayed_requests_reach_the_server_after_a_disconnect() {
     let mut line = Line::new();
     line.client = line.impatient();
     line.create(Fault::DelayRequest(2 * PATIENCE)).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn a_delayed_request_comes_to_the_server_when_its_client_is_gone() {
 }
 
 #[tokio::test]
-async fn a_delayed_answer_comes_late() {
+async fn delayed_responses_arrive_late() {
     let line = Line::new();
     let start = Instant::now();
     line.create(Fault::Delay(Duration::from_millis(150))).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_delayed_answer_comes_late() {
 }
 
 #[tokio::test]
-async fn a_refusal_comes_before_or_after_the_server_has_done_it() {
+async fn refusals_come_before_or_after_the_server() {
     use Refusal::{Conflict, InternalError, PreconditionFailed, TooManyRequests, Unavailable};
     for refusal in [Conflict, PreconditionFailed, TooManyRequests, InternalError, Unavailable] {
         for (fault, stored) in [(Fault::RefuseBefore(refusal), None), (Fault::RefuseAfter(refusal), Some("content"))] {
@@ -177,13 +177,13 @@ async fn a_refusal_comes_before_or_after_the_server_has_done_it() {
             assert!(error.contains(&refusal.status().to_string()), "{refusal:?}: {error}");
             assert_eq!(line.stored().await.as_deref(), stored, "{fault:?}");
             assert_eq!(line.record().status, stored.map(|_| 200));
-            line.client.put(&key(), "again".into()).await.unwrap(); // the connection goes on
+            line.client.put(&key(), "again".into()).await.unwrap(); // the connection stays open
         }
     }
 }
 
 #[tokio::test]
-async fn exactly_the_named_request_is_struck() {
+async fn fault_affects_only_the_selected_request() {
     let line = Line::new();
     line.proxy.fault_at(Requests::of("PUT").with("test/k"), 3, Fault::CloseUnanswered);
     let mut failed = Vec::new();
@@ -198,7 +198,7 @@ async fn exactly_the_named_request_is_struck() {
 }
 
 #[tokio::test]
-async fn a_seed_strikes_the_same_requests_again() {
+async fn seed_selects_the_same_requests_again() {
     let mut runs = Vec::new();
     for seed in [1, 1, 2] {
         let line = Line::new();

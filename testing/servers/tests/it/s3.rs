@@ -1,4 +1,4 @@
-//! S3 by ministack, and by SeaweedFS.
+//! Tests of ministack and SeaweedFS.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ mod seaweed {
     use memory_tool_test_servers::Server as _;
     use object_store::{Error, ObjectStoreExt as _};
 
-    // Those that lose a race wait for whole seconds.
+    // The losers of a race wait for seconds.
     crate::contract::contract!(&*super::SEAWEED, 2);
 
     #[tokio::test]
