@@ -19,7 +19,7 @@ pub struct Case {
     /// The fault of a backend that fails the case, in one line.
     pub reason: String,
     /// The capabilities that the backend needs. If one is missing, the case is ignored.
-    pub needs: Vec<Need>,
+    pub needs: Vec<Capability>,
     /// The names of the known faults that it detects, see [`Fault`](crate::Fault).
     pub faults: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Basis {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Need {
+pub enum Capability {
     /// The tool runs in this process: its definition can be read, and its futures can be dropped.
     Tool,
     /// The tool's options can be set: whether `create` overwrites, and the cap on `view`.
@@ -94,7 +94,7 @@ pub enum Need {
     Sealed,
 }
 
-impl Need {
+impl Capability {
     pub(crate) const ALL: [Self; 13] = [
         Self::Tool,
         Self::Options,
@@ -112,7 +112,7 @@ impl Need {
     ];
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Tool => "tool",

@@ -6,7 +6,7 @@ use memory_tool_core::{InvalidRecordName, PathError, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::case::Need;
+use crate::case::Capability;
 use crate::fixture::FixtureError;
 
 /// The maximum number of characters of a reply to keep.
@@ -92,22 +92,22 @@ fn visible(text: &str) -> String {
 
 /// The reason why a case ends early.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum CaseError {
     /// A check failed.
     Failed(Box<Failure>),
     /// The backend lacks a capability.
-    Lacks { need: Need, reason: String },
+    Unsupported { need: Capability, reason: String },
 }
 
-impl Stop {
-    pub(crate) fn lacks(need: Need, reason: impl Into<String>) -> Self {
-        Self::Lacks { need, reason: reason.into() }
+impl CaseError {
+    pub(crate) fn unsupported(need: Capability, reason: impl Into<String>) -> Self {
+        Self::Unsupported { need, reason: reason.into() }
     }
 
     /// Converts a fixture's error to the outcome of a case that asked for something optional.
-    pub(crate) fn from_fixture(need: Need, error: FixtureError) -> Self {
+    pub(crate) fn from_fixture(need: Capability, error: FixtureError) -> Self {
         match error {
-            FixtureError::Lacks { reason } => Self::Lacks { need, reason },
+            FixtureError::Unsupported { reason } => Self::Unsupported { need, reason },
             error => Failure::new(format!("the fixture failed: {}", causes(&error))).into(),
         }
     }
@@ -120,31 +120,31 @@ impl Stop {
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for CaseError {
     fn from(failure: Failure) -> Self {
         Self::Failed(Box::new(failure))
     }
 }
 
-impl From<Box<Failure>> for Stop {
+impl From<Box<Failure>> for CaseError {
     fn from(failure: Box<Failure>) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<StoreError> for Stop {
+impl From<StoreError> for CaseError {
     fn from(error: StoreError) -> Self {
         Failure::new(format!("the store returned an error: {}", causes(&error))).into()
     }
 }
 
-impl From<PathError> for Stop {
+impl From<PathError> for CaseError {
     fn from(error: PathError) -> Self {
         Failure::new(format!("the case is wrong: {error}")).into()
     }
 }
 
-impl From<InvalidRecordName> for Stop {
+impl From<InvalidRecordName> for CaseError {
     fn from(error: InvalidRecordName) -> Self {
         Failure::new(format!("the case is wrong: {error}")).into()
     }

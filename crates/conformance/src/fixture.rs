@@ -15,7 +15,7 @@ use serde::Deserialize;
 pub enum FixtureError {
     /// The backend does not support it. Cases that need it are ignored.
     #[error("{reason}")]
-    Lacks {
+    Unsupported {
         /// The reason that is reported with each ignored case.
         reason: String,
     },
@@ -26,8 +26,8 @@ pub enum FixtureError {
 
 impl FixtureError {
     /// The backend does not support it, for the given reason.
-    pub fn lacks(reason: impl Into<String>) -> Self {
-        Self::Lacks { reason: reason.into() }
+    pub fn unsupported(reason: impl Into<String>) -> Self {
+        Self::Unsupported { reason: reason.into() }
     }
 
     /// An operation failed that should have succeeded.
@@ -36,7 +36,7 @@ impl FixtureError {
     }
 
     fn not_provided() -> Self {
-        Self::lacks("the fixture does not provide it")
+        Self::unsupported("the fixture does not provide it")
     }
 }
 
@@ -134,7 +134,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 1. The two instances share nothing except the stored data, like two sessions or two machines.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default, so the cases with several sessions are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases with several sessions are ignored.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
@@ -149,7 +149,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 2. Several instances run concurrently, and are killed at any moment.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default, so the cases with processes, restarts and `kill -9` are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases with processes, restarts and `kill -9` are ignored.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
@@ -161,10 +161,10 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 1. Each file of the memory is a plain file of the same name under the directory, and vice versa.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default, so the cases of links and special files are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases of links and special files are ignored.
     fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
-        Err(FixtureError::lacks("the backend keeps no plain files"))
+        Err(FixtureError::unsupported("the backend keeps no plain files"))
     }
 
     /// Returns the directory under which everything is stored, in any form.
@@ -174,7 +174,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///    if it is empty again or read-only, because the suite mounts small and read-only disks there.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default, so the cases of full and read-only disks are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases of full and read-only disks are ignored.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
@@ -188,10 +188,10 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`FixtureError::Failed`] for an invalid name, such as an empty one.
-    /// [`FixtureError::Lacks`] by default, so the cases of several named memories are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases of several named memories are ignored.
     async fn scope(&self, guard: &Self::Guard, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = (guard, name);
-        Err(FixtureError::lacks("the backend has no named memories"))
+        Err(FixtureError::unsupported("the backend has no named memories"))
     }
 
     /// Opens the store that holds the ciphertexts.
@@ -200,20 +200,20 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 1. It gives the access of an attacker with the disk but without the key.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default, so the cases of tampering are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases of tampering are ignored.
     async fn beneath(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
-        Err(FixtureError::lacks("the backend does not encrypt"))
+        Err(FixtureError::unsupported("the backend does not encrypt"))
     }
 
     /// Opens the memory of a store with a wrong key.
     ///
     /// # Errors
     /// [`FixtureError::Failed`] if the wrong key is detected at once, which is as good as on the first read.
-    /// [`FixtureError::Lacks`] by default.
+    /// [`FixtureError::Unsupported`] by default.
     async fn reopen_with_wrong_key(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
-        Err(FixtureError::lacks("the backend does not encrypt"))
+        Err(FixtureError::unsupported("the backend does not encrypt"))
     }
 
     /// Creates another memory with the key of this one. Returns its store and the store that holds its ciphertexts.
@@ -222,10 +222,10 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 1. The memory is new and empty, and its ciphertexts are stored separately.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default, so the cases of ciphertexts from another memory are ignored.
+    /// [`FixtureError::Unsupported`] by default, so the cases of ciphertexts from another memory are ignored.
     async fn another_of_the_key(&self, guard: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         let _ = guard;
-        Err(FixtureError::lacks("the backend does not encrypt"))
+        Err(FixtureError::unsupported("the backend does not encrypt"))
     }
 
     /// Texts that no reply may contain, such as the name of the store's directory or bucket (`[W5]`). Empty by default.
@@ -260,14 +260,14 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] for options other than the default if the tool does not have them. The cases
+    /// [`FixtureError::Unsupported`] for options other than the default if the tool does not have them. The cases
     /// that set them are ignored.
     async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError>;
 
     /// Opens the memory of a tool again, with default options, see [`StoreFixture::reopen`].
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default.
+    /// [`FixtureError::Unsupported`] by default.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn MemoryTool>, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
@@ -276,7 +276,7 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// Returns a command that starts a program that serves the memory of a tool, see [`StoreFixture::program`].
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default.
+    /// [`FixtureError::Unsupported`] by default.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())
@@ -285,16 +285,16 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// Returns the directory that is `/memories`, see [`StoreFixture::plain_files`].
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default.
+    /// [`FixtureError::Unsupported`] by default.
     fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
-        Err(FixtureError::lacks("the backend keeps no plain files"))
+        Err(FixtureError::unsupported("the backend keeps no plain files"))
     }
 
     /// Returns the directory under which everything is stored, see [`StoreFixture::directory`].
     ///
     /// # Errors
-    /// [`FixtureError::Lacks`] by default.
+    /// [`FixtureError::Unsupported`] by default.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
         let _ = guard;
         Err(FixtureError::not_provided())

@@ -4,9 +4,8 @@
 
 mod case;
 mod cases;
-mod circumstances;
 mod clause;
-mod command_door;
+mod command_line;
 mod failure;
 mod faults;
 mod fixture;
@@ -15,17 +14,18 @@ mod policy_case;
 mod program;
 mod read_back;
 mod report;
+mod sandbox;
 mod serve;
 mod session;
-mod store_door;
-mod subject;
+mod store_target;
 mod suite;
-mod tool_door;
+mod target;
+mod tool_target;
 mod vectors;
 
-pub use case::{Basis, Case, Need};
+pub use case::{Basis, Capability, Case};
 pub use clause::Clause;
-pub use command_door::{CommandLine, InvalidCommandLine};
+pub use command_line::{CommandLine, InvalidCommandLine};
 pub use failure::{Difference, Failure};
 pub use faults::Fault;
 pub use fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::failure::{Failure, Stop, excerpt};
+use crate::failure::{CaseError, Failure, excerpt};
 use crate::session::Session;
 
 /// The longest response to read, so that a program that never stops writing only fails its case.
@@ -44,7 +44,7 @@ struct Running {
 
 impl Program {
     /// Starts the program.
-    pub(crate) fn start(command: Command, answer_timeout: Duration) -> Result<Self, Stop> {
+    pub(crate) fn start(command: Command, answer_timeout: Duration) -> Result<Self, CaseError> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -104,7 +104,7 @@ impl Program {
 
 #[async_trait]
 impl Session for Program {
-    async fn call(&self, line: &str) -> Result<Value, Stop> {
+    async fn call(&self, line: &str) -> Result<Value, CaseError> {
         let mut running = self.running.lock().await;
         if let Some(failure) = &running.failure {
             return Err(Failure::clone(failure).into());
@@ -116,7 +116,7 @@ impl Session for Program {
         Ok(answer?)
     }
 
-    async fn kill(&self) -> Result<(), Stop> {
+    async fn kill(&self) -> Result<(), CaseError> {
         kill(&mut self.running.lock().await.child).await;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use memory_tool_core::MemoryPath;
 use serde_json::json;
 
-use crate::failure::{Failure, Stop, expect_text};
+use crate::failure::{CaseError, Failure, expect_text};
 use crate::session::{Answer, Client, sorted_lines};
 
 /// The start of the note of a truncated reply (`[V8]`).
@@ -14,7 +14,7 @@ const NOTE: &str = "[Showing lines ";
 
 impl Client {
     /// The text of a file, which must exist.
-    pub(crate) async fn text(&self, path: impl fmt::Display) -> Result<String, Stop> {
+    pub(crate) async fn text(&self, path: impl fmt::Display) -> Result<String, CaseError> {
         let path: MemoryPath = path.to_string().parse().map_err(|_| Failure::new("not a path"))?;
         let content = content(self, &path).await?;
         String::from_utf8(content).map_err(|_| Failure::new(format!("{path} is not UTF-8 text")).into())
@@ -22,7 +22,7 @@ impl Client {
 }
 
 /// The bytes of a text file, assembled from the numbered lines of one or more views.
-pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8>, Stop> {
+pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8>, CaseError> {
     let mut lines: Vec<String> = Vec::new();
     loop {
         let next = lines.len() + 1;
@@ -49,7 +49,7 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
 }
 
 /// Views a file or directory from this line to its end.
-async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, Stop> {
+async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, CaseError> {
     match line {
         1 => client.view(path).await,
         _ => client.send(json!({"command": "view", "path": path, "view_range": [line, -1]})).await,
@@ -57,7 +57,7 @@ async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, S
 }
 
 /// Checks that exactly these files exist. Hidden files are viewed by name, because no listing shows them.
-pub(crate) async fn expect_files(client: &Client, expected: &[MemoryPath]) -> Result<(), Stop> {
+pub(crate) async fn expect_files(client: &Client, expected: &[MemoryPath]) -> Result<(), CaseError> {
     let (hidden, visible): (Vec<_>, Vec<_>) = expected.iter().cloned().partition(is_hidden);
     let listed = listed_files(client).await?;
     expect_text(&sorted_lines(visible), &sorted_lines(listed))?;
@@ -72,7 +72,7 @@ fn is_hidden(path: &MemoryPath) -> bool {
 }
 
 /// All files found by following listings.
-async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, Stop> {
+async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, CaseError> {
     let mut files = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut directories = vec!["/memories/".to_owned()];
@@ -92,7 +92,7 @@ async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, Stop> {
 }
 
 /// The paths of the items of a listing, from one or more views.
-async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<String>, Stop> {
+async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<String>, CaseError> {
     let mut items = BTreeSet::new();
     let mut next = 1;
     loop {

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse};
 use serde_json::{Value, json};
 
-use crate::case::Need;
-use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_none_of, expect_text};
+use crate::case::Capability;
+use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_none_of, expect_text};
 
 /// Texts by which raw operating-system errors are recognized (`[W5]`).
 const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
@@ -17,10 +17,10 @@ const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
 #[async_trait]
 pub(crate) trait Session: Send + Sync {
     /// Sends a line of JSON and returns the `tool_result` block of the response.
-    async fn call(&self, line: &str) -> Result<Value, Stop>;
+    async fn call(&self, line: &str) -> Result<Value, CaseError>;
 
     /// Kills the program as `kill -9` does.
-    async fn kill(&self) -> Result<(), Stop>;
+    async fn kill(&self) -> Result<(), CaseError>;
 }
 
 /// A session with a tool in this process.
@@ -28,15 +28,15 @@ pub(crate) struct InProcess(pub(crate) Arc<dyn MemoryTool>);
 
 #[async_trait]
 impl Session for InProcess {
-    async fn call(&self, line: &str) -> Result<Value, Stop> {
+    async fn call(&self, line: &str) -> Result<Value, CaseError> {
         Ok(json!(match ToolUse::parse(line.as_bytes()) {
             Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
             Err(rejected) => ToolResult::from(rejected),
         }))
     }
 
-    async fn kill(&self) -> Result<(), Stop> {
-        Err(Stop::lacks(Need::Processes, "a session in this process cannot be killed"))
+    async fn kill(&self) -> Result<(), CaseError> {
+        Err(CaseError::unsupported(Capability::Processes, "a session in this process cannot be killed"))
     }
 }
 
@@ -54,19 +54,19 @@ pub(crate) struct Client {
 
 impl Client {
     /// Sends a line of JSON.
-    pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, Stop> {
+    pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, CaseError> {
         let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
         self.answer(line, result)
     }
 
-    fn answer(&self, line: &str, result: Value) -> Result<Answer, Stop> {
+    fn answer(&self, line: &str, result: Value) -> Result<Answer, CaseError> {
         let answer = Answer { line: line.to_owned(), result };
         answer.expect_no_secret(&self.secrets)?;
         Ok(answer)
     }
 
     /// Sends a bare command to a program that may end instead of answering.
-    pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, Stop> {
+    pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, CaseError> {
         match self.session.call(&input.to_string()).await {
             Ok(result) => self.answer(&input.to_string(), result).map(Some),
             Err(_) => Ok(None),
@@ -74,15 +74,19 @@ impl Client {
     }
 
     /// Sends a bare command.
-    pub(crate) async fn send(&self, input: Value) -> Result<Answer, Stop> {
+    pub(crate) async fn send(&self, input: Value) -> Result<Answer, CaseError> {
         self.send_line(&input.to_string()).await
     }
 
-    pub(crate) async fn create(&self, path: impl fmt::Display, file_text: impl Into<String>) -> Result<Answer, Stop> {
+    pub(crate) async fn create(
+        &self,
+        path: impl fmt::Display,
+        file_text: impl Into<String>,
+    ) -> Result<Answer, CaseError> {
         self.send(json!({"command": "create", "path": path.to_string(), "file_text": file_text.into()})).await
     }
 
-    pub(crate) async fn view(&self, path: impl fmt::Display) -> Result<Answer, Stop> {
+    pub(crate) async fn view(&self, path: impl fmt::Display) -> Result<Answer, CaseError> {
         self.send(json!({"command": "view", "path": path.to_string()})).await
     }
 
@@ -91,31 +95,35 @@ impl Client {
         path: impl fmt::Display,
         line: u64,
         text: impl Into<String>,
-    ) -> Result<Answer, Stop> {
+    ) -> Result<Answer, CaseError> {
         let (path, text) = (path.to_string(), text.into());
         self.send(json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})).await
     }
 
-    pub(crate) async fn str_replace(&self, path: impl fmt::Display, old: &str, new: &str) -> Result<Answer, Stop> {
+    pub(crate) async fn str_replace(&self, path: impl fmt::Display, old: &str, new: &str) -> Result<Answer, CaseError> {
         self.send(json!({"command": "str_replace", "path": path.to_string(), "old_str": old, "new_str": new})).await
     }
 
-    pub(crate) async fn delete(&self, path: impl fmt::Display) -> Result<Answer, Stop> {
+    pub(crate) async fn delete(&self, path: impl fmt::Display) -> Result<Answer, CaseError> {
         self.send(json!({"command": "delete", "path": path.to_string()})).await
     }
 
-    pub(crate) async fn rename(&self, from: impl fmt::Display, to: impl fmt::Display) -> Result<Answer, Stop> {
+    pub(crate) async fn rename(&self, from: impl fmt::Display, to: impl fmt::Display) -> Result<Answer, CaseError> {
         self.send(json!({"command": "rename", "old_path": from.to_string(), "new_path": to.to_string()})).await
     }
 
     /// Creates a file, which must succeed.
-    pub(crate) async fn must_create(&self, path: impl fmt::Display, file_text: impl Into<String>) -> Result<(), Stop> {
+    pub(crate) async fn must_create(
+        &self,
+        path: impl fmt::Display,
+        file_text: impl Into<String>,
+    ) -> Result<(), CaseError> {
         let path = path.to_string();
         self.create(&path, file_text).await?.reply(&format!("File created successfully at: {path}"))
     }
 
     /// See [`Session::kill`].
-    pub(crate) async fn kill(&self) -> Result<(), Stop> {
+    pub(crate) async fn kill(&self) -> Result<(), CaseError> {
         self.session.kill().await
     }
 }
@@ -133,7 +141,7 @@ impl Answer {
     }
 
     /// The text of the content, which must be an error exactly if `is_error` is set.
-    pub(crate) fn text(&self, is_error: bool) -> Result<&str, Stop> {
+    pub(crate) fn text(&self, is_error: bool) -> Result<&str, CaseError> {
         let text = self.result["content"].as_str().filter(|_| self.is_error() == is_error);
         let expected = if is_error { "an error" } else { "a text that is not an error" };
         let failure = || Failure::new(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0)));
@@ -141,36 +149,36 @@ impl Answer {
     }
 
     /// Checks that it has this text and is not an error.
-    pub(crate) fn reply(&self, text: &str) -> Result<(), Stop> {
+    pub(crate) fn reply(&self, text: &str) -> Result<(), CaseError> {
         self.judge(expect_text(text, self.text(false)?))
     }
 
     /// Checks that it is an error with this text.
-    pub(crate) fn error(&self, text: &str) -> Result<(), Stop> {
+    pub(crate) fn error(&self, text: &str) -> Result<(), CaseError> {
         self.judge(expect_text(text, self.text(true)?))
     }
 
     /// Checks that it is an error that contains this text.
-    pub(crate) fn error_with(&self, part: &str) -> Result<(), Stop> {
+    pub(crate) fn error_with(&self, part: &str) -> Result<(), CaseError> {
         self.judge(expect_all_of(&[part.to_owned()], self.text(true)?))
     }
 
     /// Adds the line and the response to a failure.
-    pub(crate) fn judge(&self, outcome: Result<(), Box<Failure>>) -> Result<(), Stop> {
+    pub(crate) fn judge(&self, outcome: Result<(), Box<Failure>>) -> Result<(), CaseError> {
         outcome.map_err(|failure| self.fail(*failure))
     }
 
     /// A failure with this message, the line and the response.
-    pub(crate) fn wrong(&self, message: impl Into<String>) -> Stop {
+    pub(crate) fn wrong(&self, message: impl Into<String>) -> CaseError {
         self.fail(Failure::new(message))
     }
 
-    fn fail(&self, failure: Failure) -> Stop {
+    fn fail(&self, failure: Failure) -> CaseError {
         failure.with_reply(&self.result).in_step(excerpt(&self.line, 0)).into()
     }
 
     /// Checks that no reply contains a secret of the fixture, and no error a raw operating-system error (`[W5]`).
-    fn expect_no_secret(&self, secrets: &[String]) -> Result<(), Stop> {
+    fn expect_no_secret(&self, secrets: &[String]) -> Result<(), CaseError> {
         let Some(text) = self.result["content"].as_str() else { return Ok(()) };
         let hidden = |parts: &[String]| {
             self.judge(

@@ -13,16 +13,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::case::{Case, Need};
+use crate::case::{Capability, Case};
 use crate::cases::{self, CodeCase};
-use crate::command_door::{CommandDoor, CommandLine};
-use crate::failure::{Failure, Stop};
+use crate::command_line::{CommandLine, CommandTargetFactory};
+use crate::failure::{CaseError, Failure};
 use crate::faults::{self, Fault};
 use crate::fixture::{StoreFixture, ToolFixture, ToolOptions};
 use crate::report::{CaseResult, Outcome, Report, clause_ids};
-use crate::store_door::StoreDoor;
-use crate::subject::{Door, Effort, Subject};
-use crate::tool_door::ToolDoor;
+use crate::store_target::StoreTargetFactory;
+use crate::target::{RunLimits, Target, TargetFactory};
+use crate::tool_target::ToolTargetFactory;
 use crate::vectors::{self, Vector};
 
 /// The default timeout for a response of a program.
@@ -41,18 +41,18 @@ pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
 /// [`test_each`](Self::test_each) does so for several backends.
 #[must_use]
 pub struct Suite {
-    door: Arc<dyn Door>,
+    factory: Arc<dyn TargetFactory>,
     filters: Vec<String>,
     jobs: usize,
-    effort: Effort,
+    limits: RunLimits,
     case_timeout: Duration,
-    declared_lacks: Lacks,
+    declared_lacks: IgnoreReasons,
 }
 
 /// The reasons why cases are ignored.
 #[derive(Clone, Default)]
-struct Lacks {
-    of_needs: BTreeMap<Need, String>,
+struct IgnoreReasons {
+    of_needs: BTreeMap<Capability, String>,
     /// By case id.
     of_cases: BTreeMap<String, String>,
 }
@@ -83,27 +83,27 @@ pub struct Progress<'a> {
 impl Suite {
     /// Creates a suite for a [`Store`](memory_tool_core::Store).
     pub fn for_store(fixture: impl StoreFixture) -> Self {
-        Self::new(StoreDoor { fixture: Arc::new(fixture) })
+        Self::new(StoreTargetFactory { fixture: Arc::new(fixture) })
     }
 
     /// Creates a suite for a [`MemoryTool`](memory_tool_core::MemoryTool).
     pub fn for_tool(fixture: impl ToolFixture) -> Self {
-        Self::new(ToolDoor { fixture: Arc::new(fixture) })
+        Self::new(ToolTargetFactory { fixture: Arc::new(fixture) })
     }
 
     /// Creates a suite for a program in any language.
     pub fn for_command(command_line: CommandLine) -> Self {
-        Self::new(CommandDoor { command_line })
+        Self::new(CommandTargetFactory { command_line })
     }
 
-    fn new(door: impl Door + 'static) -> Self {
+    fn new(factory: impl TargetFactory + 'static) -> Self {
         Self {
-            door: Arc::new(door),
+            factory: Arc::new(factory),
             filters: Vec::new(),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
-            effort: Effort { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
+            limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
             case_timeout: DEFAULT_CASE_TIMEOUT,
-            declared_lacks: Lacks::default(),
+            declared_lacks: IgnoreReasons::default(),
         }
     }
 
@@ -122,14 +122,14 @@ impl Suite {
 
     /// Sets the timeout for a response of a program. Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
-        self.effort.answer_timeout = answer_timeout;
+        self.limits.answer_timeout = answer_timeout;
         self
     }
 
     /// Sets how many races the same clients run in each case of the group `races`, at least one. Fewer races take less
     /// time but are more likely to miss a rare fault. Default: [`DEFAULT_RACES`].
     pub fn races(mut self, races: usize) -> Self {
-        self.effort.races = races.max(1);
+        self.limits.races = races.max(1);
         self
     }
 
@@ -140,13 +140,13 @@ impl Suite {
     }
 
     /// Declares that the backend lacks a capability. The cases that need it are ignored with this reason.
-    pub fn lacks(mut self, need: Need, reason: impl Into<String>) -> Self {
+    pub fn lacks(mut self, need: Capability, reason: impl Into<String>) -> Self {
         self.declared_lacks.of_needs.insert(need, reason.into());
         self
     }
 
     /// Ignores the case with this id, with this reason. An unknown id has no effect.
-    pub fn leave_out(mut self, id: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub fn skip(mut self, id: impl Into<String>, reason: impl Into<String>) -> Self {
         self.declared_lacks.of_cases.insert(id.into(), reason.into());
         self
     }
@@ -226,7 +226,7 @@ impl Suite {
         };
         let entries = self.entries();
         let is_any_meant = entries.iter().any(|entry| is_meant(&entry.case));
-        let lacks = Arc::new(if is_any_meant { self.find_lacks().await } else { Lacks::default() });
+        let lacks = Arc::new(if is_any_meant { self.find_lacks().await } else { IgnoreReasons::default() });
         let trials = entries.into_iter().map(|entry| {
             let (runtime, runner, lacks) = (Arc::clone(runtime), self.runner(), Arc::clone(&lacks));
             let name = name(&entry.case);
@@ -254,25 +254,25 @@ impl Suite {
     }
 
     /// The capabilities that the backend lacks, as declared by the caller or probed.
-    async fn find_lacks(&self) -> Lacks {
+    async fn find_lacks(&self) -> IgnoreReasons {
         let mut lacks = self.declared_lacks.clone();
         if cfg!(not(unix)) {
             let reason = "the suite can create links and special files only on Unix";
-            lacks.of_needs.entry(Need::PlainFiles).or_insert(reason.to_owned());
+            lacks.of_needs.entry(Capability::PlainFiles).or_insert(reason.to_owned());
         }
         let probing = async {
             let mut found = Vec::new();
-            let subject = self.door.fresh(&ToolOptions::default(), self.effort).await?;
-            for need in Need::ALL {
-                if let Some(reason) = subject.lack(need).await {
+            let target = self.factory.fresh(&ToolOptions::default(), self.limits).await?;
+            for need in Capability::ALL {
+                if let Some(reason) = target.lack(need).await {
                     found.push((need, reason));
                 }
             }
             let unusual = ToolOptions { create_overwrites: true, ..ToolOptions::default() };
-            if let Err(Stop::Lacks { reason, .. }) = self.door.fresh(&unusual, self.effort).await {
-                found.push((Need::Options, reason));
+            if let Err(CaseError::Unsupported { reason, .. }) = self.factory.fresh(&unusual, self.limits).await {
+                found.push((Capability::Options, reason));
             }
-            Ok::<_, Stop>(found)
+            Ok::<_, CaseError>(found)
         };
         // A fixture that fails here also fails in each case, which reports the error.
         if let Ok(Ok(found)) = timeout(self.case_timeout, probing).await {
@@ -284,7 +284,7 @@ impl Suite {
     }
 
     fn runner(&self) -> Runner {
-        Runner { door: Arc::clone(&self.door), effort: self.effort, case_timeout: self.case_timeout }
+        Runner { factory: Arc::clone(&self.factory), limits: self.limits, case_timeout: self.case_timeout }
     }
 }
 
@@ -317,13 +317,13 @@ fn table() -> Vec<Entry> {
 
 /// The settings to run a single case.
 struct Runner {
-    door: Arc<dyn Door>,
-    effort: Effort,
+    factory: Arc<dyn TargetFactory>,
+    limits: RunLimits,
     case_timeout: Duration,
 }
 
 impl Runner {
-    async fn run(self, entry: Entry, lacks: &Lacks) -> CaseResult {
+    async fn run(self, entry: Entry, lacks: &IgnoreReasons) -> CaseResult {
         let Entry { case, body } = entry;
         let started = Instant::now();
         let outcome = match lacks.of(&case) {
@@ -334,10 +334,10 @@ impl Runner {
     }
 
     async fn judge(self, case: &Case, body: Body) -> Outcome {
-        let Self { door, effort, case_timeout } = self;
+        let Self { factory, limits, case_timeout } = self;
         // Run in a separate task, so that a panic of the backend fails only this case.
         let mut task = JoinSet::new();
-        task.spawn(async move { body.run(&*door, effort).await });
+        task.spawn(async move { body.run(&*factory, limits).await });
         let stops = match timeout(case_timeout, task.join_next()).await {
             Ok(Some(Ok(Ok(())))) => return Outcome::Passed,
             Ok(Some(Ok(Err(stops)))) => stops,
@@ -352,7 +352,7 @@ impl Runner {
     }
 }
 
-impl Lacks {
+impl IgnoreReasons {
     /// The reason why the case is ignored, if it is.
     fn of(&self, case: &Case) -> Option<&str> {
         let of_case = self.of_cases.get(&case.id);
@@ -361,12 +361,12 @@ impl Lacks {
 }
 
 impl Body {
-    async fn run(self, door: &dyn Door, effort: Effort) -> Result<(), Vec<Stop>> {
+    async fn run(self, factory: &dyn TargetFactory, limits: RunLimits) -> Result<(), Vec<CaseError>> {
         match self {
-            Self::Vector(vector) => vector.run(door, effort).await,
+            Self::Vector(vector) => vector.run(factory, limits).await,
             Self::Code(code) => async {
-                let subject: Arc<dyn Subject> = door.fresh(&ToolOptions::default(), effort).await?;
-                (code.run)(subject).await
+                let target: Arc<dyn Target> = factory.fresh(&ToolOptions::default(), limits).await?;
+                (code.run)(target).await
             }
             .await
             .map_err(|stop| vec![stop]),
@@ -376,13 +376,13 @@ impl Body {
 
 /// A missing capability is a failure if it was available when probed, or if the case does not declare it. Ignoring it
 /// would hide an error.
-fn into_failure(case: &Case, stop: Stop) -> Failure {
+fn into_failure(case: &Case, stop: CaseError) -> Failure {
     match stop {
-        Stop::Failed(failure) => *failure,
-        Stop::Lacks { need, reason } if case.needs.contains(&need) => {
+        CaseError::Failed(failure) => *failure,
+        CaseError::Unsupported { need, reason } if case.needs.contains(&need) => {
             Failure::new(format!("the backend lacks {need}, although it was available before: {reason}"))
         }
-        Stop::Lacks { need, reason } => {
+        CaseError::Unsupported { need, reason } => {
             Failure::new(format!("the case does not declare that it needs {need}: {reason}"))
         }
     }

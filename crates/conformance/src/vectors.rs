@@ -6,13 +6,13 @@ use memory_tool_core::MemoryPath;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::case::{Basis, Case, Need};
+use crate::case::{Basis, Capability, Case};
 use crate::clause::Clause;
-use crate::failure::{Failure, Stop, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
+use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
 use crate::session::Answer;
-use crate::subject::{Door, Effort, Subject};
+use crate::target::{RunLimits, Target, TargetFactory};
 
 /// The files, each with the cases of one group.
 const FILES: [&str; 9] = [
@@ -38,7 +38,7 @@ pub(crate) struct Vector {
     clause: OneOrMany,
     basis: Basis,
     #[serde(default)]
-    needs: Vec<Need>,
+    needs: Vec<Capability>,
     #[serde(default)]
     options: ToolOptions,
     name: Option<String>,
@@ -77,13 +77,13 @@ impl Vector {
         }
     }
 
-    /// Runs each variant on a fresh subject.
-    pub(crate) async fn run(&self, door: &dyn Door, effort: Effort) -> Result<(), Vec<Stop>> {
+    /// Runs each variant on a fresh target.
+    pub(crate) async fn run(&self, factory: &dyn TargetFactory, limits: RunLimits) -> Result<(), Vec<CaseError>> {
         let plain = [Map::new()];
         let variants = if self.for_each.is_empty() { plain.as_slice() } else { &self.for_each };
         let mut stops = Vec::new();
         for variables in variants {
-            if let Err(stop) = self.run_variant(door, effort, variables).await {
+            if let Err(stop) = self.run_variant(factory, limits, variables).await {
                 stops.push(name_variant(stop, variables));
             }
             if stops.len() == MAX_FAILED_VARIANTS {
@@ -93,16 +93,21 @@ impl Vector {
         if stops.is_empty() { Ok(()) } else { Err(stops) }
     }
 
-    async fn run_variant(&self, door: &dyn Door, effort: Effort, variables: &Map<String, Value>) -> Result<(), Stop> {
+    async fn run_variant(
+        &self,
+        factory: &dyn TargetFactory,
+        limits: RunLimits,
+        variables: &Map<String, Value>,
+    ) -> Result<(), CaseError> {
         let variables = variables.iter().map(|(name, value)| (name.clone(), resolve(value))).collect();
         let name = self.name.as_ref().map(|name| substitute_in_text(name, &variables));
-        let subject = door.fresh(&self.options, effort).await?;
-        if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !door.can_store(path)) {
-            return expect_refusal(&*subject, path).await;
+        let target = factory.fresh(&self.options, limits).await?;
+        if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !factory.can_store(path)) {
+            return expect_refusal(&*target, path).await;
         }
         for (number, json) in (1..).zip(&self.steps) {
             let json = substitute(json, &variables);
-            let outcome = async { Step::parse(&json)?.run(&*subject).await }.await;
+            let outcome = async { Step::parse(&json)?.run(&*target).await }.await;
             outcome.map_err(|stop| stop.in_step_of_data(number, &json))?;
         }
         Ok(())
@@ -110,24 +115,24 @@ impl Vector {
 }
 
 /// Checks that a path that the backend cannot store is refused, and that nothing is stored.
-async fn expect_refusal(subject: &dyn Subject, path: &str) -> Result<(), Stop> {
-    subject.client().create(path, "text").await?.text(true)?;
-    subject.expect_files(&[]).await
+async fn expect_refusal(target: &dyn Target, path: &str) -> Result<(), CaseError> {
+    target.client().create(path, "text").await?.text(true)?;
+    target.expect_files(&[]).await
 }
 
-fn name_variant(stop: Stop, variables: &Map<String, Value>) -> Stop {
+fn name_variant(stop: CaseError, variables: &Map<String, Value>) -> CaseError {
     match stop {
-        Stop::Failed(mut failure) if !variables.is_empty() => {
+        CaseError::Failed(mut failure) if !variables.is_empty() => {
             let named =
                 variables.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
             failure.variant = Some(excerpt(&named, 0));
-            Stop::Failed(failure)
+            CaseError::Failed(failure)
         }
         stop => stop,
     }
 }
 
-impl Stop {
+impl CaseError {
     fn in_step_of_data(self, number: usize, json: &Value) -> Self {
         match self {
             Self::Failed(mut failure) => {
@@ -253,24 +258,24 @@ impl Step {
         Ok(Self { action, checks })
     }
 
-    async fn run(&self, subject: &dyn Subject) -> Result<(), Stop> {
+    async fn run(&self, target: &dyn Target) -> Result<(), CaseError> {
         match &self.action {
-            Action::Content(file) => Ok(expect_bytes(&file.bytes()?, &subject.content(&file.path).await?)?),
-            Action::Definition(definition) => Ok(expect_json(definition, &json!(subject.tool()?.definition()))?),
-            Action::Files(files) => subject.expect_files(files).await,
-            Action::Line(Value::String(line)) => self.check(&subject.client().send_line(line).await?),
-            Action::Input(value) | Action::Line(value) => self.check(&subject.client().send(value.clone()).await?),
-            Action::Put(file) => subject.put(&file.path, file.bytes()?).await,
+            Action::Content(file) => Ok(expect_bytes(&file.bytes()?, &target.content(&file.path).await?)?),
+            Action::Definition(definition) => Ok(expect_json(definition, &json!(target.tool()?.definition()))?),
+            Action::Files(files) => target.expect_files(files).await,
+            Action::Line(Value::String(line)) => self.check(&target.client().send_line(line).await?),
+            Action::Input(value) | Action::Line(value) => self.check(&target.client().send(value.clone()).await?),
+            Action::Put(file) => target.put(&file.path, file.bytes()?).await,
         }
     }
 
-    fn check(&self, answer: &Answer) -> Result<(), Stop> {
+    fn check(&self, answer: &Answer) -> Result<(), CaseError> {
         self.checks.iter().try_for_each(|check| check.verify(answer))
     }
 }
 
 impl Check {
-    fn verify(&self, answer: &Answer) -> Result<(), Stop> {
+    fn verify(&self, answer: &Answer) -> Result<(), CaseError> {
         let Answer { result, .. } = answer;
         match self {
             Self::Error(text) => answer.error(text),

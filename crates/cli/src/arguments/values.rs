@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use memory_tool::DEFAULT_MAX_VIEW_CHARACTERS;
-use memory_tool::conformance::{DEFAULT_ANSWER_TIMEOUT, Need};
+use memory_tool::conformance::{Capability, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::encrypted::Padding;
 use memory_tool_object_store::DEFAULT_GRACE;
 use serde_json::Value;
@@ -128,7 +128,7 @@ impl FromStr for Age {
 /// A capability that the backend lacks, with the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct LackArgument {
-    pub(crate) need: Need,
+    pub(crate) need: Capability,
     pub(crate) reason: String,
 }
 

@@ -219,7 +219,7 @@ impl CaseStores {
     /// The keys of the stores.
     async fn key_ring(&self) -> Result<KeyRing, FixtureError> {
         let keys = self.encryption.key_ring().await.map_err(FixtureError::failed)?;
-        keys.ok_or_else(|| FixtureError::lacks("the backend does not encrypt"))
+        keys.ok_or_else(|| FixtureError::unsupported("the backend does not encrypt"))
     }
 }
 
@@ -268,9 +268,9 @@ impl StoreFixture for CaseStores {
 
     fn plain_files(&self, case: &CaseStore) -> Result<PathBuf, FixtureError> {
         match &case.url {
-            _ if self.encryption.is_on() => Err(FixtureError::lacks("the backend encrypts its files")),
+            _ if self.encryption.is_on() => Err(FixtureError::unsupported("the backend encrypts its files")),
             StoreUrl::Local(directory) => Ok(directory.join("memories")),
-            StoreUrl::Sqlite { .. } => Err(FixtureError::lacks("the backend keeps its files in a database")),
+            StoreUrl::Sqlite { .. } => Err(FixtureError::unsupported("the backend keeps its files in a database")),
             StoreUrl::Bucket { .. } => Err(no_files_on_disk()),
             _ => Err(no_slot()),
         }
@@ -282,7 +282,7 @@ impl StoreFixture for CaseStores {
 
     async fn scope(&self, case: &CaseStore, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         match &case.url {
-            StoreUrl::Local(_) => Err(FixtureError::lacks("the backend keeps one memory in a place")),
+            StoreUrl::Local(_) => Err(FixtureError::unsupported("the backend keeps one memory in a place")),
             StoreUrl::Sqlite { path, .. } => {
                 self.open(&StoreUrl::Sqlite { path: path.clone(), memory: name.to_owned() }).await
             }
@@ -320,11 +320,11 @@ impl StoreFixture for CaseStores {
 }
 
 fn no_files_on_disk() -> FixtureError {
-    FixtureError::lacks("the backend keeps its files in a bucket")
+    FixtureError::unsupported("the backend keeps its files in a bucket")
 }
 
 fn no_slot() -> FixtureError {
-    FixtureError::lacks("the backend keeps its files in no place that a case could have")
+    FixtureError::unsupported("the backend keeps its files in no place that a case could have")
 }
 
 /// The names of the directory and of the file in it.

@@ -2,33 +2,33 @@
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError, StoreExt};
 
-use crate::failure::{Failure, Stop};
-use crate::subject::check;
+use crate::failure::{CaseError, Failure};
+use crate::target::check;
 
-pub(crate) fn path(text: &str) -> Result<MemoryPath, Stop> {
+pub(crate) fn path(text: &str) -> Result<MemoryPath, CaseError> {
     Ok(text.parse()?)
 }
 
 /// A batch that writes one file.
-pub(crate) fn write(text: &str, content: impl Into<Vec<u8>>) -> Result<Batch, Stop> {
+pub(crate) fn write(text: &str, content: impl Into<Vec<u8>>) -> Result<Batch, CaseError> {
     Ok(Batch::new().write(path(text)?, content))
 }
 
 /// The content of a file, which must exist.
-pub(crate) async fn content(store: &dyn Store, text: &str) -> Result<Vec<u8>, Stop> {
+pub(crate) async fn content(store: &dyn Store, text: &str) -> Result<Vec<u8>, CaseError> {
     match store.read(&path(text)?).await? {
         Node::File(file) => Ok(file.content),
         other => Err(Failure::new(format!("expected a file at {text}, got {other:?}")).into()),
     }
 }
 
-pub(crate) async fn expect_content(store: &dyn Store, text: &str, expected: &[u8]) -> Result<(), Stop> {
+pub(crate) async fn expect_content(store: &dyn Store, text: &str, expected: &[u8]) -> Result<(), CaseError> {
     let got = content(store, text).await?;
     check(got == expected, || format!("{text} holds {:?} instead of {:?}", shown(&got), shown(expected)))
 }
 
 /// Checks that an operation was refused with the expected error.
-pub(crate) fn expect_refused<T>(outcome: Result<T, StoreError>, expected: &StoreError) -> Result<(), Stop> {
+pub(crate) fn expect_refused<T>(outcome: Result<T, StoreError>, expected: &StoreError) -> Result<(), CaseError> {
     match outcome {
         Err(error) if error.to_string() == expected.to_string() => Ok(()),
         Err(error) => Err(Failure::new(format!("expected the error \"{expected}\", got \"{error}\"")).into()),

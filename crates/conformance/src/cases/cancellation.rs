@@ -7,11 +7,11 @@ use memory_tool_core::{Batch, MemoryTool, Node, RecordName, Store, StoreError, S
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::bytes::{content, path, write};
-use crate::failure::{Failure, Stop};
-use crate::subject::{Subject, check};
+use crate::failure::{CaseError, Failure};
+use crate::target::{Target, check};
 
 /// The number of operations to drop, each a little later than the one before.
 const ROUNDS: u32 = 60;
@@ -24,25 +24,25 @@ pub(crate) const CASES: &[CodeCase] = &[
         id: "cancellation.batch",
         clauses: &["X1"],
         basis: Basis::Project,
-        needs: &[Need::Store],
+        needs: &[Capability::Store],
         reason: "a batch of files and a record is applied in part when its future is dropped",
-        run: |subject| Box::pin(async move { batch(subject.store()?).await }),
+        run: |target| Box::pin(async move { batch(target.store()?).await }),
     },
     CodeCase {
         id: "cancellation.rename",
         clauses: &["X1"],
         basis: Basis::Project,
-        needs: &[Need::Store],
+        needs: &[Capability::Store],
         reason: "a directory is moved in part when the future of its rename is dropped",
-        run: |subject| Box::pin(async move { rename(subject.store()?).await }),
+        run: |target| Box::pin(async move { rename(target.store()?).await }),
     },
     CodeCase {
         id: "cancellation.edit",
         clauses: &["X1", "X3"],
         basis: Basis::Project,
-        needs: &[Need::Tool],
+        needs: &[Capability::Tool],
         reason: "an edit whose future is dropped happens twice, or blocks later edits",
-        run: |subject| Box::pin(async move { edit(&*subject).await }),
+        run: |target| Box::pin(async move { edit(&*target).await }),
     },
 ];
 
@@ -53,7 +53,9 @@ async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
 }
 
 /// Waits until the store is in a valid state. A dropped operation may still be running in the background.
-async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(is_whole: impl Fn() -> F) -> Result<(), Stop> {
+async fn expect_settled<F: Future<Output = Result<bool, CaseError>>>(
+    is_whole: impl Fn() -> F,
+) -> Result<(), CaseError> {
     for _ in 0..SETTLING_CHECKS {
         if is_whole().await? {
             return Ok(());
@@ -63,12 +65,12 @@ async fn expect_settled<F: Future<Output = Result<bool, Stop>>>(is_whole: impl F
     Err(Failure::new("a dropped operation was applied in part, and stayed so").into())
 }
 
-async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let name: RecordName = "suite/cancellation".parse()?;
     let numbered = |round: u32| {
         let content = round.to_string();
         let files = write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content.clone());
-        Ok::<_, Stop>(files.write_record(name.clone(), content))
+        Ok::<_, CaseError>(files.write_record(name.clone(), content))
     };
     store.apply(numbered(0)?).await?;
     for round in 1..=ROUNDS {
@@ -85,7 +87,7 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn rename(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
     const FILES: usize = 20;
     let ends = [path("/memories/here")?, path("/memories/there")?];
     let mut files = Batch::new();
@@ -110,8 +112,8 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn edit(subject: &dyn Subject) -> Result<(), Stop> {
-    let (tool, client): (Arc<dyn MemoryTool>, _) = (subject.tool()?, subject.client());
+async fn edit(target: &dyn Target) -> Result<(), CaseError> {
+    let (tool, client): (Arc<dyn MemoryTool>, _) = (target.tool()?, target.client());
     let file = "/memories/log.txt";
     client.must_create(file, "").await?;
     let mut kept = Vec::new();

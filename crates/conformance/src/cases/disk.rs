@@ -5,89 +5,89 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
 use crate::cases::plain_memory::{Item, on_disk, system, tree_of};
-use crate::circumstances::{Call, Circumstances, Trace};
-use crate::failure::{Failure, Stop, expect_text};
+use crate::failure::{CaseError, Failure, expect_text};
+use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::Client;
-use crate::subject::{Subject, check};
+use crate::target::{Target, check};
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "disk.umask",
         clauses: &["C1", "R1"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory],
+        needs: &[Capability::Processes, Capability::Directory],
         reason: "under a umask of 000, other users of the machine can read or change stored files",
-        run: |subject| Box::pin(async move { umask(&*subject).await }),
+        run: |target| Box::pin(async move { umask(&*target).await }),
     },
     CodeCase {
         id: "disk.file-size-limit",
         clauses: &["X1", "W5"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory],
+        needs: &[Capability::Processes, Capability::Directory],
         reason: "a write over the file size limit leaves a partial file, or ends the program",
-        run: |subject| Box::pin(async move { file_size_limit(&*subject).await }),
+        run: |target| Box::pin(async move { file_size_limit(&*target).await }),
     },
     CodeCase {
         id: "disk.full",
         clauses: &["X1", "W5"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory, Need::Mounts],
+        needs: &[Capability::Processes, Capability::Directory, Capability::Mounts],
         reason: "on a full disk, a partial file remains, an existing file is lost, or the program ends",
-        run: |subject| Box::pin(async move { full(&*subject).await }),
+        run: |target| Box::pin(async move { full(&*target).await }),
     },
     CodeCase {
         id: "disk.read-only",
         clauses: &["X2", "W5"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory, Need::Mounts],
+        needs: &[Capability::Processes, Capability::Directory, Capability::Mounts],
         reason: "a memory on a read-only disk cannot be viewed, or acknowledges a change",
-        run: |subject| Box::pin(async move { read_only(&*subject).await }),
+        run: |target| Box::pin(async move { read_only(&*target).await }),
     },
     CodeCase {
         id: "disk.fails-while-creating",
         clauses: &["X1", "X2", "C1"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
         reason: "a disk error during a create leaves a partial file, or loses an acknowledged one",
-        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::creating()).await }),
+        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::creating()).await }),
     },
     CodeCase {
         id: "disk.fails-while-editing",
         clauses: &["X1", "X2", "I1"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
         reason: "a disk error during an edit leaves a partial file, or deletes the file",
-        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::editing()).await }),
+        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::editing()).await }),
     },
     CodeCase {
         id: "disk.fails-while-renaming",
         clauses: &["X1", "X2", "R1"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
         reason: "a disk error during a rename leaves parts of the directory at both paths",
-        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::renaming()).await }),
+        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::renaming()).await }),
     },
     CodeCase {
         id: "disk.fails-while-deleting",
         clauses: &["X1", "X2", "D1"],
         basis: Basis::Project,
-        needs: &[Need::Processes, Need::Directory, Need::Tracing],
+        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
         reason: "a disk error during a delete leaves part of the directory",
-        run: |subject| Box::pin(async move { fail_each_call(&*subject, &Interruption::deleting()).await }),
+        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::deleting()).await }),
     },
 ];
 
-async fn umask(subject: &dyn Subject) -> Result<(), Stop> {
-    let client = subject.process_client_under(&Circumstances::OpenUmask)?;
+async fn umask(target: &dyn Target) -> Result<(), CaseError> {
+    let client = target.process_client_under(&Sandbox::OpenUmask)?;
     client.must_create("/memories/a/b/c.txt", "text").await?;
     client.insert("/memories/a/b/c.txt", 0, "line").await?.text(false)?;
     client.rename("/memories/a/b/c.txt", "/memories/d/e/f.txt").await?.text(false)?;
     client.must_create("/memories/g/h.txt", "text").await?;
-    let directory = subject.directory()?;
+    let directory = target.directory()?;
     let stored = on_disk("read the stored files", move || {
         let items =
             tree_of(&directory)?.into_iter().filter(|(_, item)| matches!(item, Item::Directory | Item::File(_)));
@@ -102,8 +102,8 @@ async fn umask(subject: &dyn Subject) -> Result<(), Stop> {
     }
 }
 
-async fn file_size_limit(subject: &dyn Subject) -> Result<(), Stop> {
-    let client = subject.process_client_under(&Circumstances::SmallFiles)?;
+async fn file_size_limit(target: &dyn Target) -> Result<(), CaseError> {
+    let client = target.process_client_under(&Sandbox::SmallFiles)?;
     client.must_create("/memories/a.txt", "text\n").await?;
     let large = large_text();
     client.create("/memories/large.txt", &large).await?.text(true)?;
@@ -113,21 +113,21 @@ async fn file_size_limit(subject: &dyn Subject) -> Result<(), Stop> {
     expect_absent(&client, "/memories/large.txt").await
 }
 
-async fn expect_texts(client: &Client, files: &[(&str, &str)]) -> Result<(), Stop> {
+async fn expect_texts(client: &Client, files: &[(&str, &str)]) -> Result<(), CaseError> {
     for (path, text) in files {
         expect_text(text, &client.text(path).await?)?;
     }
     Ok(())
 }
 
-async fn expect_absent(client: &Client, path: &str) -> Result<(), Stop> {
+async fn expect_absent(client: &Client, path: &str) -> Result<(), CaseError> {
     client.view(path).await?.error_with("does not exist")
 }
 
-async fn full(subject: &dyn Subject) -> Result<(), Stop> {
+async fn full(target: &dyn Target) -> Result<(), CaseError> {
     /// More files than fit on a disk of 1 MiB.
     const FILES: usize = 50;
-    let client = subject.process_client_under(&Circumstances::SmallDisk(subject.directory()?))?;
+    let client = target.process_client_under(&Sandbox::SmallDisk(target.directory()?))?;
     let text = |number: usize| format!("{number} of the files\n").repeat(2_500);
     let path = |number: usize| format!("/memories/d/{number}.txt");
     let mut created = Vec::new();
@@ -153,10 +153,10 @@ async fn full(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn read_only(subject: &dyn Subject) -> Result<(), Stop> {
+async fn read_only(target: &dyn Target) -> Result<(), CaseError> {
     let path = "/memories/d/a.txt";
-    subject.client().must_create(path, "text\n").await?;
-    let client = subject.process_client_under(&Circumstances::ReadOnly(subject.directory()?))?;
+    target.client().must_create(path, "text\n").await?;
+    let client = target.process_client_under(&Sandbox::ReadOnly(target.directory()?))?;
     expect_text("text\n", &client.text(path).await?)?;
     let replace = json!({"command": "str_replace", "path": path, "old_str": "text", "new_str": "other"});
     for change in [
@@ -173,26 +173,26 @@ async fn read_only(subject: &dyn Subject) -> Result<(), Stop> {
     expect_text("text\n", &client.text(path).await?)?;
     expect_absent(&client, "/memories/b.txt").await?;
     // Once the disk is writable again, commands work as before.
-    let client = subject.process_client()?;
+    let client = target.process_client()?;
     client.insert(path, 0, "line").await?.text(false)?;
     expect_texts(&client, &[(path, "line\ntext\n")]).await
 }
 
 /// Runs the command once for each of its system calls that reach the disk, with that call failing.
-async fn fail_each_call(subject: &dyn Subject, interruption: &Interruption) -> Result<(), Stop> {
-    let onlooker = subject.client();
+async fn fail_each_call(target: &dyn Target, interruption: &Interruption) -> Result<(), CaseError> {
+    let onlooker = target.client();
     interruption.prepare(&onlooker).await?;
     let before = interruption.look(&onlooker).await?;
     let directory = on_disk("make a directory", TempDir::new).await?;
     let trace = |name: &str| Trace(directory.path().join(name));
-    let calls = calls_of(subject, &interruption.command, trace("all")).await?;
+    let calls = calls_of(target, &interruption.command, trace("all")).await?;
     let after = interruption.look(&onlooker).await?;
     let mut failures = 0;
     for call in calls {
         interruption.clear(&onlooker).await?;
         interruption.prepare(&onlooker).await?;
         let event = format!("when {call} fails");
-        let client = subject.process_client_under(&Circumstances::FailingCall(call, trace("one")))?;
+        let client = target.process_client_under(&Sandbox::FailingCall(call, trace("one")))?;
         // The injected failure may also end the program.
         let answer = client.send_unless_dead(interruption.command.clone()).await?;
         let is_acknowledged = answer.is_some_and(|answer| !answer.is_error());
@@ -206,12 +206,12 @@ async fn fail_each_call(subject: &dyn Subject, interruption: &Interruption) -> R
 }
 
 /// The system calls by which a program that runs the command reaches the disk.
-async fn calls_of(subject: &dyn Subject, command: &Value, trace: Trace) -> Result<Vec<Call>, Stop> {
+async fn calls_of(target: &dyn Target, command: &Value, trace: Trace) -> Result<Vec<Call>, CaseError> {
     let calls = || {
         let trace = trace.clone();
         on_disk("read a trace", move || trace.calls())
     };
-    let client = subject.process_client_under(&Circumstances::Traced(trace.clone()))?;
+    let client = target.process_client_under(&Sandbox::Traced(trace.clone()))?;
     client.view("/memories").await?.text(false)?; // the program has started
     let of_the_start = calls().await?.len();
     client.send(command.clone()).await?.text(false)?;

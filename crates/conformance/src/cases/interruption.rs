@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Stop, excerpt};
+use crate::failure::{CaseError, Failure, excerpt};
 use crate::session::Client;
 
 pub(super) fn create(path: &str, text: &str) -> Value {
@@ -107,7 +107,7 @@ impl Interruption {
     }
 
     /// Creates the state before in an empty memory.
-    pub(super) async fn prepare(&self, client: &Client) -> Result<(), Stop> {
+    pub(super) async fn prepare(&self, client: &Client) -> Result<(), CaseError> {
         for command in &self.prepare {
             client.send(command.clone()).await?.text(false)?;
         }
@@ -115,7 +115,7 @@ impl Interruption {
     }
 
     /// Runs the views.
-    pub(super) async fn look(&self, client: &Client) -> Result<Vec<Value>, Stop> {
+    pub(super) async fn look(&self, client: &Client) -> Result<Vec<Value>, CaseError> {
         let mut seen = Vec::new();
         for view in &self.views {
             seen.push(client.send(view.clone()).await?.result);
@@ -124,7 +124,7 @@ impl Interruption {
     }
 
     /// Empties the memory.
-    pub(super) async fn clear(&self, client: &Client) -> Result<(), Stop> {
+    pub(super) async fn clear(&self, client: &Client) -> Result<(), CaseError> {
         for path in &self.clear {
             let answer = client.delete(path).await?;
             if answer.is_error() {
@@ -135,7 +135,7 @@ impl Interruption {
     }
 
     /// Checks that the state is the one after or, if the command was not acknowledged, the one before.
-    pub(super) fn judge(&self, event: &str, is_acknowledged: bool, states: &States<'_>) -> Result<(), Stop> {
+    pub(super) fn judge(&self, event: &str, is_acknowledged: bool, states: &States<'_>) -> Result<(), CaseError> {
         let States { before, after, found } = states;
         if found == after || (found == before && !is_acknowledged) {
             return Ok(());

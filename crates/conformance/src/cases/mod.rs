@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::case::{Basis, Case, Need};
+use crate::case::{Basis, Capability, Case};
 use crate::clause::Clause;
-use crate::failure::Stop;
+use crate::failure::CaseError;
 use crate::faults::faults_of;
-use crate::subject::Subject;
+use crate::target::Target;
 
 mod bytes;
 mod cancellation;
@@ -26,8 +26,8 @@ mod store;
 mod threads;
 mod tool;
 
-/// The body of a case, which gets a fresh subject.
-type Run = fn(Arc<dyn Subject>) -> Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
+/// The body of a case, which gets a fresh target.
+type Run = fn(Arc<dyn Target>) -> Pin<Box<dyn Future<Output = Result<(), CaseError>> + Send>>;
 
 /// A case written in code.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ pub(crate) struct CodeCase {
     pub(crate) id: &'static str,
     pub(crate) clauses: &'static [&'static str],
     pub(crate) basis: Basis,
-    pub(crate) needs: &'static [Need],
+    pub(crate) needs: &'static [Capability],
     pub(crate) reason: &'static str,
     pub(crate) run: Run,
 }

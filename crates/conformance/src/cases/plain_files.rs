@@ -10,207 +10,207 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::plain_memory::{
     Item, PlainMemory, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
 };
 use crate::cases::threads::Threads;
-use crate::failure::{Failure, Stop, expect_bytes, expect_json, expect_none_of};
-use crate::subject::{Subject, check};
+use crate::failure::{CaseError, Failure, expect_bytes, expect_json, expect_none_of};
+use crate::target::{Target, check};
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
         id: "plain_files.link-to-a-file-outside",
         clauses: &["P4", "W5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a link to a file outside the memory is read, written through, replaced, moved or deleted",
-        run: |subject| Box::pin(link_to_a_file_outside(subject)),
+        run: |target| Box::pin(link_to_a_file_outside(target)),
     },
     CodeCase {
         id: "plain_files.link-to-a-directory-outside",
         clauses: &["P4", "W5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a path through a link reaches a directory outside the memory",
-        run: |subject| Box::pin(link_to_a_directory_outside(subject)),
+        run: |target| Box::pin(link_to_a_directory_outside(target)),
     },
     CodeCase {
         id: "plain_files.dangling-links",
         clauses: &["P4", "W5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a dangling link lets a command create its target outside the memory",
-        run: |subject| Box::pin(dangling_links(subject)),
+        run: |target| Box::pin(dangling_links(target)),
     },
     CodeCase {
         id: "plain_files.link-loop",
         clauses: &["P4", "W5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a link to itself is followed forever, or returns a raw system error",
-        run: |subject| Box::pin(link_loop(subject)),
+        run: |target| Box::pin(link_loop(target)),
     },
     CodeCase {
         id: "plain_files.links-within",
         clauses: &["P4"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
-        run: |subject| Box::pin(links_within(subject)),
+        run: |target| Box::pin(links_within(target)),
     },
     CodeCase {
         id: "plain_files.links-are-not-listed",
         clauses: &["P4", "V2"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a listing shows links or their targets, or counts their sizes",
-        run: |subject| Box::pin(links_are_not_listed(subject)),
+        run: |target| Box::pin(links_are_not_listed(target)),
     },
     CodeCase {
         id: "plain_files.delete-spares-targets",
         clauses: &["P4", "D1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "deleting a directory deletes the targets of its links, or leaves the links",
-        run: |subject| Box::pin(delete_spares_targets(subject)),
+        run: |target| Box::pin(delete_spares_targets(target)),
     },
     CodeCase {
         id: "plain_files.rename-spares-targets",
         clauses: &["P4", "R1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "renaming a directory moves or copies the targets of its links",
-        run: |subject| Box::pin(rename_spares_targets(subject)),
+        run: |target| Box::pin(rename_spares_targets(target)),
     },
     CodeCase {
         id: "plain_files.directory-of-links-alone",
         clauses: &["P4", "P5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a directory that contains only links is shown, or is replaced by a file",
-        run: |subject| Box::pin(directory_of_links_alone(subject)),
+        run: |target| Box::pin(directory_of_links_alone(target)),
     },
     CodeCase {
         id: "plain_files.swapped-parent",
         clauses: &["P4"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a directory that is swapped for a link between check and use leads outside the memory",
-        run: |subject| Box::pin(swapped_parent(subject)),
+        run: |target| Box::pin(swapped_parent(target)),
     },
     CodeCase {
         id: "plain_files.root-becomes-a-link",
         clauses: &["P4"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "if the memory's directory is replaced by a link, commands reach its target",
-        run: |subject| Box::pin(root_becomes_a_link(subject)),
+        run: |target| Box::pin(root_becomes_a_link(target)),
     },
     CodeCase {
         id: "plain_files.pipes",
         clauses: &["P4"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a pipe is opened, which blocks forever, or is listed or removed",
-        run: |subject| Box::pin(pipes(subject)),
+        run: |target| Box::pin(pipes(target)),
     },
     CodeCase {
         id: "plain_files.sockets-and-devices",
         clauses: &["P4"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a socket or device is listed, opened, moved or removed like a file",
-        run: |subject| Box::pin(sockets_and_devices(subject)),
+        run: |target| Box::pin(sockets_and_devices(target)),
     },
     CodeCase {
         id: "plain_files.delete-takes-special-files",
         clauses: &["P4", "D1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a directory that contains a special file cannot be deleted, or is deleted in part",
-        run: |subject| Box::pin(delete_takes_special_files(subject)),
+        run: |target| Box::pin(delete_takes_special_files(target)),
     },
     CodeCase {
         id: "plain_files.hard-links",
         clauses: &["P4"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "an edit of a file with a second hard link outside the memory also changes it there",
-        run: |subject| Box::pin(hard_links(subject)),
+        run: |target| Box::pin(hard_links(target)),
     },
     CodeCase {
         id: "plain_files.non-utf-8-names",
         clauses: &["P1", "V1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a file whose name is not UTF-8 breaks the listing or the commands on its directory",
-        run: |subject| Box::pin(names_that_are_no_text(subject)),
+        run: |target| Box::pin(names_that_are_no_text(target)),
     },
     CodeCase {
         id: "plain_files.invalid-names",
         clauses: &["P2", "V1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a file whose name is not allowed in paths is lost, or is listed and can forge lines",
-        run: |subject| Box::pin(names_that_no_path_has(subject)),
+        run: |target| Box::pin(names_that_no_path_has(target)),
     },
     CodeCase {
         id: "plain_files.empty-directories",
         clauses: &["P5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "an empty directory that another program made is shown, or prevents a file from being created",
-        run: |subject| Box::pin(empty_directories(subject)),
+        run: |target| Box::pin(empty_directories(target)),
     },
     CodeCase {
         id: "plain_files.removed-root",
         clauses: &["P5", "V7"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "after another program removes the memory's directory, it is not empty, or accepts no files",
-        run: |subject| Box::pin(removed_root(subject)),
+        run: |target| Box::pin(removed_root(target)),
     },
     CodeCase {
         id: "plain_files.modes-of-what-is-made",
         clauses: &["C1", "R1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "other users of the machine can read or change files and directories that a command creates",
-        run: |subject| Box::pin(modes_of_what_is_made(subject)),
+        run: |target| Box::pin(modes_of_what_is_made(target)),
     },
     CodeCase {
         id: "plain_files.modes-of-what-is-edited",
         clauses: &["S1", "I1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "an edit gives other users of the machine new permissions on a file",
-        run: |subject| Box::pin(modes_of_what_is_edited(subject)),
+        run: |target| Box::pin(modes_of_what_is_edited(target)),
     },
     CodeCase {
         id: "plain_files.nothing-else",
         clauses: &["C1", "P5"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a command leaves a temporary file, a lock or an empty directory among the files",
-        run: |subject| Box::pin(nothing_else(subject)),
+        run: |target| Box::pin(nothing_else(target)),
     },
     CodeCase {
         id: "plain_files.bytes-on-disk",
         clauses: &["C1"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "the bytes on the disk differ from file_text, or are stored under another name",
-        run: |subject| Box::pin(bytes_on_disk(subject)),
+        run: |target| Box::pin(bytes_on_disk(target)),
     },
     CodeCase {
         id: "plain_files.changes-of-others",
         clauses: &["X3"],
         basis: Basis::Project,
-        needs: &[Need::PlainFiles],
+        needs: &[Capability::PlainFiles],
         reason: "a change by another program is not seen, or is overwritten by an edit of the earlier content",
-        run: |subject| Box::pin(changes_of_others(subject)),
+        run: |target| Box::pin(changes_of_others(target)),
     },
 ];
 
@@ -218,15 +218,15 @@ fn escapes_by_a_link(path: &str) -> String {
     format!("Error: Path {path} would escape /memories directory via a symbolic link")
 }
 
-async fn link_to_a_file_outside(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn link_to_a_file_outside(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.link("/memories/link.txt", memory.outside("secret.txt")).await?;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
     memory.expect_refused(&["/memories/link.txt", "/memories/d/link.txt"], Some(escapes_by_a_link)).await
 }
 
-async fn link_to_a_directory_outside(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn link_to_a_directory_outside(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.link("/memories/link", memory.outside("")).await?;
     memory.link("/memories/real/deep/link", memory.outside("directory")).await?;
     let paths = [
@@ -243,8 +243,8 @@ async fn link_to_a_directory_outside(subject: Arc<dyn Subject>) -> Result<(), St
     memory.expect_refused(&paths, Some(escapes_by_a_link)).await
 }
 
-async fn dangling_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn dangling_links(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.link("/memories/file.txt", memory.outside("new.txt")).await?;
     memory.link("/memories/directory", memory.outside("new")).await?;
     memory.link("/memories/relative", "nowhere").await?;
@@ -259,8 +259,8 @@ async fn dangling_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_refused(&paths, Some(escapes_by_a_link)).await
 }
 
-async fn link_loop(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn link_loop(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.link("/memories/itself", "itself").await?;
     memory.link("/memories/d/up", "..").await?;
     let paths = ["/memories/itself", "/memories/itself/a.txt", "/memories/d/up", "/memories/d/up/d/up/existing.txt"];
@@ -268,8 +268,8 @@ async fn link_loop(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_listed("/memories", &["/memories", "/memories/existing.txt"]).await
 }
 
-async fn links_within(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn links_within(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/real/a.txt", "a word for you").await?;
     memory.link("/memories/inside", "real").await?;
     memory.link("/memories/inside.txt", "real/a.txt").await?;
@@ -284,8 +284,8 @@ async fn links_within(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_refused(&paths, Some(escapes_by_a_link)).await
 }
 
-async fn links_are_not_listed(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn links_are_not_listed(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let before = memory.client.view("/memories").await?.result;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
@@ -299,8 +299,8 @@ async fn links_are_not_listed(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     after.judge(expect_json(&before, &after.result)) // including the sizes
 }
 
-async fn delete_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn delete_spares_targets(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/kept/a.txt", "a").await?;
     let expected = memory.trees().await?;
     memory.client.must_create("/memories/d/e/b.txt", "b").await?;
@@ -312,8 +312,8 @@ async fn delete_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_trees(&expected).await
 }
 
-async fn rename_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn rename_spares_targets(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
     memory.link("/memories/d/link", memory.outside("directory")).await?;
@@ -326,8 +326,8 @@ async fn rename_spares_targets(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_listed("/memories", &["/memories", "/memories/e/", "/memories/e/a.txt"]).await
 }
 
-async fn directory_of_links_alone(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn directory_of_links_alone(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.link("/memories/d/link", memory.outside("directory")).await?;
     memory.link("/memories/d/e/link.txt", memory.outside("secret.txt")).await?;
     let before = memory.trees().await?;
@@ -343,10 +343,10 @@ async fn directory_of_links_alone(subject: Arc<dyn Subject>) -> Result<(), Stop>
 
 /// Another program swaps a directory for a link to the outside and back while commands use it. Each command may succeed
 /// or fail.
-async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+async fn swapped_parent(target: Arc<dyn Target>) -> Result<(), CaseError> {
     const ROUNDS: usize = 150;
     const LIMIT: Duration = Duration::from_secs(5);
-    let memory = PlainMemory::of(&*subject).await?;
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/secret.txt", "inside").await?;
     memory.link("/memories/link", memory.outside("")).await?;
     let (_, outside) = memory.trees().await?;
@@ -379,8 +379,8 @@ async fn swapped_parent(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     check(swaps > 0, || "the case is wrong: nothing was swapped".to_owned())
 }
 
-async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn root_becomes_a_link(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/existing.txt", "text").await?;
     let (memories, aside, target) = (memory.memories.clone(), memory.outside("aside"), memory.outside("directory"));
     on_disk("replace the memory with a link", move || {
@@ -408,9 +408,9 @@ async fn root_becomes_a_link(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_text("/memories/afterwards.txt", "text").await
 }
 
-async fn pipes(subject: Arc<dyn Subject>) -> Result<(), Stop> {
+async fn pipes(target: Arc<dyn Target>) -> Result<(), CaseError> {
     const PATIENCE: Duration = Duration::from_secs(30);
-    let memory = Arc::new(PlainMemory::of(&*subject).await?);
+    let memory = Arc::new(PlainMemory::of(&*target).await?);
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     memory.make_pipe("/memories/d/pipe.txt").await?;
     let mut threads = Threads::new();
@@ -440,8 +440,8 @@ fn release(pipe: &Path) -> io::Result<()> {
     Ok(())
 }
 
-async fn sockets_and_devices(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn sockets_and_devices(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let socket = memory.file("/memories/d/socket.txt");
     let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
@@ -455,8 +455,8 @@ async fn sockets_and_devices(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
 }
 
-async fn delete_takes_special_files(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn delete_takes_special_files(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     let expected = memory.trees().await?;
     memory.client.must_create("/memories/d/e/a.txt", "a").await?;
     memory.make_pipe("/memories/d/pipe.txt").await?;
@@ -466,8 +466,8 @@ async fn delete_takes_special_files(subject: Arc<dyn Subject>) -> Result<(), Sto
     memory.expect_trees(&expected).await
 }
 
-async fn hard_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn hard_links(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     for path in ["/memories/inserted.txt", "/memories/replaced.txt"] {
         let (original, link) = (memory.outside("original.txt"), memory.file(path));
         on_disk("give a file a second name", move || {
@@ -484,8 +484,8 @@ async fn hard_links(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     expect_tree(&outside, &memory.trees().await?.1)
 }
 
-async fn names_that_are_no_text(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn names_that_are_no_text(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let directory = memory.file("/memories/d");
     let are_made = on_disk("make a file whose name is not UTF-8", move || {
@@ -500,8 +500,8 @@ async fn names_that_are_no_text(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     expect_unseen(&memory).await
 }
 
-async fn names_that_no_path_has(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn names_that_no_path_has(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let directory = memory.file("/memories/d");
     on_disk("make files of any name", move || {
@@ -523,7 +523,7 @@ async fn names_that_no_path_has(subject: Arc<dyn Subject>) -> Result<(), Stop> {
 }
 
 /// Checks that only `/memories/d/a.txt` is visible, and that the other files cause no failures and are not lost.
-async fn expect_unseen(memory: &PlainMemory) -> Result<(), Stop> {
+async fn expect_unseen(memory: &PlainMemory) -> Result<(), CaseError> {
     let (before, _) = memory.trees().await?;
     memory.expect_listed("/memories", &["/memories", "/memories/d/", "/memories/d/a.txt"]).await?;
     memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await?;
@@ -538,8 +538,8 @@ async fn expect_unseen(memory: &PlainMemory) -> Result<(), Stop> {
     check(before == after, || format!("of {before} files that no command named, {after} remain"))
 }
 
-async fn empty_directories(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn empty_directories(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.make_directory("/memories/empty/deeper").await?;
     memory.make_directory("/memories/target").await?;
     memory.expect_listed("/memories", &["/memories"]).await?;
@@ -550,8 +550,8 @@ async fn empty_directories(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     memory.expect_text("/memories/target", "now a file").await
 }
 
-async fn removed_root(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn removed_root(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     for path in ["/memories/a.txt", "/memories/d/b.txt"] {
         memory.client.must_create("/memories/before.txt", "before").await?;
         let memories = memory.memories.clone();
@@ -564,8 +564,8 @@ async fn removed_root(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn modes_of_what_is_made(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn modes_of_what_is_made(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/a/b/c.txt", "text").await?;
     memory.client.must_create("/memories/d.txt", "text").await?;
     memory.client.insert("/memories/d.txt", 0, "line").await?.text(false)?;
@@ -581,8 +581,8 @@ async fn modes_of_what_is_made(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn modes_of_what_is_edited(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn modes_of_what_is_edited(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     for before in [0o666, 0o640, 0o600, 0o444] {
         let path = format!("/memories/{before:o}.txt");
         memory.write(&path, "text\n").await?;
@@ -598,8 +598,8 @@ async fn modes_of_what_is_edited(subject: Arc<dyn Subject>) -> Result<(), Stop> 
     Ok(())
 }
 
-async fn nothing_else(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn nothing_else(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     let create = |path: &str| json!({"command": "create", "path": path, "file_text": "text\n"});
     let delete = |path: &str| json!({"command": "delete", "path": path});
     let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
@@ -649,8 +649,8 @@ fn tree_with(files: &[(&str, &str)]) -> Tree {
     tree
 }
 
-async fn bytes_on_disk(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn bytes_on_disk(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     for (name, text) in [
         ("empty.txt", ""),
         ("no-final-newline", "one\ntwo"),
@@ -667,8 +667,8 @@ async fn bytes_on_disk(subject: Arc<dyn Subject>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn changes_of_others(subject: Arc<dyn Subject>) -> Result<(), Stop> {
-    let memory = PlainMemory::of(&*subject).await?;
+async fn changes_of_others(target: Arc<dyn Target>) -> Result<(), CaseError> {
+    let memory = PlainMemory::of(&*target).await?;
     let path = "/memories/notes.txt";
     memory.client.must_create(path, "one\n").await?;
     memory.expect_text(path, "one\n").await?;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::case::Need;
-use crate::failure::{Failure, Stop, excerpt, expect_none_of, expect_text};
+use crate::case::Capability;
+use crate::failure::{CaseError, Failure, excerpt, expect_none_of, expect_text};
 use crate::session::{Answer, Client};
-use crate::subject::{Subject, check};
+use crate::target::{Target, check};
 
 /// A text in the contents and the path of the files outside the memory. No reply may contain it.
 pub(super) const SECRET: &str = "not-for-the-model";
@@ -23,11 +23,11 @@ pub(super) const SECRET: &str = "not-for-the-model";
 pub(super) async fn on_disk<T: Send + 'static>(
     what: &str,
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Stop> {
+) -> Result<T, CaseError> {
     match spawn_blocking(act).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
-            Err(Stop::lacks(Need::PlainFiles, format!("this platform has no way to {what}")))
+            Err(CaseError::unsupported(Capability::PlainFiles, format!("this platform has no way to {what}")))
         }
         Ok(Err(error)) => Err(Failure::new(format!("another program cannot {what}: {error}")).into()),
         Err(error) => Err(Failure::new(format!("another program cannot {what}: {error}")).into()),
@@ -69,7 +69,7 @@ pub(super) fn tree_of(directory: &Path) -> io::Result<Tree> {
 }
 
 /// Fails with the first path that differs.
-pub(super) fn expect_tree(expected: &Tree, found: &Tree) -> Result<(), Stop> {
+pub(super) fn expect_tree(expected: &Tree, found: &Tree) -> Result<(), CaseError> {
     let mut paths = expected.keys().chain(found.keys());
     match paths.find(|path| expected.get(*path) != found.get(*path)) {
         Some(path) => {
@@ -99,9 +99,9 @@ pub(super) struct PlainMemory {
 }
 
 impl PlainMemory {
-    pub(super) async fn of(subject: &dyn Subject) -> Result<Self, Stop> {
-        let client = subject.client();
-        let memories = subject.plain_files()?;
+    pub(super) async fn of(target: &dyn Target) -> Result<Self, CaseError> {
+        let client = target.client();
+        let memories = target.plain_files()?;
         client.view("/memories").await?.text(false)?; // the backend has created its files
         let directory = memories.clone();
         let outside = on_disk("make a directory next to the memory", move || {
@@ -126,7 +126,7 @@ impl PlainMemory {
     }
 
     /// Writes a file of the memory as another program would.
-    pub(super) async fn write(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), Stop> {
+    pub(super) async fn write(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), CaseError> {
         let (file, content) = (self.file(path), content.into());
         on_disk(&format!("write {path}"), move || {
             file.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -135,13 +135,13 @@ impl PlainMemory {
         .await
     }
 
-    pub(super) async fn read(&self, path: &str) -> Result<Vec<u8>, Stop> {
+    pub(super) async fn read(&self, path: &str) -> Result<Vec<u8>, CaseError> {
         let file = self.file(path);
         on_disk(&format!("read {path}"), move || fs::read(file)).await
     }
 
     /// Puts a symbolic link into the memory.
-    pub(super) async fn link(&self, path: &str, target: impl Into<PathBuf>) -> Result<(), Stop> {
+    pub(super) async fn link(&self, path: &str, target: impl Into<PathBuf>) -> Result<(), CaseError> {
         let (link, target) = (self.file(path), target.into());
         on_disk(&format!("make a link at {path}"), move || {
             link.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -150,19 +150,19 @@ impl PlainMemory {
         .await
     }
 
-    pub(super) async fn make_directory(&self, path: &str) -> Result<(), Stop> {
+    pub(super) async fn make_directory(&self, path: &str) -> Result<(), CaseError> {
         let directory = self.file(path);
         on_disk(&format!("make the directory {path}"), move || fs::create_dir_all(directory)).await
     }
 
-    pub(super) async fn make_pipe(&self, path: &str) -> Result<(), Stop> {
+    pub(super) async fn make_pipe(&self, path: &str) -> Result<(), CaseError> {
         let pipe = self.file(path);
         let made = on_disk(&format!("make a pipe at {path}"), move || system::run("mkfifo", &pipe, &[])).await?;
         check(made, || "another program cannot make a pipe: mkfifo fails".to_owned())
     }
 
     /// The memory and the directory next to it, as they are on the disk.
-    pub(super) async fn trees(&self) -> Result<(Tree, Tree), Stop> {
+    pub(super) async fn trees(&self) -> Result<(Tree, Tree), CaseError> {
         let (memories, outside) = (self.memories.clone(), self.outside.path().to_owned());
         on_disk("read the files", move || {
             // An empty memory may have no directory, for example the scope of a new tenant.
@@ -172,21 +172,25 @@ impl PlainMemory {
         .await
     }
 
-    pub(super) async fn expect_trees(&self, (memories, outside): &(Tree, Tree)) -> Result<(), Stop> {
+    pub(super) async fn expect_trees(&self, (memories, outside): &(Tree, Tree)) -> Result<(), CaseError> {
         let (found_memories, found_outside) = self.trees().await?;
         expect_tree(outside, &found_outside).map_err(|stop| stop.in_step("checking the files outside the memory"))?;
         expect_tree(memories, &found_memories)
     }
 
     /// Sends a command, and checks that the reply contains nothing from outside the memory.
-    pub(super) async fn send(&self, command: Value) -> Result<Answer, Stop> {
+    pub(super) async fn send(&self, command: Value) -> Result<Answer, CaseError> {
         let answer = self.client.send(command).await?;
         answer.judge(expect_none_of(&[SECRET.to_owned()], &answer.result.to_string()))?;
         Ok(answer)
     }
 
     /// Checks that every command refuses each path, with the given error if any, and that nothing changes on the disk.
-    pub(super) async fn expect_refused(&self, paths: &[&str], error: Option<fn(&str) -> String>) -> Result<(), Stop> {
+    pub(super) async fn expect_refused(
+        &self,
+        paths: &[&str],
+        error: Option<fn(&str) -> String>,
+    ) -> Result<(), CaseError> {
         self.client.must_create("/memories/existing.txt", "text").await?;
         let before = self.trees().await?;
         let mut refused = Ok(());
@@ -206,7 +210,7 @@ impl PlainMemory {
     }
 
     /// Checks the paths of a listing.
-    pub(super) async fn expect_listed(&self, path: &str, expected: &[&str]) -> Result<(), Stop> {
+    pub(super) async fn expect_listed(&self, path: &str, expected: &[&str]) -> Result<(), CaseError> {
         let answer = self.send(json!({"command": "view", "path": path})).await?;
         let items = answer.text(false)?.split('\n').skip(1); // the header
         let paths: Vec<_> = items.map(|item| item.split_once('\t').map_or(item, |(_, path)| path)).collect();
@@ -214,18 +218,18 @@ impl PlainMemory {
     }
 
     /// Checks that the path does not exist for any command.
-    pub(super) async fn expect_nothing(&self, path: &str) -> Result<(), Stop> {
+    pub(super) async fn expect_nothing(&self, path: &str) -> Result<(), CaseError> {
         let missing = "does not exist";
         self.client.view(path).await?.error_with(missing)?;
         self.client.delete(path).await?.error_with(missing)?;
         self.client.rename(path, "/memories/renamed").await?.error_with(missing)
     }
 
-    pub(super) async fn expect_text(&self, path: &str, text: &str) -> Result<(), Stop> {
+    pub(super) async fn expect_text(&self, path: &str, text: &str) -> Result<(), CaseError> {
         Ok(expect_text(text, &self.client.text(path).await?)?)
     }
 
-    pub(super) async fn mode(&self, path: &str) -> Result<u32, Stop> {
+    pub(super) async fn mode(&self, path: &str) -> Result<u32, CaseError> {
         let file = self.file(path);
         on_disk(&format!("read the mode of {path}"), move || system::mode(&file)).await
     }
@@ -269,7 +273,7 @@ impl Swapper {
     }
 
     /// Stops, and returns the number of swaps.
-    pub(super) async fn stop(mut self) -> Result<u64, Stop> {
+    pub(super) async fn stop(mut self) -> Result<u64, CaseError> {
         self.is_over.store(true, Ordering::Relaxed);
         let swapped = (&mut self.swapping).await;
         on_disk("swap a directory for a link", || swapped.unwrap_or_else(|error| Err(io::Error::other(error)))).await

@@ -6,11 +6,11 @@ use futures::future::try_join_all;
 use memory_tool_core::{Batch, MemoryPath, Precondition, Quota, QuotaKind, Store, StoreError, StoreExt};
 use tokio::task::yield_now;
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::bytes::{expect_content, path, write};
-use crate::failure::{Failure, Stop};
-use crate::subject::check;
+use crate::failure::{CaseError, Failure};
+use crate::target::check;
 
 /// The number of concurrent writers.
 const WRITERS: usize = 8;
@@ -27,9 +27,9 @@ macro_rules! quota_case {
             id: $id,
             clauses: &["X4"],
             basis: Basis::Project,
-            needs: &[Need::Store],
+            needs: &[Capability::Store],
             reason: $reason,
-            run: |subject| Box::pin(async move { $run(subject.store()?).await }),
+            run: |target| Box::pin(async move { $run(target.store()?).await }),
         }
     };
 }
@@ -86,11 +86,11 @@ pub(crate) const CASES: &[CodeCase] = &[
 /// The numbers of a refusal: the limit, the resulting amount and the room left.
 type Numbers = (u64, u64, u64);
 
-fn within(directory: &str, quota: Quota, batch: Batch) -> Result<Batch, Stop> {
+fn within(directory: &str, quota: Quota, batch: Batch) -> Result<Batch, CaseError> {
     Ok(batch.limit(path(directory)?, quota))
 }
 
-async fn put(store: &dyn Store, files: &[(&str, &str)]) -> Result<(), Stop> {
+async fn put(store: &dyn Store, files: &[(&str, &str)]) -> Result<(), CaseError> {
     let mut batch = Batch::new();
     for (file, content) in files {
         batch = batch.write(path(file)?, *content);
@@ -98,11 +98,11 @@ async fn put(store: &dyn Store, files: &[(&str, &str)]) -> Result<(), Stop> {
     Ok(store.apply(batch).await?)
 }
 
-fn rename(from: &str, to: &str) -> Result<Batch, Stop> {
+fn rename(from: &str, to: &str) -> Result<Batch, CaseError> {
     Ok(Batch::new().rename(path(from)?, path(to)?))
 }
 
-fn remove(file: &str) -> Result<Batch, Stop> {
+fn remove(file: &str) -> Result<Batch, CaseError> {
     Ok(Batch::new().remove(path(file)?))
 }
 
@@ -118,14 +118,14 @@ impl<'a> Limited<'a> {
         Self { store, directory: DIRECTORY, quota }
     }
 
-    async fn allows(&self, batch: Batch) -> Result<(), Stop> {
+    async fn allows(&self, batch: Batch) -> Result<(), CaseError> {
         let shown = format!("{:?}", batch.changes());
         let applied = self.store.apply(within(self.directory, self.quota, batch)?).await;
         applied.map_err(|error| Failure::new(format!("{shown} is within the quota, but was refused: {error}")).into())
     }
 
     /// Checks that the batch is refused with these numbers, and that nothing changed.
-    async fn refuses(&self, batch: Batch, kind: QuotaKind, numbers: Numbers) -> Result<(), Stop> {
+    async fn refuses(&self, batch: Batch, kind: QuotaKind, numbers: Numbers) -> Result<(), CaseError> {
         let before = totals(self.store, "/memories").await?;
         let shown = format!("{:?}", batch.changes());
         match self.store.apply(within(self.directory, self.quota, batch)?).await {
@@ -143,12 +143,12 @@ impl<'a> Limited<'a> {
 }
 
 /// The number of files under a directory, and of their bytes.
-async fn totals(store: &dyn Store, directory: &str) -> Result<(u64, u64), Stop> {
+async fn totals(store: &dyn Store, directory: &str) -> Result<(u64, u64), CaseError> {
     let files = store.list(&path(directory)?).await?;
     Ok((files.len() as u64, files.iter().map(|file| file.size).sum()))
 }
 
-async fn files(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn files(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_files(3));
     limited.allows(write("/memories/d/a", "a")?).await?;
     let two_more = write("/memories/d/b", "b")?.write(path("/memories/d/e/c")?, "c");
@@ -163,7 +163,7 @@ async fn files(store: Arc<dyn Store>) -> Result<(), Stop> {
     limited.allows(Batch::new()).await
 }
 
-async fn bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_bytes(10));
     limited.allows(write("/memories/d/a", "ééé")?).await?;
     limited.refuses(write("/memories/d/b", "12345")?, QuotaKind::Bytes, (10, 11, 4)).await?;
@@ -177,7 +177,7 @@ async fn bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_content(&*store, "/memories/d/a", b"88888888").await
 }
 
-async fn file_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn file_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_file_bytes(5));
     limited.allows(write("/memories/d/a", "12345")?).await?;
     limited.refuses(write("/memories/d/a", "123456")?, QuotaKind::FileBytes, (5, 6, 0)).await?;
@@ -190,7 +190,7 @@ async fn file_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
     limited.refuses(write("/memories/d/long", "123456")?, QuotaKind::FileBytes, (5, 6, 2)).await
 }
 
-async fn depth(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn depth(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_depth(3));
     limited.allows(write("/memories/d/1/2/3", "")?).await?;
     limited.refuses(write("/memories/d/1/2/x/4", "")?, QuotaKind::Depth, (3, 4, 3)).await?;
@@ -205,7 +205,7 @@ async fn depth(store: Arc<dyn Store>) -> Result<(), Stop> {
     limited.allows(rename("/memories/elsewhere/1/2/3", "/memories/d/2/3")?).await
 }
 
-async fn shrinks(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn shrinks(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &[("/memories/d/a", "12345"), ("/memories/d/b", "12345"), ("/memories/d/e/c", "12345")]).await?;
     let limited = Limited::new(&*store, Quota::new().with_files(1).with_bytes(4).with_file_bytes(2).with_depth(1));
     limited.allows(write("/memories/d/a", "54321")?).await?;
@@ -219,7 +219,7 @@ async fn shrinks(store: Arc<dyn Store>) -> Result<(), Stop> {
     limited.allows(write("/memories/d/a", "12")?).await
 }
 
-async fn of_a_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn of_a_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let neighbours =
         [("/memories/d.txt", "1"), ("/memories/d-e/a", "12"), ("/memories/d0", "1"), ("/memories/other/d/a", "123")];
     put(&*store, &neighbours).await?;
@@ -241,7 +241,7 @@ async fn of_a_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
     inner.allows(rename("/memories/three", "/memories/y")?).await
 }
 
-async fn of_the_root(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn of_the_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited { directory: "/memories", ..Limited::new(&*store, Quota::new().with_files(2).with_bytes(9)) };
     limited.allows(write("/memories/a", "12345")?).await?;
     limited.refuses(write("/memories/b", "12345")?, QuotaKind::Bytes, (9, 10, 4)).await?;
@@ -254,7 +254,7 @@ async fn of_the_root(store: Arc<dyn Store>) -> Result<(), Stop> {
     deep.allows(write("/memories/a/b", "")?).await
 }
 
-async fn comes_last(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn comes_last(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &[("/memories/d/a", "")]).await?;
     let taken = path("/memories/d/a")?;
     let limited = Limited::new(&*store, Quota::new().with_files(1));
@@ -294,15 +294,15 @@ async fn comes_last(store: Arc<dyn Store>) -> Result<(), Stop> {
 async fn write_until_refused(
     store: &dyn Store,
     quota: Quota,
-    batch: impl Fn(usize, usize) -> Result<Batch, Stop>,
-) -> Result<u64, Stop> {
+    batch: impl Fn(usize, usize) -> Result<Batch, CaseError>,
+) -> Result<u64, CaseError> {
     let batch = &batch;
     let writing = (0..WRITERS).map(|writer| async move {
         for turn in 0..MOST_TURNS {
             match store.apply(within(DIRECTORY, quota, batch(writer, turn)?)?).await {
                 Ok(()) => yield_now().await,
                 Err(StoreError::OverQuota { .. }) => return Ok(turn as u64),
-                Err(error) => return Err(Stop::from(error)),
+                Err(error) => return Err(CaseError::from(error)),
             }
         }
         Ok(MOST_TURNS as u64)
@@ -310,7 +310,7 @@ async fn write_until_refused(
     Ok(try_join_all(writing).await?.into_iter().sum())
 }
 
-async fn race_for_files(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn race_for_files(store: Arc<dyn Store>) -> Result<(), CaseError> {
     const FILES: u64 = 29; // not a multiple of the number of writers
     let make = |writer, turn| write(&format!("{DIRECTORY}/{writer}/{turn}"), "x");
     let made = write_until_refused(&*store, Quota::new().with_files(FILES), make).await?;
@@ -320,11 +320,11 @@ async fn race_for_files(store: Arc<dyn Store>) -> Result<(), Stop> {
     })
 }
 
-async fn race_for_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn race_for_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     const BYTES: u64 = 59;
     let file = |writer| format!("{DIRECTORY}/{writer}");
     let first =
-        (0..WRITERS).try_fold(Batch::new(), |batch, writer| Ok::<_, Stop>(batch.write(path(&file(writer))?, "x")));
+        (0..WRITERS).try_fold(Batch::new(), |batch, writer| Ok::<_, CaseError>(batch.write(path(&file(writer))?, "x")));
     store.apply(first?).await?;
     let lengthen = |writer: usize, turn: usize| write(&file(writer), "x".repeat(turn + 2));
     let added = write_until_refused(&*store, Quota::new().with_bytes(BYTES), lengthen).await?;

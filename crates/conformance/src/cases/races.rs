@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::threads::Threads;
-use crate::failure::{Failure, Stop, ensure, expect_text};
+use crate::failure::{CaseError, Failure, ensure, expect_text};
 use crate::read_back;
 use crate::session::{Answer, Client};
-use crate::subject::{Subject, check};
+use crate::target::{Target, check};
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
@@ -23,23 +23,23 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "tasks that insert into one file concurrently lose lines",
-        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Tasks(8), 4).await }),
+        run: |target| Box::pin(async move { inserts(&*target, Contenders::Tasks(8), 4).await }),
     },
     CodeCase {
         id: "races.inserts-of-sessions",
         clauses: &["X3", "I1"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "sessions that insert into one file concurrently lose lines",
-        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Sessions(8), 4).await }),
+        run: |target| Box::pin(async move { inserts(&*target, Contenders::Sessions(8), 4).await }),
     },
     CodeCase {
         id: "races.inserts-of-processes",
         clauses: &["X3", "I1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "processes that insert into one file concurrently lose lines",
-        run: |subject| Box::pin(async move { inserts(&*subject, Contenders::Processes(2), 2).await }),
+        run: |target| Box::pin(async move { inserts(&*target, Contenders::Processes(2), 2).await }),
     },
     CodeCase {
         id: "races.replacements",
@@ -47,23 +47,23 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "several tasks that replace the same text concurrently succeed",
-        run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Tasks(4)).await }),
+        run: |target| Box::pin(async move { replacements(&*target, Contenders::Tasks(4)).await }),
     },
     CodeCase {
         id: "races.replacements-of-sessions",
         clauses: &["X3", "S3"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "several sessions that replace the same text concurrently succeed",
-        run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Sessions(4)).await }),
+        run: |target| Box::pin(async move { replacements(&*target, Contenders::Sessions(4)).await }),
     },
     CodeCase {
         id: "races.replacements-of-processes",
         clauses: &["X3", "S3"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "several processes that replace the same text concurrently succeed",
-        run: |subject| Box::pin(async move { replacements(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { replacements(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.creates",
@@ -71,23 +71,23 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "tasks that create one file concurrently overwrite each other",
-        run: |subject| Box::pin(async move { creates(&*subject, Contenders::Tasks(4)).await }),
+        run: |target| Box::pin(async move { creates(&*target, Contenders::Tasks(4)).await }),
     },
     CodeCase {
         id: "races.creates-of-sessions",
         clauses: &["X3", "C2"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "sessions that create one file concurrently overwrite each other",
-        run: |subject| Box::pin(async move { creates(&*subject, Contenders::Sessions(4)).await }),
+        run: |target| Box::pin(async move { creates(&*target, Contenders::Sessions(4)).await }),
     },
     CodeCase {
         id: "races.creates-of-processes",
         clauses: &["X3", "C2"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "processes that create one file concurrently overwrite each other",
-        run: |subject| Box::pin(async move { creates(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { creates(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.renames-to-one-path",
@@ -95,23 +95,23 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "tasks that rename to one path concurrently overwrite each other's files",
-        run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Tasks(4)).await }),
+        run: |target| Box::pin(async move { renames_to_one_path(&*target, Contenders::Tasks(4)).await }),
     },
     CodeCase {
         id: "races.renames-to-one-path-of-sessions",
         clauses: &["X3", "R2"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "sessions that rename to one path concurrently overwrite each other's files",
-        run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Sessions(4)).await }),
+        run: |target| Box::pin(async move { renames_to_one_path(&*target, Contenders::Sessions(4)).await }),
     },
     CodeCase {
         id: "races.renames-to-one-path-of-processes",
         clauses: &["X3", "R2"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "processes that rename to one path concurrently overwrite each other's files",
-        run: |subject| Box::pin(async move { renames_to_one_path(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { renames_to_one_path(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.renames-of-one-path",
@@ -119,23 +119,23 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "several tasks that rename one path concurrently succeed, or the file ends up at two paths",
-        run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Tasks(4)).await }),
+        run: |target| Box::pin(async move { renames_of_one_path(&*target, Contenders::Tasks(4)).await }),
     },
     CodeCase {
         id: "races.renames-of-one-path-of-sessions",
         clauses: &["X3", "R2"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "several sessions that rename one path concurrently succeed, or the file ends up at two paths",
-        run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Sessions(4)).await }),
+        run: |target| Box::pin(async move { renames_of_one_path(&*target, Contenders::Sessions(4)).await }),
     },
     CodeCase {
         id: "races.renames-of-one-path-of-processes",
         clauses: &["X3", "R2"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "several processes that rename one path concurrently succeed, or the file ends up at two paths",
-        run: |subject| Box::pin(async move { renames_of_one_path(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { renames_of_one_path(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.deletes",
@@ -143,79 +143,79 @@ pub(crate) const CASES: &[CodeCase] = &[
         basis: Basis::Project,
         needs: &[],
         reason: "several tasks that delete one path concurrently succeed, or one fails with another error",
-        run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Tasks(4)).await }),
+        run: |target| Box::pin(async move { deletes(&*target, Contenders::Tasks(4)).await }),
     },
     CodeCase {
         id: "races.deletes-of-sessions",
         clauses: &["X3", "D2"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "several sessions that delete one path concurrently succeed, or one fails with another error",
-        run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Sessions(4)).await }),
+        run: |target| Box::pin(async move { deletes(&*target, Contenders::Sessions(4)).await }),
     },
     CodeCase {
         id: "races.deletes-of-processes",
         clauses: &["X3", "D2"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "several processes that delete one path concurrently succeed, or one fails with another error",
-        run: |subject| Box::pin(async move { deletes(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { deletes(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.delete-against-creates",
         clauses: &["X3", "D1"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "deleting a directory while files are created in it leaves older files, or removes newer ones",
-        run: |subject| Box::pin(async move { delete_against_creates(&*subject).await }),
+        run: |target| Box::pin(async move { delete_against_creates(&*target).await }),
     },
     CodeCase {
         id: "races.views-of-a-file",
         clauses: &["X1", "X3"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
-        run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Sessions(2)).await }),
+        run: |target| Box::pin(async move { views_of_a_file(&*target, Contenders::Sessions(2)).await }),
     },
     CodeCase {
         id: "races.views-of-a-file-by-processes",
         clauses: &["X1", "X3"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
-        run: |subject| Box::pin(async move { views_of_a_file(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { views_of_a_file(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.views-of-a-directory",
         clauses: &["X1", "X3"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "a session that views a directory while another renames it sees it at both paths, or in part",
-        run: |subject| Box::pin(async move { views_of_a_directory(&*subject, Contenders::Sessions(2)).await }),
+        run: |target| Box::pin(async move { views_of_a_directory(&*target, Contenders::Sessions(2)).await }),
     },
     CodeCase {
         id: "races.views-of-a-directory-by-processes",
         clauses: &["X1", "X3"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a process that views a directory while another renames it sees it at both paths, or in part",
-        run: |subject| Box::pin(async move { views_of_a_directory(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { views_of_a_directory(&*target, Contenders::Processes(2)).await }),
     },
     CodeCase {
         id: "races.sees-others",
         clauses: &["X3"],
         basis: Basis::Project,
-        needs: &[Need::Sessions],
+        needs: &[Capability::Sessions],
         reason: "a session sees stale content after another session changed it",
-        run: |subject| Box::pin(async move { sees_others(&*subject, Contenders::Sessions(2)).await }),
+        run: |target| Box::pin(async move { sees_others(&*target, Contenders::Sessions(2)).await }),
     },
     CodeCase {
         id: "races.sees-other-processes",
         clauses: &["X3"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a process sees stale content after another process changed it",
-        run: |subject| Box::pin(async move { sees_others(&*subject, Contenders::Processes(2)).await }),
+        run: |target| Box::pin(async move { sees_others(&*target, Contenders::Processes(2)).await }),
     },
 ];
 
@@ -231,19 +231,19 @@ enum Contenders {
 }
 
 impl Contenders {
-    async fn clients(self, subject: &dyn Subject) -> Result<Vec<Client>, Stop> {
+    async fn clients(self, target: &dyn Target) -> Result<Vec<Client>, CaseError> {
         let mut clients = Vec::new();
         match self {
-            Self::Tasks(count) => clients.resize(count, subject.client()),
+            Self::Tasks(count) => clients.resize(count, target.client()),
             Self::Sessions(count) => {
-                clients.push(subject.client());
+                clients.push(target.client());
                 while clients.len() < count {
-                    clients.push(ready(subject.another_client().await?).await?);
+                    clients.push(ready(target.another_client().await?).await?);
                 }
             }
             Self::Processes(count) => {
                 while clients.len() < count {
-                    clients.push(ready(subject.process_client()?).await?);
+                    clients.push(ready(target.process_client()?).await?);
                 }
             }
         }
@@ -252,16 +252,16 @@ impl Contenders {
 }
 
 /// Waits until the program has started, so that no client has a head start.
-async fn ready(client: Client) -> Result<Client, Stop> {
+async fn ready(client: Client) -> Result<Client, CaseError> {
     client.view("/memories").await?;
     Ok(client)
 }
 
 /// Lets all clients act at the same time, and returns the results in the order of the clients.
-async fn at_once<T, F>(clients: &[Client], act: impl Fn(usize, Client) -> F) -> Result<Vec<T>, Stop>
+async fn at_once<T, F>(clients: &[Client], act: impl Fn(usize, Client) -> F) -> Result<Vec<T>, CaseError>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, Stop>> + Send + 'static,
+    F: Future<Output = Result<T, CaseError>> + Send + 'static,
 {
     let mut threads = Threads::new();
     let start = Arc::new(Barrier::new(clients.len()));
@@ -284,7 +284,7 @@ async fn race(
     clients: &[Client],
     command: impl Fn(usize, usize) -> Value,
     error: &str,
-) -> Result<Vec<usize>, Stop> {
+) -> Result<Vec<usize>, CaseError> {
     let answers = at_once(clients, |number, client| {
         let commands: Vec<_> = (0..races).map(|race| command(race, number)).collect();
         async move {
@@ -299,7 +299,7 @@ async fn race(
     (0..races).map(|_| winner(answers.iter_mut().filter_map(Iterator::next), error)).collect()
 }
 
-fn winner(answers: impl Iterator<Item = Answer>, error: &str) -> Result<usize, Stop> {
+fn winner(answers: impl Iterator<Item = Answer>, error: &str) -> Result<usize, CaseError> {
     let (losers, mut winners): (Vec<_>, Vec<_>) = answers.enumerate().partition(|(_, answer)| answer.is_error());
     for (_, winner) in &winners {
         winner.text(false)?;
@@ -322,12 +322,12 @@ fn file_at(race: usize, path: &str) -> String {
     if race.is_multiple_of(2) { path.to_owned() } else { format!("{path}{DEEP}") }
 }
 
-async fn expect_file(client: &Client, path: &str, text: &str) -> Result<(), Stop> {
+async fn expect_file(client: &Client, path: &str, text: &str) -> Result<(), CaseError> {
     let got = client.text(path).await.map_err(|stop| stop.in_step(format!("reading {path} after a race")))?;
     expect_text(text, &got).map_err(|failure| failure.in_step(format!("reading {path} after a race")).into())
 }
 
-async fn expect_nothing(client: &Client, path: &str) -> Result<(), Stop> {
+async fn expect_nothing(client: &Client, path: &str) -> Result<(), CaseError> {
     client.view(path).await?.error_with("does not exist")
 }
 
@@ -337,12 +337,12 @@ fn long_line() -> String {
 }
 
 /// Each client inserts one line per `races_for_a_line` races.
-async fn inserts(subject: &dyn Subject, contenders: Contenders, races_for_a_line: usize) -> Result<(), Stop> {
-    let inserts = subject.effort().races.div_ceil(races_for_a_line);
+async fn inserts(target: &dyn Target, contenders: Contenders, races_for_a_line: usize) -> Result<(), CaseError> {
+    let inserts = target.limits().races.div_ceil(races_for_a_line);
     let path = "/memories/log.txt";
-    let clients = contenders.clients(subject).await?;
+    let clients = contenders.clients(target).await?;
     let last = long_line();
-    subject.client().must_create(path, format!("{last}\n")).await?;
+    target.client().must_create(path, format!("{last}\n")).await?;
     let line = |writer, number| format!("{writer}-{number}");
     let writing = at_once(&clients, |writer, client| async move {
         for number in 0..inserts {
@@ -351,7 +351,7 @@ async fn inserts(subject: &dyn Subject, contenders: Contenders, races_for_a_line
         Ok(())
     });
     writing.await?;
-    let text = subject.client().text(path).await?;
+    let text = target.client().text(path).await?;
     let mut lines: Vec<_> = text.lines().collect();
     check(lines.pop() == Some(last.as_str()), || "the original line is lost".to_owned())?;
     for writer in 0..clients.len() {
@@ -364,10 +364,10 @@ async fn inserts(subject: &dyn Subject, contenders: Contenders, races_for_a_line
     check(lines.len() == expected, || format!("found {} inserted lines instead of {expected}", lines.len()))
 }
 
-async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
-    let races = subject.effort().races;
-    let clients = contenders.clients(subject).await?;
-    let looker = subject.client();
+async fn replacements(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits().races;
+    let clients = contenders.clients(target).await?;
+    let looker = target.client();
     let path = |number: usize| format!("/memories/{number}.txt");
     let new = |number: usize| format!("from {number}");
     let above = long_line();
@@ -385,22 +385,22 @@ async fn replacements(subject: &dyn Subject, contenders: Contenders) -> Result<(
     Ok(())
 }
 
-async fn creates(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
-    let races = subject.effort().races;
-    let clients = contenders.clients(subject).await?;
+async fn creates(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits().races;
+    let clients = contenders.clients(target).await?;
     let path = |number: usize| format!("/memories/{number}{DEEP}");
     let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
     let create = |number, contender| json!({"command": "create", "path": path(number), "file_text": text(contender)});
     for (number, winner) in race(races, &clients, create, "already exists").await?.into_iter().enumerate() {
-        expect_file(&subject.client(), &path(number), &text(winner)).await?;
+        expect_file(&target.client(), &path(number), &text(winner)).await?;
     }
     Ok(())
 }
 
-async fn renames_to_one_path(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
-    let races = subject.effort().races;
-    let clients = contenders.clients(subject).await?;
-    let looker = subject.client();
+async fn renames_to_one_path(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits().races;
+    let clients = contenders.clients(target).await?;
+    let looker = target.client();
     let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
     let to = |number: usize| format!("/memories/to/{number}{DEEP}");
     for number in 0..races {
@@ -424,10 +424,10 @@ async fn renames_to_one_path(subject: &dyn Subject, contenders: Contenders) -> R
     Ok(())
 }
 
-async fn renames_of_one_path(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
-    let races = subject.effort().races;
-    let clients = contenders.clients(subject).await?;
-    let looker = subject.client();
+async fn renames_of_one_path(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits().races;
+    let clients = contenders.clients(target).await?;
+    let looker = target.client();
     let from = |number: usize| format!("/memories/from/{number}");
     let to = |number: usize, contender: usize| format!("/memories/to-{contender}/{number}{DEEP}");
     for number in 0..races {
@@ -449,10 +449,10 @@ async fn renames_of_one_path(subject: &dyn Subject, contenders: Contenders) -> R
     Ok(())
 }
 
-async fn deletes(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
-    let races = subject.effort().races;
-    let clients = contenders.clients(subject).await?;
-    let looker = subject.client();
+async fn deletes(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits().races;
+    let clients = contenders.clients(target).await?;
+    let looker = target.client();
     let path = |number: usize| format!("/memories/{number}");
     for number in 0..races {
         looker.must_create(file_at(number, &path(number)), "text").await?;
@@ -464,12 +464,12 @@ async fn deletes(subject: &dyn Subject, contenders: Contenders) -> Result<(), St
 
 /// One client deletes a directory while another creates files in it. The delete must remove every file that exists at
 /// that time, and files created later must remain.
-async fn delete_against_creates(subject: &dyn Subject) -> Result<(), Stop> {
+async fn delete_against_creates(target: &dyn Target) -> Result<(), CaseError> {
     const ROUNDS: usize = 40;
     const OLD: usize = 15;
     const NEW: usize = 6;
-    let clients = Contenders::Sessions(2).clients(subject).await?;
-    let looker = subject.client();
+    let clients = Contenders::Sessions(2).clients(target).await?;
+    let looker = target.client();
     for round in 0..ROUNDS {
         let directory = format!("/memories/{round}");
         let old = |number: usize| format!("{directory}/old-{number}.txt");
@@ -506,7 +506,7 @@ async fn delete_against_creates(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn views_of_a_file(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+async fn views_of_a_file(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     const LINES: usize = 2_560; // 200 KB, so that writing takes a while
     let path = "/memories/large.txt";
     let line = |letter: &str| letter.repeat(79) + "\n";
@@ -514,32 +514,37 @@ async fn views_of_a_file(subject: &dyn Subject, contenders: Contenders) -> Resul
     let replace =
         |old: &str, new: &str| json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new});
     let view = |range: Value| json!({"command": "view", "path": path, "view_range": range});
-    subject.client().must_create(path, text("a")).await?;
+    target.client().must_create(path, text("a")).await?;
     // One view may show only the start, so the middle and the end are viewed separately.
     let views = vec![view(Value::Null), view(json!([LINES / 2, LINES / 2 + 1])), view(json!([LINES, -1]))];
-    let clients = contenders.clients(subject).await?;
+    let clients = contenders.clients(target).await?;
     let all = [replace(&text("a"), &text("b")), replace(&text("b"), &text("a"))];
     look_on(&clients, all, 1, views.clone()).await?;
     // With small commands, writing takes most of the time.
-    subject.client().insert(path, 0, "one").await?.text(false)?;
+    target.client().insert(path, 0, "one").await?.text(false)?;
     look_on(&clients, [replace("one", "two"), replace("two", "one")], 15, views).await
 }
 
-async fn views_of_a_directory(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
+async fn views_of_a_directory(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let (left, right) = ("/memories/left", "/memories/right");
     let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
     let view = |path: String| json!({"command": "view", "path": path});
     for number in 0..10 {
-        subject.client().must_create(format!("{left}/{number}.txt"), "x".repeat(number)).await?;
+        target.client().must_create(format!("{left}/{number}.txt"), "x".repeat(number)).await?;
     }
     let views = ["", "/left", "/right", "/left/9.txt", "/right/0.txt"].map(|path| view(format!("/memories{path}")));
-    let clients = contenders.clients(subject).await?;
+    let clients = contenders.clients(target).await?;
     look_on(&clients, [rename(left, right), rename(right, left)], 30, views.into()).await
 }
 
 /// The first client changes the memory to another state and back, `times` times, while the second runs the views. Each
 /// view must show one of the two states.
-async fn look_on(clients: &[Client], there_and_back: [Value; 2], times: usize, views: Vec<Value>) -> Result<(), Stop> {
+async fn look_on(
+    clients: &[Client],
+    there_and_back: [Value; 2],
+    times: usize,
+    views: Vec<Value>,
+) -> Result<(), CaseError> {
     let [actor, onlooker] = clients else {
         return Err(Failure::new("the case is wrong: it needs two clients").into());
     };
@@ -577,8 +582,8 @@ async fn look_on(clients: &[Client], there_and_back: [Value; 2], times: usize, v
 }
 
 /// Each client in turn changes a file that the other has read, and the other reads it again.
-async fn sees_others(subject: &dyn Subject, contenders: Contenders) -> Result<(), Stop> {
-    let clients = contenders.clients(subject).await?;
+async fn sees_others(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let clients = contenders.clients(target).await?;
     let [one, other] = clients.as_slice() else {
         return Err(Failure::new("the case is wrong: it needs two clients").into());
     };

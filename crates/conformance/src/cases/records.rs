@@ -5,11 +5,11 @@ use memory_tool_core::{
     Batch, MemoryPath, Node, Precondition, Quota, RecordName, Store, StoreError, StoreExt, Version,
 };
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::bytes::{expect_content, expect_refused, path, shown, write};
-use crate::failure::{Failure, Stop};
-use crate::subject::{Subject, check};
+use crate::failure::{CaseError, Failure};
+use crate::target::{Target, check};
 
 /// The number of tasks in a race.
 const RACERS: usize = 8;
@@ -25,9 +25,9 @@ macro_rules! records_case {
             id: $id,
             clauses: &$clauses,
             basis: Basis::Project,
-            needs: &[Need::Store],
+            needs: &[Capability::Store],
             reason: $reason,
-            run: |subject| Box::pin(async move { $run(&*subject.store()?).await }),
+            run: |target| Box::pin(async move { $run(&*target.store()?).await }),
         }
     };
 }
@@ -83,31 +83,31 @@ pub(crate) const CASES: &[CodeCase] = &[
         id: "records.reopened",
         clauses: &["X2"],
         basis: Basis::Project,
-        needs: &[Need::Store, Need::Sessions],
+        needs: &[Capability::Store, Capability::Sessions],
         reason: "a later session does not see the records that an earlier one wrote or removed",
-        run: |subject| Box::pin(async move { reopened(&*subject).await }),
+        run: |target| Box::pin(async move { reopened(&*target).await }),
     },
 ];
 
-fn record(name: &str) -> Result<RecordName, Stop> {
+fn record(name: &str) -> Result<RecordName, CaseError> {
     Ok(name.parse()?)
 }
 
-fn write_record(name: &str, content: impl Into<Vec<u8>>) -> Result<Batch, Stop> {
+fn write_record(name: &str, content: impl Into<Vec<u8>>) -> Result<Batch, CaseError> {
     Ok(Batch::new().write_record(record(name)?, content))
 }
 
-fn remove_record(name: &str) -> Result<Batch, Stop> {
+fn remove_record(name: &str) -> Result<Batch, CaseError> {
     Ok(Batch::new().remove_record(record(name)?))
 }
 
 /// The version of a record, which must exist.
-async fn version(store: &dyn Store, name: &str) -> Result<Version, Stop> {
+async fn version(store: &dyn Store, name: &str) -> Result<Version, CaseError> {
     let record = store.read_record(&record(name)?).await?;
     record.map(|record| record.version).ok_or_else(|| Failure::new(format!("the record {name} is missing")).into())
 }
 
-async fn expect_record(store: &dyn Store, name: &str, expected: Option<&[u8]>) -> Result<(), Stop> {
+async fn expect_record(store: &dyn Store, name: &str, expected: Option<&[u8]>) -> Result<(), CaseError> {
     let got = store.read_record(&record(name)?).await?.map(|record| record.content);
     check(got.as_deref() == expected, || {
         let [got, expected] = [got.as_deref(), expected].map(|content| content.map(shown));
@@ -115,11 +115,11 @@ async fn expect_record(store: &dyn Store, name: &str, expected: Option<&[u8]>) -
     })
 }
 
-async fn expect_mismatch(store: &dyn Store, batch: Batch, name: &str) -> Result<(), Stop> {
+async fn expect_mismatch(store: &dyn Store, batch: Batch, name: &str) -> Result<(), CaseError> {
     expect_refused(store.apply(batch).await, &StoreError::RecordMismatch { name: record(name)? })
 }
 
-async fn any_bytes(store: &dyn Store) -> Result<(), Stop> {
+async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
     expect_record(store, RECORD, None).await?;
     let all: Vec<u8> = (0..=u8::MAX).cycle().take(200_003).collect();
     for content in [&b"one"[..], b"", b"a\0b", b"\xff\xfe", b"\r\n", b" \t", &all, b"short"] {
@@ -129,7 +129,7 @@ async fn any_bytes(store: &dyn Store) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn names(store: &dyn Store) -> Result<(), Stop> {
+async fn names(store: &dyn Store) -> Result<(), CaseError> {
     let names = ["a", "a/b", "a/b/c", "b/a", "a-b", "a_b", "a.b", "a/b-c", "ab", "a/bb", "expiry/access-times"];
     for name in names {
         expect_record(store, name, None).await?;
@@ -145,20 +145,20 @@ async fn names(store: &dyn Store) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn in_no_listing(store: &dyn Store) -> Result<(), Stop> {
+async fn in_no_listing(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(write_record(RECORD, "kept")?).await?;
     expect_listed(store, &[]).await?;
     store.apply(write("/memories/file", "text")?.write_record(record("suite/other")?, "kept")).await?;
     expect_listed(store, &["/memories/file"]).await
 }
 
-async fn expect_listed(store: &dyn Store, expected: &[&str]) -> Result<(), Stop> {
+async fn expect_listed(store: &dyn Store, expected: &[&str]) -> Result<(), CaseError> {
     let listed = store.list(MemoryPath::root()).await?;
     let paths: Vec<_> = listed.iter().map(|file| file.path.as_str()).collect();
     check(paths == expected, || format!("the store lists {paths:?} instead of {expected:?}"))
 }
 
-async fn in_no_quota(store: &dyn Store) -> Result<(), Stop> {
+async fn in_no_quota(store: &dyn Store) -> Result<(), CaseError> {
     const NAME: &str = "d/state"; // like a file in the limited directory
     store.apply(write_record(NAME, vec![b'x'; 1_000])?).await?;
     let quota = Quota::new().with_files(1).with_bytes(4).with_file_bytes(4).with_depth(1);
@@ -173,7 +173,7 @@ async fn in_no_quota(store: &dyn Store) -> Result<(), Stop> {
     })
 }
 
-async fn at_no_path(store: &dyn Store) -> Result<(), Stop> {
+async fn at_no_path(store: &dyn Store) -> Result<(), CaseError> {
     let file = format!("/memories/{RECORD}");
     store.apply(write_record(RECORD, "record")?).await?;
     for place in [file.as_str(), "/memories/suite"] {
@@ -189,7 +189,7 @@ async fn at_no_path(store: &dyn Store) -> Result<(), Stop> {
     expect_record(store, RECORD, None).await
 }
 
-async fn survive_the_root(store: &dyn Store) -> Result<(), Stop> {
+async fn survive_the_root(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(write("/memories/file", "text")?.write_record(record(RECORD)?, "kept")).await?;
     let before = version(store, RECORD).await?;
     store.remove(MemoryPath::root()).await?;
@@ -199,7 +199,7 @@ async fn survive_the_root(store: &dyn Store) -> Result<(), Stop> {
     Ok(store.apply(unchanged).await?)
 }
 
-async fn removed(store: &dyn Store) -> Result<(), Stop> {
+async fn removed(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(remove_record(RECORD)?).await?;
     store.apply(write_record(RECORD, "one")?.write_record(record("suite/other")?, "other")).await?;
     for _ in 0..2 {
@@ -211,7 +211,7 @@ async fn removed(store: &dyn Store) -> Result<(), Stop> {
     expect_record(store, RECORD, Some(b"two")).await
 }
 
-async fn preconditions(store: &dyn Store) -> Result<(), Stop> {
+async fn preconditions(store: &dyn Store) -> Result<(), CaseError> {
     let name = record(RECORD)?;
     let absent = |batch: Batch| batch.require_record(name.clone(), Precondition::Absent);
     let at =
@@ -237,7 +237,7 @@ async fn preconditions(store: &dyn Store) -> Result<(), Stop> {
     expect_listed(store, &["/memories/file"]).await
 }
 
-async fn version_of_what_was_made_again(store: &dyn Store) -> Result<(), Stop> {
+async fn version_of_what_was_made_again(store: &dyn Store) -> Result<(), CaseError> {
     let mut versions = Vec::new();
     for round in 0..ROUNDS {
         store.apply(write_record(RECORD, format!("{round:04}"))?).await?;
@@ -257,14 +257,14 @@ async fn version_of_what_was_made_again(store: &dyn Store) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn in_one_batch(store: &dyn Store) -> Result<(), Stop> {
+async fn in_one_batch(store: &dyn Store) -> Result<(), CaseError> {
     let (gone, kept) = (record("suite/gone")?, record("suite/kept")?);
     let before = write("/memories/file", "old")?.write_record(gone.clone(), "old").write_record(kept.clone(), "old");
     store.apply(before).await?;
     let batch = || {
         let files = write("/memories/file", "new")?.write(path("/memories/d/new")?, "new");
         let records = files.remove_record(gone.clone()).write_record(kept.clone(), "new");
-        Ok::<_, Stop>(records.write_record(record(RECORD)?, "new"))
+        Ok::<_, CaseError>(records.write_record(record(RECORD)?, "new"))
     };
     let [file, nothing] = [path("/memories/file")?, path("/memories/nothing")?];
     let failing = [
@@ -291,14 +291,14 @@ async fn in_one_batch(store: &dyn Store) -> Result<(), Stop> {
     expect_record(store, RECORD, Some(b"new")).await
 }
 
-async fn race_for_a_version(store: &dyn Store) -> Result<(), Stop> {
+async fn race_for_a_version(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(write_record(RECORD, "start")?).await?;
     for round in 0..ROUNDS {
         let required = Precondition::Version(version(store, RECORD).await?);
         let content = |racer: usize| format!("{round} {racer}");
         let edits = (0..RACERS)
             .map(|racer| Ok(write_record(RECORD, content(racer))?.require_record(record(RECORD)?, required.clone())))
-            .collect::<Result<Vec<_>, Stop>>()?;
+            .collect::<Result<Vec<_>, CaseError>>()?;
         let outcomes = join_all(edits.into_iter().map(|edit| store.apply(edit))).await;
         let mut winners = Vec::new();
         for (racer, outcome) in outcomes.into_iter().enumerate() {
@@ -318,14 +318,14 @@ async fn race_for_a_version(store: &dyn Store) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn reopened(subject: &dyn Subject) -> Result<(), Stop> {
-    let (here, there) = (subject.store()?, subject.another_store().await?);
+async fn reopened(target: &dyn Target) -> Result<(), CaseError> {
+    let (here, there) = (target.store()?, target.another_store().await?);
     here.apply(write_record(RECORD, "one")?.write_record(record("suite/gone")?, "gone")).await?;
     let read_here = version(&*here, RECORD).await?;
     expect_record(&*there, RECORD, Some(b"one")).await?;
     let edit = remove_record("suite/gone")?.write_record(record(RECORD)?, "two");
     there.apply(edit.require_record(record(RECORD)?, Precondition::Version(read_here.clone()))).await?;
-    let again = subject.another_store().await?;
+    let again = target.another_store().await?;
     for store in [&here, &there, &again] {
         expect_record(&**store, RECORD, Some(b"two")).await?;
         expect_record(&**store, "suite/gone", None).await?;

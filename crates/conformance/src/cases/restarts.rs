@@ -9,13 +9,13 @@ use memory_tool_core::MemoryPath;
 use serde_json::{Value, json};
 use tokio::task::{spawn_blocking, yield_now};
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, rename};
-use crate::failure::{Failure, Stop, ensure, expect_text};
+use crate::failure::{CaseError, Failure, ensure, expect_text};
 use crate::read_back;
 use crate::session::Client;
-use crate::subject::{Subject, check};
+use crate::target::{Target, check};
 
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
@@ -25,120 +25,120 @@ pub(crate) const CASES: &[CodeCase] = &[
         id: "restarts.create-survives",
         clauses: &["X2", "C1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a file whose creation was acknowledged is lost when the program is killed",
-        run: |subject| Box::pin(async move { create_survives(&*subject).await }),
+        run: |target| Box::pin(async move { create_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.str-replace-survives",
         clauses: &["X2", "S1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "an acknowledged replacement is lost when the program is killed",
-        run: |subject| Box::pin(async move { str_replace_survives(&*subject).await }),
+        run: |target| Box::pin(async move { str_replace_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.insert-survives",
         clauses: &["X2", "I1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "an acknowledged insertion is lost when the program is killed",
-        run: |subject| Box::pin(async move { insert_survives(&*subject).await }),
+        run: |target| Box::pin(async move { insert_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.delete-survives",
         clauses: &["X2", "D1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a file whose deletion was acknowledged exists again after a restart",
-        run: |subject| Box::pin(async move { delete_survives(&*subject).await }),
+        run: |target| Box::pin(async move { delete_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.delete-of-a-directory-survives",
         clauses: &["X2", "D1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "part or all of a directory whose deletion was acknowledged exists again after a restart",
-        run: |subject| Box::pin(async move { delete_of_a_directory_survives(&*subject).await }),
+        run: |target| Box::pin(async move { delete_of_a_directory_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.rename-survives",
         clauses: &["X2", "R1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "after a restart, a file whose rename was acknowledged is at its old path, at both paths, or lost",
-        run: |subject| Box::pin(async move { rename_survives(&*subject).await }),
+        run: |target| Box::pin(async move { rename_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.rename-of-a-directory-survives",
         clauses: &["X2", "R1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "after a restart, a directory whose rename was acknowledged is at its old path, at both paths, or lost",
-        run: |subject| Box::pin(async move { rename_of_a_directory_survives(&*subject).await }),
+        run: |target| Box::pin(async move { rename_of_a_directory_survives(&*target).await }),
     },
     CodeCase {
         id: "restarts.killed-while-creating",
         clauses: &["X1", "C1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a program that is killed while it creates a large file leaves a partial file",
-        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::creating()).await }),
+        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::creating()).await }),
     },
     CodeCase {
         id: "restarts.killed-while-editing",
         clauses: &["X1", "I1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a program that is killed while it edits a large file leaves a partial file, or deletes the file",
-        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::editing()).await }),
+        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::editing()).await }),
     },
     CodeCase {
         id: "restarts.killed-while-renaming",
         clauses: &["X1", "R1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a program that is killed while it renames a directory leaves parts of it at both paths",
-        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::renaming()).await }),
+        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::renaming()).await }),
     },
     CodeCase {
         id: "restarts.killed-while-deleting",
         clauses: &["X1", "D1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a program that is killed while it deletes a directory leaves part of it",
-        run: |subject| Box::pin(async move { kill_in_the_middle(&*subject, &Interruption::deleting()).await }),
+        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::deleting()).await }),
     },
     CodeCase {
         id: "restarts.others-continue",
         clauses: &["X3", "X1", "X2"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a program that is killed during a command leaves a lock that blocks others",
-        run: |subject| Box::pin(async move { others_go_on(&*subject).await }),
+        run: |target| Box::pin(async move { others_go_on(&*target).await }),
     },
     CodeCase {
         id: "restarts.bad-lines",
         clauses: &["W1"],
         basis: Basis::Project,
-        needs: &[Need::Processes],
+        needs: &[Capability::Processes],
         reason: "a line that is not a command ends the program, or does not get an error",
-        run: |subject| Box::pin(async move { bad_lines(&*subject).await }),
+        run: |target| Box::pin(async move { bad_lines(&*target).await }),
     },
 ];
 
 /// Starts a program, runs the commands, kills it when the last one is acknowledged, and starts it again.
-async fn run_and_kill(subject: &dyn Subject, commands: &[Value]) -> Result<Client, Stop> {
-    let client = subject.process_client()?;
+async fn run_and_kill(target: &dyn Target, commands: &[Value]) -> Result<Client, CaseError> {
+    let client = target.process_client()?;
     for command in commands {
         client.send(command.clone()).await?.text(false)?;
     }
     client.kill().await?;
-    subject.process_client()
+    target.process_client()
 }
 
 /// Checks that exactly these files exist, with these contents.
-async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), Stop> {
+async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), CaseError> {
     let paths: Result<Vec<MemoryPath>, _> = expected.iter().map(|(path, _)| path.parse()).collect();
     read_back::expect_files(client, &paths?).await?;
     for (path, text) in expected {
@@ -147,57 +147,57 @@ async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), 
     Ok(())
 }
 
-async fn create_survives(subject: &dyn Subject) -> Result<(), Stop> {
-    let client = run_and_kill(subject, &[create("/memories/a/b.txt", "one\ntwo\n")]).await?;
+async fn create_survives(target: &dyn Target) -> Result<(), CaseError> {
+    let client = run_and_kill(target, &[create("/memories/a/b.txt", "one\ntwo\n")]).await?;
     expect_files(&client, &[("/memories/a/b.txt", "one\ntwo\n")]).await
 }
 
-async fn str_replace_survives(subject: &dyn Subject) -> Result<(), Stop> {
+async fn str_replace_survives(target: &dyn Target) -> Result<(), CaseError> {
     let path = "/memories/a.txt";
     let replace = json!({"command": "str_replace", "path": path, "old_str": "one", "new_str": "two"});
-    let client = run_and_kill(subject, &[create(path, "one\n"), replace]).await?;
+    let client = run_and_kill(target, &[create(path, "one\n"), replace]).await?;
     expect_files(&client, &[(path, "two\n")]).await
 }
 
-async fn insert_survives(subject: &dyn Subject) -> Result<(), Stop> {
+async fn insert_survives(target: &dyn Target) -> Result<(), CaseError> {
     let path = "/memories/a.txt";
-    let client = run_and_kill(subject, &[create(path, "two\n"), insert(path, "one")]).await?;
+    let client = run_and_kill(target, &[create(path, "two\n"), insert(path, "one")]).await?;
     expect_files(&client, &[(path, "one\ntwo\n")]).await
 }
 
-async fn delete_survives(subject: &dyn Subject) -> Result<(), Stop> {
+async fn delete_survives(target: &dyn Target) -> Result<(), CaseError> {
     let commands = [create("/memories/a.txt", "a"), create("/memories/b.txt", "b"), delete("/memories/a.txt")];
-    let client = run_and_kill(subject, &commands).await?;
+    let client = run_and_kill(target, &commands).await?;
     expect_files(&client, &[("/memories/b.txt", "b")]).await
 }
 
-async fn delete_of_a_directory_survives(subject: &dyn Subject) -> Result<(), Stop> {
+async fn delete_of_a_directory_survives(target: &dyn Target) -> Result<(), CaseError> {
     let commands = [
         create("/memories/d/a.txt", "a"),
         create("/memories/d/e/b.txt", "b"),
         create("/memories/d2.txt", "c"),
         delete("/memories/d"),
     ];
-    let client = run_and_kill(subject, &commands).await?;
+    let client = run_and_kill(target, &commands).await?;
     expect_files(&client, &[("/memories/d2.txt", "c")]).await
 }
 
-async fn rename_survives(subject: &dyn Subject) -> Result<(), Stop> {
+async fn rename_survives(target: &dyn Target) -> Result<(), CaseError> {
     let commands = [create("/memories/a.txt", "a"), rename("/memories/a.txt", "/memories/d/b.txt")];
-    let client = run_and_kill(subject, &commands).await?;
+    let client = run_and_kill(target, &commands).await?;
     expect_files(&client, &[("/memories/d/b.txt", "a")]).await
 }
 
-async fn rename_of_a_directory_survives(subject: &dyn Subject) -> Result<(), Stop> {
+async fn rename_of_a_directory_survives(target: &dyn Target) -> Result<(), CaseError> {
     let commands =
         [create("/memories/d/a.txt", "a"), create("/memories/d/e/b.txt", "b"), rename("/memories/d", "/memories/f/g")];
-    let client = run_and_kill(subject, &commands).await?;
+    let client = run_and_kill(target, &commands).await?;
     expect_files(&client, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
 }
 
 /// Kills a program at many moments during a command.
-async fn kill_in_the_middle(subject: &dyn Subject, interruption: &Interruption) -> Result<(), Stop> {
-    let mut client = subject.process_client()?;
+async fn kill_in_the_middle(target: &dyn Target, interruption: &Interruption) -> Result<(), CaseError> {
+    let mut client = target.process_client()?;
     interruption.prepare(&client).await?;
     let before = interruption.look(&client).await?;
     let start = Instant::now();
@@ -208,13 +208,11 @@ async fn kill_in_the_middle(subject: &dyn Subject, interruption: &Interruption) 
         interruption.clear(&client).await?;
         interruption.prepare(&client).await?;
         let moment = match interruption.views.first() {
-            Some(view) if kill.is_multiple_of(2) => {
-                Moment::FirstSign { onlooker: subject.client(), view: view.clone() }
-            }
+            Some(view) if kill.is_multiple_of(2) => Moment::FirstSign { onlooker: target.client(), view: view.clone() },
             _ => Moment::After(course * kill / KILLS),
         };
         let is_acknowledged = send_and_kill(&client, &interruption.command, moment).await?;
-        client = subject.process_client()?;
+        client = target.process_client()?;
         let found = interruption.look(&client).await?;
         let states = States { before: &before, after: &after, found: &found };
         interruption.judge("when the program is killed during it", is_acknowledged, &states)?;
@@ -232,7 +230,7 @@ enum Moment {
 
 impl Moment {
     /// Waits for the moment, unless `is_over` is set first.
-    async fn wait(self, is_over: &AtomicBool) -> Result<(), Stop> {
+    async fn wait(self, is_over: &AtomicBool) -> Result<(), CaseError> {
         match self {
             // The runtime's timer is too coarse: a command can take less than its millisecond.
             Self::After(delay) => {
@@ -251,7 +249,7 @@ impl Moment {
 }
 
 /// Sends a command and kills the program at the given moment. Returns whether the command was acknowledged first.
-async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Result<bool, Stop> {
+async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Result<bool, CaseError> {
     let is_over = AtomicBool::new(false);
     let is_acknowledged = {
         let moment = pin!(moment.wait(&is_over));
@@ -270,14 +268,14 @@ async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Resu
 }
 
 /// Kills a program during a series of edits. An older session must see its last edit and be able to continue.
-async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
+async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
     let path = "/memories/log.txt";
-    let survivor = subject.client();
+    let survivor = target.client();
     // Long enough that most of the time is spent reading and writing it.
     survivor.must_create(path, "0\n".to_owned() + &"x".repeat(100_000)).await?;
     let mut edits = 0;
     for kill in 0..KILLS {
-        let program = subject.process_client()?;
+        let program = target.process_client()?;
         program.view("/memories").await?.text(false)?;
         let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
@@ -297,7 +295,7 @@ async fn others_go_on(subject: &dyn Subject) -> Result<(), Stop> {
 }
 
 /// Counts up in the first line of a file, kills the program after the delay, and returns the last acknowledged number.
-async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Duration) -> Result<u64, Stop> {
+async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Duration) -> Result<u64, CaseError> {
     let acknowledged = AtomicU64::new(start);
     {
         let editing = pin!(async {
@@ -306,7 +304,7 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
                 program.str_replace(path, &old, &new).await?.text(false)?;
                 acknowledged.store(number + 1, Ordering::Relaxed);
             }
-            Ok::<_, Stop>(())
+            Ok::<_, CaseError>(())
         });
         if let Either::Left((ended, _)) = select(editing, spawn_blocking(move || std::thread::sleep(delay))).await {
             ended?;
@@ -316,8 +314,8 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
     Ok(acknowledged.load(Ordering::Relaxed))
 }
 
-async fn bad_lines(subject: &dyn Subject) -> Result<(), Stop> {
-    let client = subject.process_client()?;
+async fn bad_lines(target: &dyn Target) -> Result<(), CaseError> {
+    let client = target.process_client()?;
     client.must_create("/memories/a.txt", "text").await?;
     let long = "x".repeat(5_000_000);
     for line in [

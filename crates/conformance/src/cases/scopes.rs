@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use memory_tool_core::{MemoryPath, Node, Store, StoreExt};
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
-use crate::failure::{Failure, Stop};
-use crate::subject::{Subject, check};
+use crate::failure::{CaseError, Failure};
+use crate::target::{Target, check};
 
 macro_rules! scope_case {
     ($id:literal, $reason:literal, $run:ident) => {
@@ -15,9 +15,9 @@ macro_rules! scope_case {
             id: $id,
             clauses: &["X3"],
             basis: Basis::Project,
-            needs: &[Need::Scopes],
+            needs: &[Capability::Scopes],
             reason: $reason,
-            run: |subject| Box::pin(async move { $run(&*subject).await }),
+            run: |target| Box::pin(async move { $run(&*target).await }),
         }
     };
 }
@@ -33,20 +33,20 @@ pub(crate) const CASES: &[CodeCase] = &[
 ];
 
 /// Opens a memory whose name must be accepted.
-async fn open(subject: &dyn Subject, name: &str) -> Result<Arc<dyn Store>, Stop> {
+async fn open(target: &dyn Target, name: &str) -> Result<Arc<dyn Store>, CaseError> {
     let refused = || Failure::new(format!("the name {name:?} is refused")).into();
-    subject.scope(name).await?.ok_or_else(refused)
+    target.scope(name).await?.ok_or_else(refused)
 }
 
-fn file() -> Result<MemoryPath, Stop> {
+fn file() -> Result<MemoryPath, CaseError> {
     Ok("/memories/d/file".parse()?)
 }
 
-async fn write(store: &dyn Store, content: &str) -> Result<(), Stop> {
+async fn write(store: &dyn Store, content: &str) -> Result<(), CaseError> {
     Ok(store.write(file()?, content).await?)
 }
 
-async fn read(store: &dyn Store) -> Result<Option<String>, Stop> {
+async fn read(store: &dyn Store) -> Result<Option<String>, CaseError> {
     match store.read(&file()?).await? {
         Node::File(file) => Ok(Some(String::from_utf8_lossy(&file.content).into_owned())),
         _ => Ok(None),
@@ -54,7 +54,7 @@ async fn read(store: &dyn Store) -> Result<Option<String>, Stop> {
 }
 
 /// Writes to each memory, then empties one after another and checks that the others are unchanged.
-async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), Stop> {
+async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), CaseError> {
     for (name, store) in memories {
         let found = store.list(MemoryPath::root()).await?;
         check(found.is_empty(), || format!("{name:?} contains files that were written to another memory: {found:?}"))?;
@@ -73,39 +73,39 @@ async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn expect_names_apart(subject: &dyn Subject, names: &[&'static str]) -> Result<(), Stop> {
+async fn expect_names_apart(target: &dyn Target, names: &[&'static str]) -> Result<(), CaseError> {
     let mut memories = Vec::new();
     for name in names {
-        memories.push((*name, open(subject, name).await?));
+        memories.push((*name, open(target, name).await?));
     }
     expect_apart(&memories).await
 }
 
-async fn same_name(subject: &dyn Subject) -> Result<(), Stop> {
-    let (first, second) = (open(subject, "alice").await?, open(subject, "alice").await?);
+async fn same_name(target: &dyn Target) -> Result<(), CaseError> {
+    let (first, second) = (open(target, "alice").await?, open(target, "alice").await?);
     write(&*first, "text").await?;
     let content = read(&*second).await?;
     check(content.as_deref() == Some("text"), || format!("the reopened memory contains {content:?}"))
 }
 
-async fn prefixes(subject: &dyn Subject) -> Result<(), Stop> {
-    expect_names_apart(subject, &["alice", "alice2", "alic", "alice-2", "2alice"]).await
+async fn prefixes(target: &dyn Target) -> Result<(), CaseError> {
+    expect_names_apart(target, &["alice", "alice2", "alic", "alice-2", "2alice"]).await
 }
 
-async fn letter_case(subject: &dyn Subject) -> Result<(), Stop> {
-    expect_names_apart(subject, &["alice", "Alice", "ALICE"]).await
+async fn letter_case(target: &dyn Target) -> Result<(), CaseError> {
+    expect_names_apart(target, &["alice", "Alice", "ALICE"]).await
 }
 
-async fn patterns(subject: &dyn Subject) -> Result<(), Stop> {
-    expect_taken_apart(subject, &["axb", "a_b", "a%b", "a%", "%", "_", "a*b", "*"]).await
+async fn patterns(target: &dyn Target) -> Result<(), CaseError> {
+    expect_taken_apart(target, &["axb", "a_b", "a%b", "a%", "%", "_", "a*b", "*"]).await
 }
 
-async fn quotes(subject: &dyn Subject) -> Result<(), Stop> {
-    expect_taken_apart(subject, &["a", "a'b", "a\"b", "a;b", "a'--", "a`b", "a b", "a\tb", "a?b", "a&b", "a=b", "ä"])
+async fn quotes(target: &dyn Target) -> Result<(), CaseError> {
+    expect_taken_apart(target, &["a", "a'b", "a\"b", "a;b", "a'--", "a`b", "a b", "a\tb", "a?b", "a&b", "a=b", "ä"])
         .await
 }
 
-async fn path_like_names(subject: &dyn Subject) -> Result<(), Stop> {
+async fn path_like_names(target: &dyn Target) -> Result<(), CaseError> {
     let names = [
         "a",
         "a/b",
@@ -122,21 +122,21 @@ async fn path_like_names(subject: &dyn Subject) -> Result<(), Stop> {
         "memories",
         "/memories",
     ];
-    expect_taken_apart(subject, &names).await
+    expect_taken_apart(target, &names).await
 }
 
 /// Checks that each name is either refused or opens a separate memory.
-async fn expect_taken_apart(subject: &dyn Subject, names: &[&'static str]) -> Result<(), Stop> {
+async fn expect_taken_apart(target: &dyn Target, names: &[&'static str]) -> Result<(), CaseError> {
     let mut memories = Vec::new();
     for name in names {
-        if let Some(store) = subject.scope(name).await? {
+        if let Some(store) = target.scope(name).await? {
             memories.push((*name, store));
         }
     }
     expect_apart(&memories).await
 }
 
-async fn no_name(subject: &dyn Subject) -> Result<(), Stop> {
-    let opened = subject.scope("").await?;
+async fn no_name(target: &dyn Target) -> Result<(), CaseError> {
+    let opened = target.scope("").await?;
     check(opened.is_none(), || "a memory without a name was opened".to_owned())
 }

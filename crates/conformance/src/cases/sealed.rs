@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use memory_tool_core::{Batch, MemoryPath, Node, RecordName, Store, StoreError, StoreExt};
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::bytes::path;
-use crate::failure::{Failure, Stop};
-use crate::subject::{Subject, check};
+use crate::failure::{CaseError, Failure};
+use crate::target::{Target, check};
 
 /// Contents and names that must not be readable without the key.
 const SECRETS: [&str; 4] =
@@ -23,9 +23,9 @@ macro_rules! sealed_case {
             id: $id,
             clauses: &["X1"],
             basis: Basis::Project,
-            needs: &[Need::Sealed, Need::Store],
+            needs: &[Capability::Sealed, Capability::Store],
             reason: $reason,
-            run: |subject| Box::pin(async move { $run(&*subject).await }),
+            run: |target| Box::pin(async move { $run(&*target).await }),
         }
     };
 }
@@ -63,20 +63,20 @@ pub(crate) const CASES: &[CodeCase] = &[
 ];
 
 /// A memory with two files, and its underlying store.
-async fn two_files(subject: &dyn Subject) -> Result<(Arc<dyn Store>, Arc<dyn Store>), Stop> {
-    let store = subject.store()?;
+async fn two_files(target: &dyn Target) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
+    let store = target.store()?;
     for (file, content) in files()? {
         store.write(file, content).await?;
     }
-    Ok((store, subject.ciphertexts().await?))
+    Ok((store, target.ciphertexts().await?))
 }
 
-fn files() -> Result<[(MemoryPath, &'static str); 2], Stop> {
+fn files() -> Result<[(MemoryPath, &'static str); 2], CaseError> {
     Ok([(path("/memories/customers/divorce.txt")?, SECRETS[0]), (path("/memories/customers/second.txt")?, SECRETS[1])])
 }
 
 /// All files of the underlying store.
-async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, Stop> {
+async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, CaseError> {
     let mut found = Vec::new();
     for entry in underlying.list(MemoryPath::root()).await? {
         if let Node::File(file) = underlying.read(&entry.path).await? {
@@ -88,12 +88,12 @@ async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>
     Ok(found)
 }
 
-async fn tamper(underlying: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), Stop> {
+async fn tamper(underlying: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
     Ok(underlying.write(file, content).await?)
 }
 
 /// Checks that each file fails to read, is missing, or has its original content.
-async fn expect_nothing_else(store: &dyn Store, what: &str) -> Result<(), Stop> {
+async fn expect_nothing_else(store: &dyn Store, what: &str) -> Result<(), CaseError> {
     for (file, content) in files()? {
         if let Ok(Node::File(found)) = store.read(&file).await {
             check(found.content == content.as_bytes(), || {
@@ -108,8 +108,8 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
 }
 
-async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
-    let (_, underlying) = two_files(subject).await?;
+async fn contents(target: &dyn Target) -> Result<(), CaseError> {
+    let (_, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[..2] {
             // A fragment must not be readable either.
@@ -122,8 +122,8 @@ async fn contents(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn names(subject: &dyn Subject) -> Result<(), Stop> {
-    let (_, underlying) = two_files(subject).await?;
+async fn names(target: &dyn Target) -> Result<(), CaseError> {
+    let (_, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[2..] {
             check(!file.as_str().contains(secret), || {
@@ -135,9 +135,9 @@ async fn names(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn records(subject: &dyn Subject) -> Result<(), Stop> {
+async fn records(target: &dyn Target) -> Result<(), CaseError> {
     let name: RecordName = "suite/state".parse()?;
-    let (store, underlying) = two_files(subject).await?;
+    let (store, underlying) = two_files(target).await?;
     store.apply(Batch::new().write_record(name.clone(), RECORD)).await?;
     let mut stored = sealed_files(&*underlying).await?;
     if let Some(record) = underlying.read_record(&name).await? {
@@ -149,8 +149,8 @@ async fn records(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, underlying) = (subject.store()?, subject.ciphertexts().await?);
+async fn nonces(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, underlying) = (target.store()?, target.ciphertexts().await?);
     // All ciphertexts so far, with their paths.
     let mut seen: Vec<(Vec<u8>, MemoryPath)> = Vec::new();
     for round in 0..3 {
@@ -174,8 +174,8 @@ async fn nonces(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn flipped_bit(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, underlying) = two_files(subject).await?;
+async fn flipped_bit(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for place in 0..sealed.len() {
             let mut flipped = sealed.clone();
@@ -189,22 +189,22 @@ async fn flipped_bit(subject: &dyn Subject) -> Result<(), Stop> {
 }
 
 /// Checks that both files have their original content.
-async fn expect_intact(store: &dyn Store) -> Result<(), Stop> {
+async fn expect_intact(store: &dyn Store) -> Result<(), CaseError> {
     for (file, content) in files()? {
         expect_file(store, &file, content).await?;
     }
     Ok(())
 }
 
-async fn expect_file(store: &dyn Store, file: &MemoryPath, content: &str) -> Result<(), Stop> {
+async fn expect_file(store: &dyn Store, file: &MemoryPath, content: &str) -> Result<(), CaseError> {
     match store.read(file).await? {
         Node::File(found) if found.content == content.as_bytes() => Ok(()),
         other => Err(Failure::new(format!("{file} does not have its original content: {other:?}")).into()),
     }
 }
 
-async fn truncated(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, underlying) = two_files(subject).await?;
+async fn truncated(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for length in 0..sealed.len() {
             tamper(&*underlying, &file, sealed[..length].to_vec()).await?;
@@ -215,8 +215,8 @@ async fn truncated(subject: &dyn Subject) -> Result<(), Stop> {
     expect_intact(&*store).await
 }
 
-async fn swapped(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, underlying) = two_files(subject).await?;
+async fn swapped(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, underlying) = two_files(target).await?;
     let sealed = sealed_files(&*underlying).await?;
     for (index, (left, left_content)) in sealed.iter().enumerate() {
         for (right, right_content) in &sealed[index + 1..] {
@@ -230,8 +230,8 @@ async fn swapped(subject: &dyn Subject) -> Result<(), Stop> {
     expect_intact(&*store).await
 }
 
-async fn moved(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, underlying) = two_files(subject).await?;
+async fn moved(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, underlying) = two_files(target).await?;
     let sealed = sealed_files(&*underlying).await?;
     for (source, content) in &sealed {
         for (target, original) in sealed.iter().filter(|(target, _)| target != source) {
@@ -243,9 +243,9 @@ async fn moved(subject: &dyn Subject) -> Result<(), Stop> {
     expect_intact(&*store).await
 }
 
-async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, underlying) = two_files(subject).await?;
-    let (other_store, other_underlying) = subject.another_of_the_key().await?;
+async fn from_another_memory(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, underlying) = two_files(target).await?;
+    let (other_store, other_underlying) = target.another_of_the_key().await?;
     for (file, _) in files()? {
         other_store.write(file, b"what another customer said".to_vec()).await?;
     }
@@ -265,9 +265,9 @@ async fn from_another_memory(subject: &dyn Subject) -> Result<(), Stop> {
     expect_intact(&*store).await
 }
 
-async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
+async fn older_put_back(target: &dyn Target) -> Result<(), CaseError> {
     const NEWER: &str = "what was written since";
-    let (store, underlying) = two_files(subject).await?;
+    let (store, underlying) = two_files(target).await?;
     let older = sealed_files(&*underlying).await?;
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), NEWER).await?;
@@ -294,9 +294,9 @@ async fn older_put_back(subject: &dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn plaintext_among_ciphertexts(subject: &dyn Subject) -> Result<(), Stop> {
+async fn plaintext_among_ciphertexts(target: &dyn Target) -> Result<(), CaseError> {
     const PLAIN: &str = "nobody encrypted this";
-    let (store, underlying) = two_files(subject).await?;
+    let (store, underlying) = two_files(target).await?;
     for name in ["/memories/plain.txt", "/memories/customers/plain.txt"] {
         tamper(&*underlying, &path(name)?, PLAIN.into()).await?;
         if let Ok(Node::File(found)) = store.read(&path(name)?).await {
@@ -309,9 +309,9 @@ async fn plaintext_among_ciphertexts(subject: &dyn Subject) -> Result<(), Stop> 
     expect_nothing_else(&*store, "every ciphertext was replaced by plaintext").await
 }
 
-async fn damage_stays_where_it_is(subject: &dyn Subject) -> Result<(), Stop> {
-    let store = subject.store()?;
-    let underlying = subject.ciphertexts().await?;
+async fn damage_stays_where_it_is(target: &dyn Target) -> Result<(), CaseError> {
+    let store = target.store()?;
+    let underlying = target.ciphertexts().await?;
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), first_content).await?;
     let before = sealed_files(&*underlying).await?;
@@ -333,9 +333,9 @@ async fn damage_stays_where_it_is(subject: &dyn Subject) -> Result<(), Stop> {
     expect_file(&*store, &third, "third").await
 }
 
-async fn wrong_key(subject: &dyn Subject) -> Result<(), Stop> {
-    let (store, _) = two_files(subject).await?;
-    if let Some(other) = subject.with_wrong_key().await? {
+async fn wrong_key(target: &dyn Target) -> Result<(), CaseError> {
+    let (store, _) = two_files(target).await?;
+    if let Some(other) = target.with_wrong_key().await? {
         for (file, _) in files()? {
             if let Ok(Node::File(found)) = other.read(&file).await {
                 return Err(Failure::new(format!("with the wrong key {file} reads as {:?}", found.content)).into());

@@ -13,11 +13,11 @@ use memory_tool_core::{
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::bytes::{expect_content, expect_refused, path, write};
-use crate::failure::{Failure, Stop};
-use crate::subject::{Subject, check};
+use crate::failure::{CaseError, Failure};
+use crate::target::{Target, check};
 
 /// The number of tasks in a race.
 const RACERS: usize = 8;
@@ -34,9 +34,9 @@ macro_rules! store_case {
             id: $id,
             clauses: &$clauses,
             basis: Basis::Project,
-            needs: &[Need::Store],
+            needs: &[Capability::Store],
             reason: $reason,
-            run: |subject| Box::pin(async move { $run(subject.store()?).await }),
+            run: |target| Box::pin(async move { $run(target.store()?).await }),
         }
     };
 }
@@ -229,42 +229,42 @@ pub(crate) const CASES: &[CodeCase] = &[
         id: "store.version-in-another-session",
         clauses: &["X3"],
         basis: Basis::Project,
-        needs: &[Need::Store, Need::Sessions],
+        needs: &[Capability::Store, Capability::Sessions],
         reason: "versions differ between sessions, or a stale version is accepted in one of them",
-        run: |subject| Box::pin(async move { version_in_another_session(&*subject).await }),
+        run: |target| Box::pin(async move { version_in_another_session(&*target).await }),
     },
     CodeCase {
         id: "store.reopened",
         clauses: &["X2"],
         basis: Basis::Project,
-        needs: &[Need::Store, Need::Sessions],
+        needs: &[Capability::Store, Capability::Sessions],
         reason: "a later session does not see what an earlier one wrote, moved or removed",
-        run: |subject| Box::pin(async move { reopened(&*subject).await }),
+        run: |target| Box::pin(async move { reopened(&*target).await }),
     },
 ];
 
 /// Writes each file in a separate batch, with its path as its content.
-async fn put(store: &dyn Store, files: &[&str]) -> Result<(), Stop> {
+async fn put(store: &dyn Store, files: &[&str]) -> Result<(), CaseError> {
     for file in files {
         store.apply(write(file, *file)?).await?;
     }
     Ok(())
 }
 
-async fn version(store: &dyn Store, text: &str) -> Result<Version, Stop> {
+async fn version(store: &dyn Store, text: &str) -> Result<Version, CaseError> {
     match store.read(&path(text)?).await? {
         Node::File(file) => Ok(file.version),
         other => Err(Failure::new(format!("expected a file at {text}, got {other:?}")).into()),
     }
 }
 
-async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(), Stop> {
+async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(), CaseError> {
     let got = store.read(path(text)?).await?;
     check(got.stat() == *expected, || format!("{text} reads as {got:?} instead of {expected:?}"))
 }
 
 /// Checks that exactly these files exist, each with its path as its content.
-async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), Stop> {
+async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), CaseError> {
     let listed: BTreeSet<_> = store.list(MemoryPath::root()).await?.into_iter().map(|file| file.path).collect();
     let expected = files.iter().map(|file| path(file)).collect::<Result<BTreeSet<_>, _>>()?;
     check(listed == expected, || format!("the store contains {listed:?} instead of {expected:?}"))?;
@@ -274,7 +274,7 @@ async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), Stop>
     Ok(())
 }
 
-async fn read(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn read(store: Arc<dyn Store>) -> Result<(), CaseError> {
     expect_stat(&*store, "/memories", &Stat::Directory).await?;
     put(&*store, &["/memories/d/e/file"]).await?;
     for directory in ["/memories", "/memories/d", "/memories/d/e"] {
@@ -304,7 +304,7 @@ fn under(preconditions: &[(MemoryPath, Precondition)]) -> ReadOptions {
     preconditions.iter().fold(ReadOptions::new(), require)
 }
 
-async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), CaseError> {
     store.apply(write("/memories/b", "old")?).await?;
     let [a, b, d, none] =
         [path("/memories/d/a")?, path("/memories/b")?, path("/memories/d")?, path("/memories/d/none")?];
@@ -339,7 +339,7 @@ async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn any_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn any_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let all: Vec<u8> = (0..=u8::MAX).collect();
     for content in [&b""[..], b"\0", b"a\0b", b"\xff\xfe", b"\r\n", b"\n", b" \t", b"\xef\xbb\xbfa", &all] {
         store.apply(write("/memories/file", content)?).await?;
@@ -348,14 +348,14 @@ async fn any_bytes(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn large_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn large_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
     // Not a power of two, and no two blocks are alike.
     let content: Vec<u8> = (0..5_000_003_u32).map(|index| (index % 251) as u8).collect();
     store.apply(write("/memories/file", content.clone())?).await?;
     expect_content(&*store, "/memories/file", &content).await
 }
 
-async fn version_of_other_content(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn version_of_other_content(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let mut versions = Vec::new();
     for round in 0..ROUNDS {
         store.apply(write("/memories/file", format!("{round:04}"))?).await?;
@@ -368,7 +368,7 @@ async fn version_of_other_content(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn version_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn version_is_required(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let file = path("/memories/file")?;
     store.apply(write("/memories/file", "one")?).await?;
     let old = version(&*store, "/memories/file").await?;
@@ -379,7 +379,7 @@ async fn version_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_content(&*store, "/memories/file", b"two").await
 }
 
-async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let file = path("/memories/file")?;
     put(&*store, &["/memories/file", "/memories/keep"]).await?;
     let required = Precondition::Version(version(&*store, "/memories/file").await?);
@@ -392,7 +392,7 @@ async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/file/below", "/memories/keep"]).await
 }
 
-async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/a", "/memories/b"]).await?;
     let other = Precondition::Version(version(&*store, "/memories/b").await?);
     let edit = write("/memories/a", "new")?.require(path("/memories/a")?, other);
@@ -400,8 +400,8 @@ async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/a", "/memories/b"]).await
 }
 
-async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
-    let create = |text| Ok::<_, Stop>(write(text, text)?.require(path(text)?, Precondition::Absent));
+async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), CaseError> {
+    let create = |text| Ok::<_, CaseError>(write(text, text)?.require(path(text)?, Precondition::Absent));
     store.apply(create("/memories/file")?).await?;
     store.apply(create("/memories/d/file")?).await?;
     expect_refused(
@@ -414,7 +414,7 @@ async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/file", "/memories/file"]).await
 }
 
-async fn preconditions_alone(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn preconditions_alone(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/file"]).await?;
     let (file, free) = (path("/memories/file")?, path("/memories/free")?);
     let required = Precondition::Version(version(&*store, "/memories/file").await?);
@@ -427,7 +427,7 @@ async fn preconditions_alone(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_refused(store.apply(gone).await, &StoreError::VersionMismatch { path: free })
 }
 
-async fn preconditions_of_other_paths(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn preconditions_of_other_paths(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/other"]).await?;
     let other = path("/memories/other")?;
     let required = Precondition::Version(version(&*store, "/memories/other").await?);
@@ -437,7 +437,7 @@ async fn preconditions_of_other_paths(store: Arc<dyn Store>) -> Result<(), Stop>
     expect_stat(&*store, "/memories/file", &Stat::Absent).await
 }
 
-async fn preconditions_in_order(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn preconditions_in_order(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/a", "/memories/b"]).await?;
     for (first, second) in [("/memories/a", "/memories/b"), ("/memories/b", "/memories/a")] {
         let batch = Batch::new().require(path("/memories/free")?, Precondition::Absent);
@@ -447,7 +447,7 @@ async fn preconditions_in_order(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/from"]).await?;
     let (from, to) = (path("/memories/from")?, path("/memories/to")?);
     let required = Precondition::Version(version(&*store, "/memories/from").await?);
@@ -460,7 +460,7 @@ async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_content(&*store, "/memories/to", b"/memories/from").await
 }
 
-async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let mut versions = Vec::new();
     for round in 0..ROUNDS {
         let file = path("/memories/file")?;
@@ -475,7 +475,7 @@ async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), Sto
     Ok(())
 }
 
-async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let files = ["/memories/d/a", "/memories/d/b", "/memories/file"];
     put(&*store, &files).await?;
     let [d, d_a, file, root] =
@@ -513,14 +513,14 @@ async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn empty_batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn empty_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     store.apply(Batch::new()).await?;
     put(&*store, &["/memories/file"]).await?;
     store.apply(Batch::new()).await?;
     expect_untouched(&*store, &["/memories/file"]).await
 }
 
-async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/gone/a", "/memories/gone/b", "/memories/d/a", "/memories/file", "/memories/keep"])
         .await?;
     let batch = write("/memories/new/a", "one")?;
@@ -536,7 +536,7 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_stat(&*store, "/memories/d", &Stat::Absent).await
 }
 
-async fn batch_in_one_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn batch_in_one_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/d/e/old"]).await?;
     let batch = Batch::new().remove(path("/memories/d/e/old")?);
     store.apply(batch.write(path("/memories/d/e/new")?, b"/memories/d/e/new")).await?;
@@ -548,7 +548,7 @@ async fn batch_in_one_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
 }
 
 /// Applies valid changes together with a failing one, which takes each position among them in turn.
-async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreError) -> Result<(), Stop> {
+async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreError) -> Result<(), CaseError> {
     let files = ["/memories/a", "/memories/b", "/memories/d/file", "/memories/taken"];
     put(store, &files).await?;
     for place in 0..=3 {
@@ -572,22 +572,22 @@ async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreErr
     Ok(())
 }
 
-async fn failed_write_undoes_all(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn failed_write_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let over_directory = Change::Write { path: path("/memories/d")?, content: Vec::new() };
     expect_all_undone(&*store, &over_directory, &StoreError::AlreadyExists { path: path("/memories/d")? }).await
 }
 
-async fn failed_remove_undoes_all(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn failed_remove_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let nothing = Change::Remove { path: path("/memories/nothing")? };
     expect_all_undone(&*store, &nothing, &StoreError::NotFound { path: path("/memories/nothing")? }).await
 }
 
-async fn failed_rename_undoes_all(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn failed_rename_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let taken = Change::Rename { from: path("/memories/d/file")?, to: path("/memories/taken")? };
     expect_all_undone(&*store, &taken, &StoreError::AlreadyExists { path: path("/memories/taken")? }).await
 }
 
-async fn write_over_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn write_over_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/d/e/file"]).await?;
     for directory in ["/memories/d", "/memories/d/e"] {
         let refused = store.apply(write(directory, "new")?).await;
@@ -596,7 +596,7 @@ async fn write_over_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/e/file"]).await
 }
 
-async fn write_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn write_under_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/d/file"]).await?;
     for below in ["/memories/d/file/x", "/memories/d/file/x/y"] {
         let refused = store.apply(write(below, "new")?).await;
@@ -605,7 +605,7 @@ async fn write_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/file"]).await
 }
 
-async fn remove_nothing(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn remove_nothing(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/d/file"]).await?;
     for nothing in ["/memories/x", "/memories/d/fil", "/memories/d/file/x", "/memories/D"] {
         let refused = store.apply(Batch::new().remove(path(nothing)?)).await;
@@ -614,7 +614,7 @@ async fn remove_nothing(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/file"]).await
 }
 
-async fn remove_root(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn remove_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
     store.remove(MemoryPath::root()).await?;
     put(&*store, &["/memories/.hidden/file", "/memories/d/file", "/memories/file"]).await?;
     store.remove(MemoryPath::root()).await?;
@@ -624,7 +624,7 @@ async fn remove_root(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d"]).await
 }
 
-async fn rename_nothing(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename_nothing(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &["/memories/d/file"]).await?;
     for to in ["/memories/new", "/memories/new/x", "/memories/d", "/memories/d/file", "/memories/d/file/x"] {
         let refused = store.apply(Batch::new().rename(path("/memories/x")?, path(to)?)).await;
@@ -633,7 +633,7 @@ async fn rename_nothing(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &["/memories/d/file"]).await
 }
 
-async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let files = ["/memories/d/file", "/memories/e/file", "/memories/file"];
     put(&*store, &files).await?;
     for from in ["/memories/file", "/memories/d"] {
@@ -645,7 +645,7 @@ async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &files).await
 }
 
-async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let files = ["/memories/d/file", "/memories/file"];
     put(&*store, &files).await?;
     for to in ["/memories/file/x", "/memories/file/x/y"] {
@@ -655,7 +655,7 @@ async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), Stop> {
     expect_untouched(&*store, &files).await
 }
 
-async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let segment = "x".repeat(200);
     let long = format!("/memories/d{}", format!("/{segment}").repeat(5));
     let files = [long.as_str(), "/memories/d/short"];
@@ -666,7 +666,7 @@ async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), Sto
     expect_untouched(&*store, &files).await
 }
 
-async fn list(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn list(store: Arc<dyn Store>) -> Result<(), CaseError> {
     check(store.list(MemoryPath::root()).await?.is_empty(), || "an empty store lists files".to_owned())?;
     for (file, content) in [
         ("/memories/a", ""),
@@ -685,7 +685,7 @@ async fn list(store: Arc<dyn Store>) -> Result<(), Stop> {
 }
 
 /// Checks the files of a listing and their sizes. Another case checks the times.
-async fn expect_listed(store: &dyn Store, directory: &str, expected: &[(&str, u64)]) -> Result<(), Stop> {
+async fn expect_listed(store: &dyn Store, directory: &str, expected: &[(&str, u64)]) -> Result<(), CaseError> {
     let listed = store.list(directory).await?;
     let found: Vec<_> = listed.iter().map(|file| (file.path.as_str(), file.size)).collect();
     check(found == expected && listed.iter().all(|file| !file.is_damaged), || {
@@ -693,7 +693,7 @@ async fn expect_listed(store: &dyn Store, directory: &str, expected: &[(&str, u6
     })
 }
 
-async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let neighbours = [
         "/memories/a_b-",
         "/memories/a_b.md",
@@ -711,7 +711,7 @@ async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn list_many(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn list_many(store: Arc<dyn Store>) -> Result<(), CaseError> {
     const FILES: usize = 2_500; // more than one page of any paginated listing
     let mut batch = Batch::new();
     for number in 0..FILES {
@@ -726,7 +726,7 @@ async fn list_many(store: Arc<dyn Store>) -> Result<(), Stop> {
 const CLOCK_MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The entry of the only file. Its times must be plausible, if it has any.
-async fn only_entry(store: &dyn Store) -> Result<FileEntry, Stop> {
+async fn only_entry(store: &dyn Store) -> Result<FileEntry, CaseError> {
     let now = SystemTime::now();
     let listed = store.list(MemoryPath::root()).await?;
     let [file] = listed.as_slice() else {
@@ -742,7 +742,7 @@ async fn only_entry(store: &dyn Store) -> Result<FileEntry, Stop> {
     Ok(file.clone())
 }
 
-async fn times(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn times(store: Arc<dyn Store>) -> Result<(), CaseError> {
     store.write("/memories/file", "one").await?;
     let first = only_entry(&*store).await?;
     sleep(BETWEEN_WRITES).await;
@@ -764,24 +764,26 @@ async fn times(store: Arc<dyn Store>) -> Result<(), Stop> {
     })
 }
 
-async fn race_for_a_version(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn race_for_a_version(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let file = path("/memories/file")?;
     store.apply(write("/memories/file", "start")?).await?;
     for round in 0..ROUNDS {
         let required = Precondition::Version(version(&*store, "/memories/file").await?);
         let edit = |racer| {
-            Ok::<_, Stop>(write("/memories/file", format!("{round} {racer}"))?.require(file.clone(), required.clone()))
+            Ok::<_, CaseError>(
+                write("/memories/file", format!("{round} {racer}"))?.require(file.clone(), required.clone()),
+            )
         };
         one_winner(&*store, edit, |error| matches!(error, StoreError::VersionMismatch { .. })).await?;
     }
     Ok(())
 }
 
-async fn race_for_a_path(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn race_for_a_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
     for round in 0..ROUNDS {
         let file = format!("/memories/{round}/file");
         let create = |racer| {
-            Ok::<_, Stop>(write(&file, format!("{round} {racer}"))?.require(path(&file)?, Precondition::Absent))
+            Ok::<_, CaseError>(write(&file, format!("{round} {racer}"))?.require(path(&file)?, Precondition::Absent))
         };
         one_winner(&*store, create, |error| matches!(error, StoreError::AlreadyExists { .. })).await?;
     }
@@ -791,9 +793,9 @@ async fn race_for_a_path(store: Arc<dyn Store>) -> Result<(), Stop> {
 /// Applies all batches concurrently. One must succeed, and the others must fail as expected.
 async fn one_winner(
     store: &dyn Store,
-    batch: impl Fn(usize) -> Result<Batch, Stop>,
+    batch: impl Fn(usize) -> Result<Batch, CaseError>,
     is_loss: impl Fn(&StoreError) -> bool,
-) -> Result<(), Stop> {
+) -> Result<(), CaseError> {
     let batches = (0..RACERS).map(batch).collect::<Result<Vec<_>, _>>()?;
     let mut contents = Vec::new();
     let mut file = None;
@@ -819,7 +821,7 @@ async fn one_winner(
     expect_content(store, file.as_str(), content).await
 }
 
-async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let of_size = |round: usize| {
         let content = vec![b'x'; round % 100];
         let batch = write("/memories/a/first", content.clone())?;
@@ -835,7 +837,7 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
     look_while_written(&*store, of_size, look).await
 }
 
-async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
     const FILES: usize = 10;
     let [left, right] = [path("/memories/left")?, path("/memories/right")?];
     for number in 0..FILES {
@@ -859,7 +861,7 @@ async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), Stop> 
     look_while_written(&*store, back_and_forth, look).await
 }
 
-async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), Stop> {
+async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let both = |round: usize| {
         let content = format!("{round}{}", "x".repeat(round % 3));
         Ok(write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content))
@@ -891,11 +893,11 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
 /// Runs `look` repeatedly while a batch per round is applied, until there were enough of both.
 async fn look_while_written<F>(
     store: &dyn Store,
-    batch: impl Fn(usize) -> Result<Batch, Stop>,
+    batch: impl Fn(usize) -> Result<Batch, CaseError>,
     look: impl Fn() -> F,
-) -> Result<(), Stop>
+) -> Result<(), CaseError>
 where
-    F: Future<Output = Result<(), Stop>>,
+    F: Future<Output = Result<(), CaseError>>,
 {
     store.apply(batch(0)?).await?;
     let started = Instant::now();
@@ -909,7 +911,7 @@ where
             }
             yield_now().await;
         }
-        Ok::<_, Stop>(())
+        Ok::<_, CaseError>(())
     };
     let writing = async {
         let written = write.await;
@@ -922,13 +924,13 @@ where
             looks.fetch_add(1, Ordering::Relaxed);
             yield_now().await;
         }
-        Ok::<_, Stop>(())
+        Ok::<_, CaseError>(())
     };
     try_join(writing, reading).await.map(drop)
 }
 
-async fn version_in_another_session(subject: &dyn Subject) -> Result<(), Stop> {
-    let (here, there) = (subject.store()?, subject.another_store().await?);
+async fn version_in_another_session(target: &dyn Target) -> Result<(), CaseError> {
+    let (here, there) = (target.store()?, target.another_store().await?);
     let file = path("/memories/file")?;
     here.apply(write("/memories/file", "one")?).await?;
     let read_here = version(&*here, "/memories/file").await?;
@@ -942,12 +944,12 @@ async fn version_in_another_session(subject: &dyn Subject) -> Result<(), Stop> {
     expect_content(&*there, "/memories/file", b"two").await
 }
 
-async fn reopened(subject: &dyn Subject) -> Result<(), Stop> {
-    let store = subject.store()?;
+async fn reopened(target: &dyn Target) -> Result<(), CaseError> {
+    let store = target.store()?;
     put(&*store, &["/memories/gone/file", "/memories/from/file", "/memories/keep"]).await?;
     store.apply(Batch::new().remove(path("/memories/gone")?)).await?;
     store.apply(Batch::new().rename(path("/memories/from")?, path("/memories/to")?)).await?;
-    let again = subject.another_store().await?;
+    let again = target.another_store().await?;
     expect_listed(&*again, "/memories", &[("/memories/keep", 14), ("/memories/to/file", 19)]).await?;
     expect_content(&*again, "/memories/to/file", b"/memories/from/file").await
 }

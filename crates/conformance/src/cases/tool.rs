@@ -2,24 +2,24 @@
 
 use memory_tool_core::MemoryTool;
 
-use crate::case::{Basis, Need};
+use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
-use crate::failure::Stop;
-use crate::subject::Subject;
+use crate::failure::CaseError;
+use crate::target::Target;
 
 pub(crate) const CASES: &[CodeCase] = &[CodeCase {
     id: "tool.clear-all-memory",
     clauses: &["V7", "P5"],
     basis: Basis::Sdks,
-    needs: &[Need::Tool],
+    needs: &[Capability::Tool],
     reason: "clear_all_memory clears only part of the memory, or clears nothing and reports success",
-    run: |subject| Box::pin(async move { clear_all_memory(&*subject).await }),
+    run: |target| Box::pin(async move { clear_all_memory(&*target).await }),
 }];
 
-async fn clear_all_memory(subject: &dyn Subject) -> Result<(), Stop> {
+async fn clear_all_memory(target: &dyn Target) -> Result<(), CaseError> {
     const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items \
                          and node_modules:\n0B\t/memories";
-    let (tool, client) = (subject.tool()?, subject.client());
+    let (tool, client) = (target.tool()?, target.client());
     let files = ["/memories/.hidden", "/memories/a", "/memories/d/e/f"];
     for file in files {
         client.must_create(file, "text").await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use memory_tool_conformance::{Case, Clause, Need, Suite};
+use memory_tool_conformance::{Capability, Case, Clause, Suite};
 
 #[test]
 fn every_clause_for_backends_has_a_case() {
@@ -64,7 +64,7 @@ fn list_of_cases() -> String {
             write!(list, "\n## {group}\n\n| id | clauses | basis | needs | reason |\n|---|---|---|---|---|\n").unwrap();
         }
         let clauses = case.clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(" ");
-        let needs = case.needs.iter().map(Need::to_string).collect::<Vec<_>>().join(", ");
+        let needs = case.needs.iter().map(Capability::to_string).collect::<Vec<_>>().join(", ");
         let reason = case.reason.replace('|', "\\|");
         writeln!(list, "| `{}` | {clauses} | {} | {needs} | {reason} |", case.id, case.basis).unwrap();
     }

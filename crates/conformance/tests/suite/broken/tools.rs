@@ -236,7 +236,8 @@ impl ToolFixture for Fixture {
     }
 
     fn plain_files(&self, storage: &Storage) -> Result<PathBuf, FixtureError> {
-        let directory = storage.directory.as_ref().ok_or_else(|| FixtureError::lacks("the files are in memory"))?;
+        let directory =
+            storage.directory.as_ref().ok_or_else(|| FixtureError::unsupported("the files are in memory"))?;
         Ok(directory.path().join("memories"))
     }
 

@@ -1,4 +1,4 @@
-//! [`Circumstances`]: full, read-only and failing disks, and other conditions to run a program under.
+//! [`Sandbox`]: full, read-only and failing disks, and other conditions to run a program under.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,8 +8,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::case::Need;
-use crate::failure::Stop;
+use crate::case::Capability;
+use crate::failure::CaseError;
 
 /// Runs the command that follows in a private mount namespace.
 const MOUNTS_OF_ITS_OWN: [&str; 6] = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"];
@@ -20,7 +20,7 @@ const CALLS: &str = "fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat
                      ?link,?mkdir,?rename,?unlink";
 
 /// Adverse conditions for a program.
-pub(crate) enum Circumstances {
+pub(crate) enum Sandbox {
     /// New files are readable and writable by everyone, unless the program sets their modes.
     OpenUmask,
     /// No file may grow beyond 128 KiB.
@@ -35,7 +35,7 @@ pub(crate) enum Circumstances {
     FailingCall(Call, Trace),
 }
 
-impl Circumstances {
+impl Sandbox {
     /// Returns the command that runs a program under these conditions.
     pub(crate) fn around(&self, program: &Command) -> Command {
         match self {
@@ -132,17 +132,18 @@ fn prefixed<'a>(words: impl IntoIterator<Item = &'a OsStr>, program: &'a Command
 }
 
 /// Fails if this machine cannot mount file systems for a single program.
-pub(crate) async fn expect_mounts() -> Result<(), Stop> {
+pub(crate) async fn expect_mounts() -> Result<(), CaseError> {
     let works = works(after_mounting("mount -t tmpfs tmpfs \"$0\"", OsStr::new("/"), &Command::new("true"))).await;
-    let lack = || Stop::lacks(Need::Mounts, "needs Linux with `unshare`, and user namespaces that may mount");
+    let lack =
+        || CaseError::unsupported(Capability::Mounts, "needs Linux with `unshare`, and user namespaces that may mount");
     works.then_some(()).ok_or_else(lack)
 }
 
 /// Fails if this machine cannot make system calls fail.
-pub(crate) async fn expect_tracing() -> Result<(), Stop> {
-    let circumstances = Circumstances::Traced(Trace("/dev/null".into()));
-    let lack = || Stop::lacks(Need::Tracing, "needs Linux with `strace`, and permission to trace");
-    works(circumstances.around(&Command::new("true"))).await.then_some(()).ok_or_else(lack)
+pub(crate) async fn expect_tracing() -> Result<(), CaseError> {
+    let sandbox = Sandbox::Traced(Trace("/dev/null".into()));
+    let lack = || CaseError::unsupported(Capability::Tracing, "needs Linux with `strace`, and permission to trace");
+    works(sandbox.around(&Command::new("true"))).await.then_some(()).ok_or_else(lack)
 }
 
 async fn works(command: Command) -> bool {

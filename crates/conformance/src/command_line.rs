@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use memory_tool_core::MemoryTool;
 use tempfile::TempDir;
 
-use crate::case::Need;
-use crate::failure::{Failure, Stop};
+use crate::case::Capability;
+use crate::failure::{CaseError, Failure};
 use crate::fixture::ToolOptions;
 use crate::program::Program;
 use crate::session::Session;
-use crate::subject::{Door, Effort, Subject};
+use crate::target::{RunLimits, Target, TargetFactory};
 
 /// The placeholder for the directory of a case.
 const DIRECTORY: &str = "{dir}";
@@ -89,18 +89,18 @@ impl CommandLine {
     /// # Errors
     /// If it cannot be started.
     pub async fn try_start(&self) -> Result<(), Box<Failure>> {
-        let door = CommandDoor { command_line: self.clone() };
-        let ended = match door.start(&ToolOptions::default(), Duration::ZERO) {
+        let factory = CommandTargetFactory { command_line: self.clone() };
+        let ended = match factory.start(&ToolOptions::default(), Duration::ZERO) {
             Ok((program, _directory)) => program.kill().await,
             Err(stop) => Err(stop),
         };
         match ended {
-            Err(Stop::Failed(failure)) => Err(failure),
-            Ok(()) | Err(Stop::Lacks { .. }) => Ok(()),
+            Err(CaseError::Failed(failure)) => Err(failure),
+            Ok(()) | Err(CaseError::Unsupported { .. }) => Ok(()),
         }
     }
 
-    fn command(&self, directory: &str, options: &ToolOptions) -> Result<Command, Stop> {
+    fn command(&self, directory: &str, options: &ToolOptions) -> Result<Command, CaseError> {
         let mut words = Vec::new();
         let mut takes_options = false;
         for word in &self.words {
@@ -112,7 +112,7 @@ impl CommandLine {
             }
         }
         if !takes_options && !options.is_default() {
-            return Err(Stop::lacks(Need::Options, "the command line has no {options}"));
+            return Err(CaseError::unsupported(Capability::Options, "the command line has no {options}"));
         }
         let mut words = words.into_iter();
         let mut command = Command::new(words.next().ok_or_else(|| Failure::new("the command line is empty"))?);
@@ -133,13 +133,13 @@ fn words_for(options: &ToolOptions) -> Vec<String> {
     words
 }
 
-pub(crate) struct CommandDoor {
+pub(crate) struct CommandTargetFactory {
     pub(crate) command_line: CommandLine,
 }
 
-impl CommandDoor {
+impl CommandTargetFactory {
     /// Starts the program in a new directory, which must outlive it.
-    fn start(&self, options: &ToolOptions, answer_timeout: Duration) -> Result<(Program, TempDir), Stop> {
+    fn start(&self, options: &ToolOptions, answer_timeout: Duration) -> Result<(Program, TempDir), CaseError> {
         let directory = directory_for_a_case()
             .map_err(|error| Failure::new(format!("cannot create a directory for the case: {error}")))?;
         let command = self.command_line.command(&directory.path().to_string_lossy(), options)?;
@@ -148,11 +148,11 @@ impl CommandDoor {
 }
 
 #[async_trait]
-impl Door for CommandDoor {
-    async fn fresh(&self, options: &ToolOptions, effort: Effort) -> Result<Arc<dyn Subject>, Stop> {
-        let (program, directory) = self.start(options, effort.answer_timeout)?;
+impl TargetFactory for CommandTargetFactory {
+    async fn fresh(&self, options: &ToolOptions, limits: RunLimits) -> Result<Arc<dyn Target>, CaseError> {
+        let (program, directory) = self.start(options, limits.answer_timeout)?;
         let command_line = self.command_line.clone();
-        Ok(Arc::new(CommandSubject { session: Arc::new(program), command_line, effort, directory }))
+        Ok(Arc::new(CommandTarget { session: Arc::new(program), command_line, limits, directory }))
     }
 
     fn can_store(&self, _: &str) -> bool {
@@ -169,47 +169,53 @@ fn directory_for_a_case() -> std::io::Result<TempDir> {
 }
 
 // The directory is the last field, so it is removed after the program is killed.
-struct CommandSubject {
+struct CommandTarget {
     session: Arc<dyn Session>,
     command_line: CommandLine,
-    effort: Effort,
+    limits: RunLimits,
     directory: TempDir,
 }
 
 #[async_trait]
-impl Subject for CommandSubject {
+impl Target for CommandTarget {
     fn session(&self) -> Arc<dyn Session> {
         Arc::clone(&self.session)
     }
 
-    async fn another_session(&self) -> Result<Arc<dyn Session>, Stop> {
-        Ok(Arc::new(Program::start(self.program()?, self.effort.answer_timeout)?))
+    async fn another_session(&self) -> Result<Arc<dyn Session>, CaseError> {
+        Ok(Arc::new(Program::start(self.program()?, self.limits.answer_timeout)?))
     }
 
-    fn program(&self) -> Result<Command, Stop> {
+    fn program(&self) -> Result<Command, CaseError> {
         self.command_line.command(&self.directory.path().to_string_lossy(), &ToolOptions::default())
     }
 
-    fn effort(&self) -> Effort {
-        self.effort
+    fn limits(&self) -> RunLimits {
+        self.limits
     }
 
-    fn tool(&self) -> Result<Arc<dyn MemoryTool>, Stop> {
-        Err(Stop::lacks(Need::Tool, "a program in another process accepts only commands"))
+    fn tool(&self) -> Result<Arc<dyn MemoryTool>, CaseError> {
+        Err(CaseError::unsupported(Capability::Tool, "a program in another process accepts only commands"))
     }
 
-    fn plain_files(&self) -> Result<PathBuf, Stop> {
+    fn plain_files(&self) -> Result<PathBuf, CaseError> {
         let directory = self.directory.path().to_string_lossy();
         match &self.command_line.plain_files {
             Some(plain) => Ok(plain.replace(DIRECTORY, &directory).into()),
-            None => Err(Stop::lacks(Need::PlainFiles, "the suite does not know where the program keeps plain files")),
+            None => Err(CaseError::unsupported(
+                Capability::PlainFiles,
+                "the suite does not know where the program keeps plain files",
+            )),
         }
     }
 
-    fn directory(&self) -> Result<PathBuf, Stop> {
+    fn directory(&self) -> Result<PathBuf, CaseError> {
         match &self.command_line.plain_files {
             Some(plain) if plain.contains(DIRECTORY) => Ok(self.directory.path().to_owned()),
-            _ => Err(Stop::lacks(Need::Directory, "the suite does not know that the program keeps its files in {dir}")),
+            _ => Err(CaseError::unsupported(
+                Capability::Directory,
+                "the suite does not know that the program keeps its files in {dir}",
+            )),
         }
     }
 
