@@ -297,13 +297,13 @@ fn lost_contents_are_reported_once_and_can_be_written_again() {
     let expected = [
         "/memories/foreign in memory a has no content".to_owned(),
         "/memories/lost in memory plain has no content".to_owned(),
-        "a copy of the index cannot be read: the inner store cannot read stored object /memories/index-1: reading failed: \
-         the content of a file is missing"
+        "a copy of the index cannot be read: the inner store cannot read stored object /memories/index-1: \
+         reading failed: the content of a file is missing"
             .to_owned(),
         "/memories/foreign is not a part of the encrypted memory".to_owned(),
         format!(
-            "/memories/lost cannot be read: reading failed: the inner store cannot read stored object {lost}: reading failed: \
-             the content of a file is missing"
+            "/memories/lost cannot be read: reading failed: the inner store cannot read stored object {lost}: \
+             reading failed: the content of a file is missing"
         ),
         format!("/memories/short cannot be read: reading failed: stored object {short} is damaged: truncated"),
         "6 problems found\n".to_owned(),
