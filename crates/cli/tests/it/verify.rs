@@ -61,7 +61,7 @@ fn a_storage_that_fails_leaves_the_question_open() {
     let (status, output, errors) = verify(place.store(), &[]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
     assert!(
-        errors.starts_with("memory-tool: cannot verify the store: waiting for the store's lock failed: "),
+        errors.starts_with("memory-tool: cannot verify the store: waiting for the store lock failed: "),
         "{errors}"
     );
 }
