@@ -354,7 +354,7 @@ pub(crate) struct CopyArguments {
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
-    /// conflicts, refused, unverified, unreadable and gone, and the flags dry_run and source_still_changing. The bytes
+    /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. The bytes
     /// are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
@@ -392,7 +392,7 @@ pub(crate) struct ExportArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are exported, bytes, the lists refused, unreadable and gone, and kept: the reason why an existing
+    /// Its fields are exported, bytes, the lists refused, unreadable and removed, and kept: the reason why an existing
     /// archive was not replaced, or null.
     #[arg(long)]
     pub(crate) json: bool,

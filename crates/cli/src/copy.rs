@@ -53,9 +53,9 @@ async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
 
 fn to_text(copied: &CopyReport) -> String {
     let unreadable = copied.unreadable.iter().map(|problem| line_of(problem, "could not be read"));
-    let gone =
-        copied.gone.iter().map(|path| on_one_line(&format!("{path} was removed from the source during the copy")));
+    let removed =
+        copied.removed.iter().map(|path| on_one_line(&format!("{path} was removed from the source during the copy")));
     let changing = copied.source_still_changing.then(|| "the source kept changing; run the copy again".to_owned());
-    let lines = problems(&copied.written).chain(unreadable).chain(gone).chain(changing);
+    let lines = problems(&copied.written).chain(unreadable).chain(removed).chain(changing);
     lines.chain([summary(&copied.written, "copied", "copy")]).collect::<Vec<_>>().join("\n")
 }

@@ -64,7 +64,7 @@ async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<ExportEn
         status = status_of(&mut interruption) => Ok(ExportEnd::Interrupted { status }),
         exported = memory.export(export, |progress| show_progress(&mut line, progress)) => match exported {
             Ok(exported) => Ok(ExportEnd::Done(exported)),
-            Err(TransferError::TargetTaken { path }) => Err(Failure::TargetTaken { path }),
+            Err(TransferError::TargetExists { path }) => Err(Failure::TargetExists { path }),
             Err(TransferError::Writer(error)) => Err(Failure::Output(error)),
             Err(error) => Err(Failure::Transfer(error)),
         },
@@ -82,7 +82,13 @@ async fn status_of(interruption: &mut Option<Interruption>) -> u8 {
 fn to_text(exported: &ExportReport) -> String {
     let refused = exported.refused.iter().map(|problem| line_of(problem, "was refused"));
     let unreadable = exported.unreadable.iter().map(|problem| line_of(problem, "could not be read"));
-    let gone = exported.gone.iter().map(|path| on_one_line(&format!("{path} was removed during the export")));
+    let removed = exported.removed.iter().map(|path| on_one_line(&format!("{path} was removed during the export")));
     let summary = format!("exported {} ({})", count(exported.exported, "file"), count(exported.bytes, "byte"));
-    refused.chain(unreadable).chain(gone).chain(exported.kept.clone()).chain([summary]).collect::<Vec<_>>().join("\n")
+    refused
+        .chain(unreadable)
+        .chain(removed)
+        .chain(exported.kept.clone())
+        .chain([summary])
+        .collect::<Vec<_>>()
+        .join("\n")
 }

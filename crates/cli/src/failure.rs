@@ -94,7 +94,7 @@ pub(crate) enum Failure {
         "cannot export to {}: it exists; name a new file or a new or empty directory, or add --overwrite",
         path.display()
     )]
-    TargetTaken {
+    TargetExists {
         /// The directory or archive.
         path: PathBuf,
     },

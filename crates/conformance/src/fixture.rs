@@ -201,7 +201,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases of tampering are ignored.
-    async fn beneath(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn underlying(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         let _ = guard;
         Err(FixtureError::unsupported("the backend does not encrypt"))
     }
@@ -223,7 +223,10 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases of ciphertexts from another memory are ignored.
-    async fn another_of_the_key(&self, guard: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
+    async fn another_with_same_key(
+        &self,
+        guard: &Self::Guard,
+    ) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         let _ = guard;
         Err(FixtureError::unsupported("the backend does not encrypt"))
     }

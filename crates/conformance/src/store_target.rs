@@ -93,11 +93,11 @@ impl<F: StoreFixture> Target for StoreTarget<F> {
     }
 
     async fn ciphertexts(&self) -> Result<Arc<dyn Store>, CaseError> {
-        self.fixture.beneath(&self.guard).await.map_err(|error| CaseError::from_fixture(Capability::Sealed, error))
+        self.fixture.underlying(&self.guard).await.map_err(|error| CaseError::from_fixture(Capability::Sealed, error))
     }
 
-    async fn another_of_the_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
-        let another = self.fixture.another_of_the_key(&self.guard).await;
+    async fn another_with_same_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
+        let another = self.fixture.another_with_same_key(&self.guard).await;
         another.map_err(|error| CaseError::from_fixture(Capability::Sealed, error))
     }
 

@@ -84,7 +84,7 @@ pub(crate) trait Target: Send + Sync {
     }
 
     /// Another memory with the same key, and the store that holds its ciphertexts.
-    async fn another_of_the_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
+    async fn another_with_same_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
         Err(CaseError::unsupported(Capability::Sealed, NO_STORE))
     }
 

@@ -113,11 +113,11 @@ impl<S: StoreState> UsageDelta<'_, S> {
         depth_of_file.saturating_sub(self.directory.depth())
     }
 
-    fn check_limit(&self, kind: QuotaKind, limit: Option<u64>, before: u64, asked: u64) -> Result<(), StoreError> {
+    fn check_limit(&self, kind: QuotaKind, limit: Option<u64>, before: u64, requested: u64) -> Result<(), StoreError> {
         match limit {
-            Some(limit) if asked > limit && asked > before => {
-                let left = limit.saturating_sub(before);
-                Err(StoreError::OverQuota { path: self.directory.clone(), kind, limit, asked, left })
+            Some(limit) if requested > limit && requested > before => {
+                let remaining = limit.saturating_sub(before);
+                Err(StoreError::OverQuota { path: self.directory.clone(), kind, limit, requested, remaining })
             }
             _ => Ok(()),
         }

@@ -68,7 +68,7 @@ pub enum StoreError {
         path: MemoryPath,
     },
     /// The batch would exceed a quota (`[X4]`). The message is safe to show to the model.
-    #[error("{path} would have {asked} {kind}; the limit is {limit} ({left} more allowed)")]
+    #[error("{path} would have {requested} {kind}; the limit is {limit} ({remaining} more allowed)")]
     OverQuota {
         /// The limited directory.
         path: MemoryPath,
@@ -77,9 +77,9 @@ pub enum StoreError {
         /// The limit.
         limit: u64,
         /// The usage after the batch.
-        asked: u64,
+        requested: u64,
         /// The limit minus the current usage, or 0 if the usage already exceeds the limit. A new file has a usage of 0.
-        left: u64,
+        remaining: u64,
     },
     /// A policy refused the operation.
     #[error("{path}: {reason}")]

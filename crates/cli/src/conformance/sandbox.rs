@@ -291,7 +291,7 @@ impl StoreFixture for CaseStores {
         }
     }
 
-    async fn beneath(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn underlying(&self, case: &CaseStore) -> Result<Arc<dyn Store>, FixtureError> {
         self.key_ring().await?;
         open_as_stored(&case.url).await
     }
@@ -305,7 +305,7 @@ impl StoreFixture for CaseStores {
         open(self.encryption.encrypt_with(KeyRing::new(wrong), MemoryBuilder::from(case.url.clone()))).await
     }
 
-    async fn another_of_the_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
+    async fn another_with_same_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         self.key_ring().await?;
         let another = case.another()?;
         Ok((self.open(&another).await?, open_as_stored(&another).await?))

@@ -109,8 +109,8 @@ fn a_directory_that_is_not_empty_is_refused() {
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join(".hidden"), "mine").unwrap();
     fs::write(&file, "mine").unwrap();
-    let beneath = file.join("beneath");
-    for (path, reason) in [(&taken, "the directory is not empty"), (&file, ""), (&beneath, "")] {
+    let below = file.join("below");
+    for (path, reason) in [(&taken, "the directory is not empty"), (&file, ""), (&below, "")] {
         let output = test_store(path, &[]);
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
         let errors = text(&output.stderr);

@@ -280,7 +280,7 @@ fn a_path_that_is_a_file_is_refused() {
     let place = Place::new();
     let file = place.outside("file");
     fs::write(&file, "mine").unwrap();
-    for store in [file.clone(), file.join("beneath")] {
+    for store in [file.clone(), file.join("below")] {
         assert_refused(
             &store,
             &format!("memory-tool: cannot open the memory store in the directory {}: ", store.display()),

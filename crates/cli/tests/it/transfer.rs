@@ -149,7 +149,7 @@ fn files_are_copied_between_all_kinds_of_stores() {
 fn existing_files_are_kept_unless_overwrite_is_given() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
-    fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"beneath"), ("e", b"file")]);
+    fill(&source, &[("a", b"new"), ("b", b"same"), ("c/d", b"below"), ("e", b"file")]);
     fill(&destination, &[("a", b"old!"), ("b", b"same"), ("c", b"a file"), ("e/f", b"a directory"), ("g", b"more")]);
     let before = memories(&destination);
     let expected = "/memories/a was not copied: another file is there\n\
@@ -164,7 +164,7 @@ fn existing_files_are_kept_unless_overwrite_is_given() {
         "dry_run": false, "copied": 0, "overwritten": 1, "bytes": 3, "unchanged": 1, "redacted": [],
         "conflicts": [{"path": "/memories/e", "reason": "a directory is there"}],
         "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
-        "unverified": [], "only_in_destination": 3, "unreadable": [], "gone": [], "source_still_changing": false,
+        "unverified": [], "only_in_destination": 3, "unreadable": [], "removed": [], "source_still_changing": false,
     });
     assert_eq!((status, found), (Some(1), expected));
     let mut after = before;
@@ -719,8 +719,8 @@ fn the_directory_of_a_store_is_not_imported() {
     );
     assert_eq!(run(&[&"import", &source, &"--store", &destination]), (Some(2), String::new(), expected));
     assert!(!destination.exists());
-    let beneath = run(&[&"import", &source, &"--store", &destination, &"--under=memories"]);
-    assert_eq!(beneath.0, Some(0), "{beneath:?}");
+    let below = run(&[&"import", &source, &"--store", &destination, &"--under=memories"]);
+    assert_eq!(below.0, Some(0), "{below:?}");
     assert_eq!(memories(&destination), memories(&source));
 }
 

@@ -129,8 +129,8 @@ impl<'a> Limited<'a> {
         let before = totals(self.store, "/memories").await?;
         let shown = format!("{:?}", batch.changes());
         match self.store.apply(within(self.directory, self.quota, batch)?).await {
-            Err(StoreError::OverQuota { path: at, kind: of, limit, asked, left }) => {
-                let (got, expected) = ((at, of, (limit, asked, left)), (path(self.directory)?, kind, numbers));
+            Err(StoreError::OverQuota { path: at, kind: of, limit, requested, remaining }) => {
+                let (got, expected) = ((at, of, (limit, requested, remaining)), (path(self.directory)?, kind, numbers));
                 check(got == expected, || format!("{shown} was refused with {got:?} instead of {expected:?}"))?;
             }
             other => return Err(Failure::new(format!("{shown} exceeds the quota, but returned {other:?}")).into()),

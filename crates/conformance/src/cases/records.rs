@@ -168,7 +168,7 @@ async fn in_no_quota(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(limited(file_and_record)).await?;
     store.apply(limited(write_record("d/other", vec![b'x'; 1_000])?)).await?;
     let over = store.apply(limited(write("/memories/d/file", "texts")?)).await;
-    check(matches!(over, Err(StoreError::OverQuota { asked: 5, .. })), || {
+    check(matches!(over, Err(StoreError::OverQuota { requested: 5, .. })), || {
         format!("a file of 5 bytes exceeds a quota of 4, but the batch returned {over:?}")
     })
 }

@@ -245,7 +245,7 @@ async fn moved(target: &dyn Target) -> Result<(), CaseError> {
 
 async fn from_another_memory(target: &dyn Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
-    let (other_store, other_underlying) = target.another_of_the_key().await?;
+    let (other_store, other_underlying) = target.another_with_same_key().await?;
     for (file, _) in files()? {
         other_store.write(file, b"what another customer said".to_vec()).await?;
     }

@@ -19,7 +19,7 @@ async fn fits(store: &LocalStore, batch: Batch) -> bool {
     let two = Quota::new().with_files(2);
     match store.apply(batch.limit(MemoryPath::root(), two)).await {
         Ok(()) => true,
-        Err(StoreError::OverQuota { limit: 2, asked: 3, left: 0, .. }) => false,
+        Err(StoreError::OverQuota { limit: 2, requested: 3, remaining: 0, .. }) => false,
         Err(error) => unreachable!("{error:?}"),
     }
 }
@@ -123,6 +123,6 @@ async fn a_rename_updates_the_depth() {
         rename.limit(MemoryPath::root(), Quota::new().with_depth(depth))
     };
     let refused = store.apply(to_depth(5)).await;
-    assert!(matches!(refused, Err(StoreError::OverQuota { limit: 5, asked: 6, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::OverQuota { limit: 5, requested: 6, .. })), "{refused:?}");
     store.apply(to_depth(6)).await.unwrap();
 }

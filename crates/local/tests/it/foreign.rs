@@ -140,7 +140,7 @@ async fn a_base_that_cannot_be_a_directory_is_refused() {
     let memory = TestMemory::new().await;
     let file = memory.outside().join("file");
     fs::write(&file, "x").unwrap();
-    for base in [file.clone(), file.join("beneath")] {
+    for base in [file.clone(), file.join("below")] {
         let error = LocalStore::open(&base).await.unwrap_err();
         assert!(error.to_string().contains(base.to_str().unwrap()) && std::error::Error::source(&error).is_some());
     }

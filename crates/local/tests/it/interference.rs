@@ -113,8 +113,8 @@ async fn x1_a_batch_onto_an_unlisted_entry_changes_nothing() {
 async fn p4_listing_a_link_is_refused() {
     let memory = TestMemory::new().await;
     symlink("/etc", memory.on_disk("/memories/link")).unwrap();
-    for beneath in ["/memories/link", "/memories/link/x"] {
-        let refused = memory.tool.store().list(&path(beneath)).await.unwrap_err();
+    for link in ["/memories/link", "/memories/link/x"] {
+        let refused = memory.tool.store().list(&path(link)).await.unwrap_err();
         assert!(matches!(refused, StoreError::SymbolicLink { .. }), "{refused:?}");
     }
 }

@@ -32,7 +32,7 @@ async fn a_missing_store_is_not_created() {
     fs::write(directory.path().join("file"), "").unwrap();
     let before = tree(directory.path());
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
-        for base in ["empty", "missing", "missing/beneath"] {
+        for base in ["empty", "missing", "missing/below"] {
             let error = open(&directory.path().join(base), mode).await.unwrap_err();
             assert!(error.is_not_found(), "{base}: {:?}", error.source());
         }

@@ -70,12 +70,12 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
             }
         }
         let listed: HashSet<_> = listed.into_iter().collect();
-        let gone = self.destination.stored_paths().filter(|path| !listed.contains(path)).cloned().collect();
+        let removed = self.destination.stored_paths().filter(|path| !listed.contains(path)).cloned().collect();
         let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path));
         let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason)).collect();
         let is_source_empty = listed.is_empty() && self.seen.is_empty();
         let written = self.destination.report(|path| listed.contains(path)).await?;
-        Ok(CopyReport { written, unreadable, gone, source_still_changing, is_source_empty })
+        Ok(CopyReport { written, unreadable, removed, source_still_changing, is_source_empty })
     }
 
     /// Copies the files that have changed. Returns whether there were any.
@@ -203,7 +203,7 @@ mod tests {
             _ => Batch::new(),
         })
         .await;
-        assert_eq!((report.gone.as_slice(), report.is_complete()), (&["/memories/a".parse().unwrap()][..], false));
+        assert_eq!((report.removed.as_slice(), report.is_complete()), (&["/memories/a".parse().unwrap()][..], false));
         assert_eq!(files, [file("/memories/a", "one")]);
     }
 

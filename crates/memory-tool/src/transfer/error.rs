@@ -36,7 +36,7 @@ pub enum TransferError {
         "cannot export to {}: the target exists. Use a new or empty directory or a new file, or overwrite the target",
         path.display()
     )]
-    TargetTaken {
+    TargetExists {
         /// The directory or archive.
         path: PathBuf,
     },
@@ -94,7 +94,7 @@ impl TransferError {
         match self {
             Self::Reading(error) | Self::Writing(error) => error.kind(),
             Self::SameMemory | Self::SourceIsStore { .. } => ErrorKind::Invalid,
-            Self::TargetTaken { .. } => ErrorKind::AlreadyExists,
+            Self::TargetExists { .. } => ErrorKind::AlreadyExists,
             Self::TargetFormat { .. } | Self::SourceFormat { .. } => ErrorKind::Unsupported,
             Self::NothingUnder { .. } => ErrorKind::NotFound,
             Self::Target { .. } | Self::Writer(_) | Self::Source { .. } => ErrorKind::Other,

@@ -94,7 +94,7 @@ pub(super) async fn run(
                     AddOutcome::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
                 }
             }
-            ReadOutcome::Removed => report.gone.push(path),
+            ReadOutcome::Removed => report.removed.push(path),
             ReadOutcome::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
         }
         progress(TransferProgress::new(files, of));
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(*progress.lock().unwrap(), [TransferProgress::new(1, 2), TransferProgress::new(2, 2)]);
         assert_eq!(fs::read_to_string(target.join("a/b.md")).unwrap(), "one");
         let again = memory.export(Export::to_path(&target), |_| {}).await;
-        assert!(matches!(again, Err(TransferError::TargetTaken { .. })), "{again:?}");
+        assert!(matches!(again, Err(TransferError::TargetExists { .. })), "{again:?}");
         drop(memory.export(Export::to_path(&target).overwrite(), |_| {}).await.unwrap());
     }
 

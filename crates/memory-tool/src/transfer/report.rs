@@ -63,7 +63,7 @@ pub struct CopyReport {
     /// The files of the source that cannot be read.
     pub unreadable: Vec<FileProblem>,
     /// The files that were removed from the source after they were copied. They remain in the destination.
-    pub gone: Vec<MemoryPath>,
+    pub removed: Vec<MemoryPath>,
     /// Whether the source still changed during the last attempt.
     pub source_still_changing: bool,
     /// Whether the source contains no files, which can indicate a wrong name.
@@ -74,7 +74,7 @@ pub struct CopyReport {
 impl CopyReport {
     /// Whether the source contains files, and the destination contains all of them.
     pub fn is_complete(&self) -> bool {
-        let is_whole = self.unreadable.is_empty() && self.gone.is_empty() && !self.source_still_changing;
+        let is_whole = self.unreadable.is_empty() && self.removed.is_empty() && !self.source_still_changing;
         self.written.is_complete() && is_whole && !self.is_source_empty
     }
 }
@@ -93,7 +93,7 @@ pub struct ExportReport {
     /// The files that cannot be read.
     pub unreadable: Vec<FileProblem>,
     /// The files that were removed from the memory during the export.
-    pub gone: Vec<MemoryPath>,
+    pub removed: Vec<MemoryPath>,
     /// The reason why the existing archive was kept and nothing was exported.
     pub kept: Option<String>,
 }

@@ -119,24 +119,24 @@ fn exceeds(quota: Quota, error: &StoreError) -> bool {
 
 /// Turns [`StoreError::OverQuota`] into a refusal with a reason for the model.
 fn refusal(error: StoreError) -> StoreError {
-    let StoreError::OverQuota { path, kind, limit, asked, left } = error else { return error };
-    let [limit, asked, left] = [limit, asked, left].map(grouped);
+    let StoreError::OverQuota { path, kind, limit, requested, remaining } = error else { return error };
+    let [limit, requested, remaining] = [limit, requested, remaining].map(grouped);
     let reason = match kind {
         QuotaKind::Files => {
-            format!("This would make {asked} files; the limit is {limit}. Delete or merge files first.")
+            format!("This would make {requested} files; the limit is {limit}. Delete or merge files first.")
         }
         QuotaKind::Bytes => format!(
-            "This would bring the memory to {asked} bytes; the limit is {limit}, and {left} are left. \
+            "This would bring the memory to {requested} bytes; the limit is {limit}, and {remaining} are left. \
              Shorten or delete files first."
         ),
         QuotaKind::FileBytes => format!(
-            "This would make the file {asked} bytes long; the limit is {limit}. \
+            "This would make the file {requested} bytes long; the limit is {limit}. \
              Split the file, or remove text that is no longer needed."
         ),
         QuotaKind::Depth => {
-            format!("This would put a file {asked} levels deep; the limit is {limit}. Use fewer directories.")
+            format!("This would put a file {requested} levels deep; the limit is {limit}. Use fewer directories.")
         }
-        _ => format!("This would make {asked} {kind}; the limit is {limit}, and {left} are left."),
+        _ => format!("This would make {requested} {kind}; the limit is {limit}, and {remaining} are left."),
     };
     StoreError::refused(&path, "limits", reason)
 }

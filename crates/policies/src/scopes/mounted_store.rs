@@ -329,7 +329,7 @@ impl MountedStoreBuilder {
         mounted.sort_by(|left, right| left.point().cmp(right.point()));
         let in_order = std::iter::once(&root).chain(&mounted);
         if let Some((_, twice)) = in_order.zip(&mounted).find(|(before, mount)| before.point() == mount.point()) {
-            return Err(MountError::Taken { point: twice.point().clone() });
+            return Err(MountError::DuplicatePoint { point: twice.point().clone() });
         }
         Ok(MountedStore { root, mounted })
     }
@@ -353,7 +353,7 @@ pub enum MountError {
     /// Two stores have the same mount point. At `/memories` one of them is the store passed to
     /// [`MountedStore::builder`].
     #[error("more than one store is mounted at {point}")]
-    Taken {
+    DuplicatePoint {
         /// The mount point.
         point: MemoryPath,
     },

@@ -181,8 +181,8 @@ impl Relocation {
                 Some(name) => StoreError::RecordMismatch { name },
                 None => hidden(error),
             },
-            StoreError::OverQuota { path, kind, limit, asked, left } => {
-                StoreError::OverQuota { path: outer(path), kind, limit, asked, left }
+            StoreError::OverQuota { path, kind, limit, requested, remaining } => {
+                StoreError::OverQuota { path: outer(path), kind, limit, requested, remaining }
             }
             StoreError::Refused { path, policy, reason } => {
                 StoreError::Refused { path: outer(path), policy, reason: self.text_to_outer(&reason) }

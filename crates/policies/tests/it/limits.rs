@@ -137,9 +137,9 @@ proptest! {
                         prop_assert_eq!(excesses, []);
                         prop_assert_eq!(now, after);
                     }
-                    (Ok(()), Err(StoreError::OverQuota { path, kind, limit, asked, left })) => {
+                    (Ok(()), Err(StoreError::OverQuota { path, kind, limit, requested, remaining })) => {
                         prop_assert_eq!(path, directory);
-                        let found = (kind, limit, asked, left);
+                        let found = (kind, limit, requested, remaining);
                         prop_assert!(excesses.contains(&found), "{:?} is not in {:?}", found, excesses);
                     }
                     // A batch that fails without a quota may also fail because of the quota.
@@ -297,7 +297,7 @@ async fn a_quota_error_names_the_path_in_the_scope() {
     for directory in ["/memories", "/memories/d"] {
         let batch = Batch::new().write(path("/memories/d/a"), "");
         match store.apply(batch.limit(path(directory), Quota::new().with_files(0))).await {
-            Err(StoreError::OverQuota { path, asked: 1, .. }) => assert_eq!(path.as_str(), directory),
+            Err(StoreError::OverQuota { path, requested: 1, .. }) => assert_eq!(path.as_str(), directory),
             other => unreachable!("{other:?}"),
         }
     }
@@ -315,7 +315,7 @@ async fn mounted_stores_are_limited_separately() {
         mounted.apply(batch.limit(path(directory), Quota::new().with_files(0)))
     };
     match without_room("/memories/all").await {
-        Err(StoreError::OverQuota { path, asked: 1, .. }) => assert_eq!(path.as_str(), "/memories/all"),
+        Err(StoreError::OverQuota { path, requested: 1, .. }) => assert_eq!(path.as_str(), "/memories/all"),
         other => unreachable!("{other:?}"),
     }
     match without_room("/memories").await {

@@ -300,7 +300,7 @@ fn two_stores_cannot_have_the_same_mount_point() {
         (&["/memories/a", "/memories/b", "/memories/a"][..], "/memories/a"),
         (&["/memories/a/", "/memories/a"][..], "/memories/a"),
     ] {
-        assert_eq!(build(points).unwrap_err(), MountError::Taken { point: path(taken) });
+        assert_eq!(build(points).unwrap_err(), MountError::DuplicatePoint { point: path(taken) });
     }
 }
 

@@ -60,11 +60,11 @@ impl StoreFixture for Fixture {
         Ok(Arc::new(SealedStore::new(Arc::clone(shared), KEY, self.fault)))
     }
 
-    async fn beneath(&self, shared: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn underlying(&self, shared: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
         Ok(Arc::<InMemoryStore>::clone(&shared.files))
     }
 
-    async fn another_of_the_key(&self, _: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
+    async fn another_with_same_key(&self, _: &Self::Guard) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         let (store, shared) = self.fresh().await?;
         Ok((store, Arc::<InMemoryStore>::clone(&shared.files)))
     }

@@ -314,7 +314,13 @@ impl MapStore {
         let (held, most) = (counted.usage(directory)?.files, quota.files.unwrap_or(u64::MAX));
         if self.has(Fault::RefusesAllThatIsOver) && held > most {
             let path = directory.clone();
-            return Err(StoreError::OverQuota { path, kind: QuotaKind::Files, limit: most, asked: held, left: 0 });
+            return Err(StoreError::OverQuota {
+                path,
+                kind: QuotaKind::Files,
+                limit: most,
+                requested: held,
+                remaining: 0,
+            });
         }
         let limited = Batch::new().limit(directory.clone(), quota);
         let kept = batch.changes().iter().cloned().map(|change| match change {

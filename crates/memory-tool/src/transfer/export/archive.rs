@@ -45,7 +45,7 @@ impl Archive {
     /// Writes to a temporary file in the same directory, which [`finish`](Self::finish) renames.
     pub(super) fn to_file(path: &Path, compression: Compression, overwrites: bool) -> Result<Self, TransferError> {
         if !overwrites && path.symlink_metadata().is_ok() {
-            return Err(TransferError::TargetTaken { path: path.to_owned() });
+            return Err(TransferError::TargetExists { path: path.to_owned() });
         }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // Temporary files are readable only by their owner.

@@ -37,7 +37,7 @@ impl Directory {
         let root = open_or_create(path).map_err(failed)?;
         let is_empty = root.entries().map_err(failed)?.next().is_none();
         if !is_empty && !overwrites {
-            return Err(TransferError::TargetTaken { path: path.to_owned() });
+            return Err(TransferError::TargetExists { path: path.to_owned() });
         }
         Ok(Self { path: path.to_owned(), root, overwrites, written: HashSet::new() })
     }
