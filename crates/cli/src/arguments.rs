@@ -354,8 +354,8 @@ pub(crate) struct CopyArguments {
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
-    /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. The bytes
-    /// are of copied and overwritten files.
+    /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. The
+    /// bytes are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 
