@@ -274,7 +274,9 @@ fn every_path_is_a_file() {
     let test = ["--exact", "opening::open_odd_names", "--ignored"];
     let run = std::process::Command::new(program).args(test).current_dir(directory.path()).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
-    let mut names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // The process may have ended before its connections were closed, which would remove the logs.
+    let mut names: Vec<_> = names.filter(|name| !name.ends_with("-wal") && !name.ends_with("-shm")).collect();
     names.sort();
     assert_eq!(names, [":memory:", "file:a?mode=memory"]);
 }
@@ -289,5 +291,4 @@ async fn open_odd_names() {
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
     }
     assert!(SqliteStore::open("").await.is_err());
-    tokio::time::sleep(Duration::from_millis(100)).await;
 }
