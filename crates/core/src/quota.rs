@@ -26,7 +26,7 @@ use crate::path::MemoryPath;
 ///
 /// store.apply(limited.clone().write("/memories/a.txt".parse()?, "Hello")).await?;
 /// let refused = store.apply(limited.write("/memories/b.txt".parse()?, "Hello")).await;
-/// assert!(matches!(refused, Err(StoreError::OverQuota { limit: 8, asked: 10, left: 3, .. })));
+/// assert!(matches!(refused, Err(StoreError::OverQuota { limit: 8, requested: 10, remaining: 3, .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
