@@ -362,7 +362,7 @@ fn gc_refuses_stores_without_a_bucket() {
 #[test]
 fn invalid_urls_are_usage_errors() {
     for (arguments, reason) in [
-        (&["--store", "s3:bucket"][..], "Write it as s3://bucket/prefix"),
+        (&["--store", "s3:bucket"][..], "Write s3://bucket/prefix"),
         (&["--store", "gs://bucket?a=b"], "Write %3F or %23"),
         (&["--store", "az://container/../a"], "invalid prefix"),
         (&["--store", "s3://bucket", "--older-than", "24"], "a whole number with a unit, such as 90s, 15m, 24h or 7d"),
