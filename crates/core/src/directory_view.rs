@@ -1,6 +1,7 @@
 //! Listing of a directory by `view`.
 
 use std::collections::HashMap;
+use std::fmt::{self, Write as _};
 
 use crate::lines::ViewRange;
 use crate::node::FileEntry;
@@ -20,37 +21,18 @@ pub(crate) fn view_directory(
     cap: Option<usize>,
 ) -> DirectoryView {
     let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
-    let mut sums = HashMap::new();
+    let mut directories = HashMap::new();
     for file in files {
-        add_file(&mut view, &mut sums, file);
+        add_file(&mut view, &mut directories, file);
     }
-    view.items = sums.into_values().map(Sum::into_item).collect();
-    view.items.sort_by(|left, right| left.path.cmp(&right.path));
+    view.items.sort_unstable_by(|left, right| left.path.cmp(&right.path));
     keep_lines(&mut view, range, cap);
     view
 }
 
-/// A line of the listing while its size is summed up. Most files add to an existing line, so it borrows its path.
-struct Sum<'a> {
-    /// A file whose path starts with the path of the line.
-    file: &'a FileEntry,
-    /// The length of the path of the line in bytes.
-    length: usize,
-    size: u64,
-}
-
-impl Sum<'_> {
-    fn into_item(self) -> DirectoryItem {
-        let is_directory = self.length < self.file.path.as_str().len();
-        if self.file.is_damaged && !is_directory {
-            return DirectoryItem::damaged(self.file.path.clone(), self.size);
-        }
-        DirectoryItem::new(self.file.path.truncated(self.length), self.size, is_directory)
-    }
-}
-
-/// Adds the size of a file to the visible directories above it, and adds missing lines.
-fn add_file<'a>(view: &mut DirectoryView, sums: &mut HashMap<&'a str, Sum<'a>>, file: &'a FileEntry) {
+/// Adds the line of a file, or the lines of the visible directories above it, and adds its size to these directories.
+/// `directories` contains the positions of their lines in `view`.
+fn add_file<'a>(view: &mut DirectoryView, directories: &mut HashMap<&'a str, usize>, file: &'a FileEntry) {
     let path = file.path.as_str();
     let above = view.path.as_str().len();
     let names = || split_names(&path[above..]).skip(1);
@@ -60,9 +42,22 @@ fn add_file<'a>(view: &mut DirectoryView, sums: &mut HashMap<&'a str, Sum<'a>>, 
     let mut length = above;
     for name in names().take(LEVELS).take_while(|name| is_visible(name)) {
         length += 1 + name.len();
-        let sum = sums.entry(&path[..length]).or_insert(Sum { file, length, size: 0 });
-        sum.size = sum.size.saturating_add(size);
+        if length == path.len() {
+            view.items.push(file_item(file));
+            return;
+        }
+        let position = *directories.entry(&path[..length]).or_insert_with(|| {
+            view.items.push(DirectoryItem::new(file.path.truncated(length), 0, true));
+            view.items.len() - 1
+        });
+        let directory = &mut view.items[position];
+        directory.size = directory.size.saturating_add(size);
     }
+}
+
+fn file_item(file: &FileEntry) -> DirectoryItem {
+    let path = file.path.clone();
+    if file.is_damaged { DirectoryItem::damaged(path, file.size) } else { DirectoryItem::new(path, file.size, false) }
 }
 
 fn is_visible(name: &str) -> bool {
@@ -87,11 +82,23 @@ fn keep_lines(view: &mut DirectoryView, range: Option<&ViewRange>, cap: Option<u
 
 /// The length of a line of the complete listing in characters.
 fn line_length(view: &DirectoryView, line: usize) -> usize {
-    let text = match line.checked_sub(2) {
-        None => view.own_line(),
-        Some(index) => view.items[index].to_string(),
+    let mut length = CharacterCount(0);
+    // A counter never fails.
+    let _ = match line.checked_sub(2) {
+        None => write!(length, "{}", view.own_line()),
+        Some(index) => write!(length, "{}", view.items[index]),
     };
-    text.chars().count()
+    length.0
+}
+
+/// Counts the characters that are written to it.
+struct CharacterCount(usize);
+
+impl fmt::Write for CharacterCount {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.chars().count();
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -63,13 +63,7 @@ impl MemoryPath {
     pub fn parse(given: &str) -> Result<Self, PathError> {
         let canonical = given.strip_suffix('/').unwrap_or(given);
         let names = names_after_root(given, canonical)?;
-        refuse_traversal(given, canonical)?;
-        for name in names {
-            check_segment(given, name)?;
-        }
-        if !canonical.is_ascii() && !is_nfc(canonical) {
-            return Err(PathError::NotNormalized { path: escape_unprintable(given) });
-        }
+        check_names(given, canonical, names)?;
         Ok(Self(Arc::from(canonical)))
     }
 
@@ -122,14 +116,12 @@ impl MemoryPath {
     /// # Errors
     /// [`PathError`] if `name` is not a legal segment or the new path is too long.
     pub fn join(&self, name: &str) -> Result<Self, PathError> {
-        let joined = format!("{}/{name}", self.0);
         if name.contains('/') {
             return Err(PathError::NotASegment { name: quote(name) });
         }
-        if name.is_empty() {
-            return Err(PathError::EmptySegment { path: escape_unprintable(&joined) });
-        }
-        Self::parse(&joined)
+        let joined = [self.as_str(), "/", name].concat();
+        check_names(&joined, &joined, std::iter::once(name))?;
+        Ok(Self(Arc::from(joined)))
     }
 
     /// Whether this path is inside `directory`. A path is not inside itself.
@@ -158,7 +150,9 @@ impl MemoryPath {
 
 impl Ord for MemoryPath {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.segments().cmp(other.segments())
+        // A slash sorts before every byte of a name, because no name contains a control character.
+        let ranks = |path| str::bytes(path).map(|byte| if byte == b'/' { 0 } else { byte });
+        ranks(&self.0[ROOT.len()..]).cmp(ranks(&other.0[ROOT.len()..]))
     }
 }
 
@@ -301,7 +295,10 @@ pub(crate) fn split_names(path: &str) -> impl DoubleEndedIterator<Item = &str> +
 }
 
 /// Checks the start of the path (`[P1]`), and returns the names after it.
-fn names_after_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator<Item = &'a str> + use<'a>, PathError> {
+fn names_after_root<'a>(
+    given: &str,
+    canonical: &'a str,
+) -> Result<impl Iterator<Item = &'a str> + Clone + use<'a>, PathError> {
     if given.is_empty() {
         return Err(PathError::Empty);
     }
@@ -311,9 +308,29 @@ fn names_after_root<'a>(given: &str, canonical: &'a str) -> Result<impl Iterator
     }
 }
 
-fn refuse_traversal(given: &str, canonical: &str) -> Result<(), PathError> {
+/// Checks the `names` of a path. All its other names are legal.
+fn check_names<'a>(
+    given: &str,
+    canonical: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), PathError> {
+    refuse_traversal(given, canonical, names.clone())?;
+    for name in names {
+        check_segment(given, name)?;
+    }
+    if !canonical.is_ascii() && !is_nfc(canonical) {
+        return Err(PathError::NotNormalized { path: escape_unprintable(given) });
+    }
+    Ok(())
+}
+
+fn refuse_traversal<'a>(
+    given: &str,
+    canonical: &str,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Result<(), PathError> {
     let traversal = || PathError::Traversal { path: quote(given) };
-    if canonical.contains('\\') || canonical.contains("/../") || canonical.ends_with("/..") {
+    if canonical.contains('\\') || names.any(|name| name == "..") {
         return Err(traversal());
     }
     refuse_too_long(canonical)?; // before decoding, whose cost is quadratic in the length
@@ -382,6 +399,47 @@ mod tests {
         paths.sort();
         let sorted: Vec<_> = paths.iter().map(MemoryPath::as_str).collect();
         assert_eq!(sorted, ["/memories", "/memories/a", "/memories/a/b", "/memories/a-b", "/memories/a.txt"]);
+    }
+
+    #[test]
+    fn paths_are_ordered_by_their_segments() {
+        let names = [" ", "!", "-", "-a", ".", ".a", "0", "a", "a ", "a!", "a-", "a.", "aa", "é", "日"];
+        let legal = |path: String| MemoryPath::parse(&path).ok();
+        let below = |path: &str| names.map(|name| format!("{path}/{name}"));
+        let outer = below("/memories").into_iter().filter(|path| !path.ends_with("/."));
+        let paths: Vec<_> = outer.flat_map(|path| [vec![path.clone()], below(&path).to_vec()].concat()).collect();
+        let paths: Vec<_> = paths.into_iter().chain(["/memories".to_owned()]).filter_map(legal).collect();
+        assert!(paths.len() > 200);
+        for left in &paths {
+            for right in &paths {
+                assert_eq!(left.cmp(right), left.segments().cmp(right.segments()), "{left} {right}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_joined_path_is_the_parsed_path() {
+        let long = "x".repeat(MAX_SEGMENT_BYTES);
+        let directories = [
+            "/memories".to_owned(),
+            "/memories/100%/a".to_owned(),
+            "/memories/a%2".to_owned(),
+            "/memories/é".to_owned(),
+            format!("/memories{}", format!("/{long}").repeat(3)),
+        ];
+        let too_long = format!("{long}x");
+        let names = [
+            "a", "a b", ".a", "...", "é", "e5", "%41", "100%", &long, // legal, unless the path becomes too long
+            ".", "..", "a\\b", "\\", "%2e", "%252F", "a\n", "\u{202e}", "e\u{301}", "\u{301}", &too_long,
+        ];
+        for directory in directories {
+            for name in names {
+                let joined = path(&directory).join(name);
+                assert_eq!(joined, MemoryPath::parse(&format!("{directory}/{name}")), "{directory} {name}");
+            }
+            assert!(matches!(path(&directory).join(""), Err(PathError::EmptySegment { .. })));
+            assert!(matches!(path(&directory).join("a/b"), Err(PathError::NotASegment { .. })));
+        }
     }
 
     #[test]

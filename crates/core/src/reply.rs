@@ -192,16 +192,23 @@ impl fmt::Display for HumanSize {
         if self.0 < 1024 {
             return write!(f, "{}B", self.0);
         }
-        let mut size = self.0 as f64 / 1024.0;
-        let mut unit = 'K';
-        for larger in ['M', 'G'] {
-            // From 1023.95, the smaller unit would display as 1024.0.
-            if size >= 1023.95 {
-                size /= 1024.0;
-                unit = larger;
-            }
-        }
-        write!(f, "{size:.1}{unit}")
+        let (tenths, unit) = match (self.tenths(10), self.tenths(20), self.tenths(30)) {
+            (kibibytes, _, _) if kibibytes < 10_240 => (kibibytes, 'K'),
+            (_, mebibytes, _) if mebibytes < 10_240 => (mebibytes, 'M'),
+            (_, _, gibibytes) => (gibibytes, 'G'),
+        };
+        write!(f, "{}.{}{unit}", tenths / 10, tenths % 10)
+    }
+}
+
+impl HumanSize {
+    /// The size in tenths of a unit of `2^shift` bytes, rounded to nearest, with ties to even.
+    fn tenths(&self, shift: u32) -> u64 {
+        let (mask, half) = ((1 << shift) - 1, 1 << (shift - 1));
+        let below_one = (self.0 & mask) * 10;
+        let (tenths, rest) = ((self.0 >> shift) * 10 + (below_one >> shift), below_one & mask);
+        let rounds_up = rest > half || (rest == half && tenths % 2 == 1);
+        tenths + u64::from(rounds_up)
     }
 }
 
@@ -303,13 +310,19 @@ mod tests {
             (13, "13B"),
             (1023, "1023B"),
             (1024, "1.0K"),
+            (1280, "1.2K"), // 1.25
+            (1281, "1.3K"),
             (1536, "1.5K"),
+            (1792, "1.8K"), // 1.75
             (2048, "2.0K"),
+            (1_048_524, "1023.9K"),
+            (1_048_525, "1.0M"),
             (1024 * 1024 - 1, "1.0M"),
             (1024 * 1024, "1.0M"),
             (1_258_291, "1.2M"),
             (1024 * 1024 * 1024, "1.0G"),
             (5 * 1024_u64.pow(4), "5120.0G"),
+            (u64::MAX, "17179869184.0G"),
         ] {
             assert_eq!(HumanSize(bytes).to_string(), formatted);
         }

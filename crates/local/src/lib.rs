@@ -9,6 +9,7 @@ mod failure;
 pub mod fuzzing;
 mod journal;
 mod layout;
+mod listing;
 mod lock;
 mod name;
 mod records;
@@ -18,6 +19,7 @@ mod store;
 mod transaction;
 mod tree;
 mod usage_cache;
+mod walk;
 
 pub use config::LocalStoreBuilder;
 pub use store::LocalStore;

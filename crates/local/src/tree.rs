@@ -2,16 +2,15 @@
 //! that are not files with legal names are invisible.
 
 use std::io;
-use std::sync::Arc;
 
-use cap_std::fs::{Dir, DirEntry, ReadDir};
-use cap_std::time::SystemTime;
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
+use cap_std::fs::Dir;
+use memory_tool_core::{FileEntry, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
 use sha2::{Digest, Sha256};
 
 use crate::disk::{self, Content, EntryKind};
 use crate::failure::failed;
 use crate::name::Name;
+use crate::walk::Walk;
 
 /// The directory `memories/`. `None` if it is missing, which is the same as empty.
 pub(crate) struct Tree {
@@ -156,8 +155,7 @@ impl Tree {
 
     /// Iterates over the files strictly under `directory`, with their sizes and modification times.
     pub(crate) fn files_under(&self, directory: &MemoryPath) -> Walk<'_> {
-        let start = PendingDirectory { path: directory.clone(), parent: None };
-        Walk { tree: self, start: directory.clone(), pending: vec![start], current: None }
+        Walk::new(self, directory.clone())
     }
 
     /// The usage at and under `path`.
@@ -204,136 +202,4 @@ enum PathEntry {
     Absent,
     Directory(Dir),
     File,
-}
-
-impl PathEntry {
-    fn into_directory(self) -> Option<Dir> {
-        match self {
-            Self::Directory(directory) => Some(directory),
-            Self::Absent | Self::File => None,
-        }
-    }
-}
-
-/// The maximum number of directories that a walk keeps open, so that a deep tree does not exhaust the file descriptors.
-const MAX_OPEN_DIRECTORIES: usize = 64;
-
-/// Iterates over the files under a directory.
-pub(crate) struct Walk<'a> {
-    tree: &'a Tree,
-    start: MemoryPath,
-    pending: Vec<PendingDirectory>,
-    current: Option<Entries>,
-}
-
-/// A directory that is still to be visited.
-struct PendingDirectory {
-    path: MemoryPath,
-    /// Its parent, if that is kept open. Otherwise the directory is looked up from the root.
-    parent: Option<Arc<Dir>>,
-}
-
-impl Walk<'_> {
-    /// Opens a directory. Errors below the start that other programs caused are skipped.
-    fn open(&self, pending: PendingDirectory) -> Result<Option<Entries>, StoreError> {
-        let is_start = pending.path == self.start;
-        match self.open_strictly(pending) {
-            Err(error) if is_start => Err(error),
-            // Replaced since it was listed, or not accessible.
-            Err(
-                StoreError::SymbolicLink { .. }
-                | StoreError::NotARegularFile { .. }
-                | StoreError::Failure { kind: FailureKind::AccessDenied, .. },
-            ) => Ok(None),
-            opened => opened,
-        }
-    }
-
-    fn open_strictly(&self, pending: PendingDirectory) -> Result<Option<Entries>, StoreError> {
-        let PendingDirectory { path, parent } = pending;
-        let opened = match parent {
-            Some(parent) => self.tree.look_up(&parent, &path)?.into_directory(),
-            None => self.tree.open_directory(&path)?,
-        };
-        opened.map_or(Ok(None), |directory| Entries::of(directory, path))
-    }
-
-    fn push(&mut self, path: MemoryPath) {
-        let keeps_open = self.pending.len() < MAX_OPEN_DIRECTORIES;
-        let parent = self.current.as_ref().filter(|_| keeps_open).map(|entries| Arc::clone(&entries.opened));
-        self.pending.push(PendingDirectory { path, parent });
-    }
-}
-
-impl Iterator for Walk<'_> {
-    type Item = Result<FileEntry, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.current.as_mut().and_then(Entries::next) {
-                Some(Ok(Entry::Directory(path))) => self.push(path),
-                Some(Ok(Entry::File(file))) => return Some(Ok(file)),
-                Some(Err(error)) => return Some(Err(failed("listing a directory", error))),
-                None => {
-                    let pending = self.pending.pop()?;
-                    match self.open(pending) {
-                        Ok(entries) => self.current = entries,
-                        Err(error) => return Some(Err(error)),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A file or directory with a legal name.
-enum Entry {
-    Directory(MemoryPath),
-    File(FileEntry),
-}
-
-/// Reads a directory and skips other entries.
-struct Entries {
-    entries: ReadDir,
-    opened: Arc<Dir>,
-    path: MemoryPath,
-}
-
-impl Entries {
-    /// Lists an open directory; `None` if another program removed it.
-    fn of(opened: Dir, path: MemoryPath) -> Result<Option<Self>, StoreError> {
-        match opened.entries() {
-            Ok(entries) => Ok(Some(Self { entries, opened: Arc::new(opened), path })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("listing a directory", error)),
-        }
-    }
-
-    fn next(&mut self) -> Option<io::Result<Entry>> {
-        loop {
-            let entry = self.entries.next()?.and_then(|entry| self.entry(&entry));
-            if let Some(entry) = entry.transpose() {
-                return Some(entry);
-            }
-        }
-    }
-
-    fn entry(&self, entry: &DirEntry) -> io::Result<Option<Entry>> {
-        let Some(path) = entry.file_name().to_str().and_then(|name| self.path.join(name).ok()) else {
-            return Ok(None);
-        };
-        let metadata = match entry.metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None), // another program removed it
-            metadata => metadata?,
-        };
-        Ok(match () {
-            () if metadata.is_dir() => Some(Entry::Directory(path)),
-            () if metadata.is_file() => {
-                // Each write creates a new file, so the file system has no useful time of creation.
-                let modified = metadata.modified().ok().map(SystemTime::into_std);
-                Some(Entry::File(FileEntry::new(path, metadata.len()).with_modified(modified)))
-            }
-            () => None,
-        })
-    }
 }

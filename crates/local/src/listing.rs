@@ -1,0 +1,352 @@
+//! [`Listing`]: the files and directories in one directory. Other entries are skipped.
+
+use memory_tool_core::{FileEntry, MemoryPath};
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{Handle, Listing};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use portable::{Handle, Listing};
+
+/// A file or directory with a legal name.
+pub(crate) enum Entry {
+    Directory(MemoryPath),
+    File(FileEntry),
+}
+
+/// Reads many names with one system call, and asks only for the metadata that a listing contains.
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::ops::Range;
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+    use std::time::{Duration, SystemTime};
+
+    use cap_std::fs::Dir;
+    use memory_tool_core::{FileEntry, MemoryPath};
+    use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, StatxTimestamp, openat, statx};
+    use rustix::io::Errno;
+
+    use super::Entry;
+    use crate::name::Name;
+
+    pub(crate) type Handle = OwnedFd;
+
+    /// The number of bytes that one system call reads: about 1,000 short names, or 100 of the longest.
+    const BUFFER_BYTES: usize = 32 * 1024;
+
+    pub(crate) struct Listing {
+        directory: Arc<OwnedFd>,
+        path: MemoryPath,
+        buffer: Vec<u8>,
+        /// The entries that were read and not yet returned: their types, and the positions of their names in `names`.
+        found: Vec<(FileType, Range<usize>)>,
+        names: String,
+    }
+
+    impl Listing {
+        /// Lists an open directory; `None` if another program removed it.
+        pub(crate) fn of(directory: Dir, path: MemoryPath) -> io::Result<Option<Self>> {
+            match openat(&directory, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+                Err(Errno::NOENT) => Ok(None),
+                opened => Ok(Some(Self::new(opened?, path))),
+            }
+        }
+
+        /// Lists the directory `name`; `None` if another program removed or replaced it.
+        pub(crate) fn open(parent: &Handle, name: Name<'_>, path: MemoryPath) -> io::Result<Option<Self>> {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match openat(parent, name.as_os_str(), flags, Mode::empty()) {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+                opened => Ok(Some(Self::new(opened?, path))),
+            }
+        }
+
+        fn new(directory: OwnedFd, path: MemoryPath) -> Self {
+            let buffer = Vec::with_capacity(BUFFER_BYTES);
+            Self { directory: Arc::new(directory), path, buffer, found: Vec::new(), names: String::new() }
+        }
+
+        /// The open directory.
+        pub(crate) fn handle(&self) -> &Arc<Handle> {
+            &self.directory
+        }
+
+        pub(crate) fn next(&mut self) -> Option<io::Result<Entry>> {
+            loop {
+                let Some((kind, name)) = self.found.pop() else {
+                    match self.read() {
+                        Ok(true) => continue,
+                        Ok(false) => return None,
+                        Err(error) => return Some(Err(error)),
+                    }
+                };
+                if let Some(entry) = self.entry(kind, &self.names[name]).transpose() {
+                    return Some(entry);
+                }
+            }
+        }
+
+        /// Reads the names that one system call returns; `false` at the end of the directory.
+        fn read(&mut self) -> io::Result<bool> {
+            self.names.clear();
+            let mut entries = RawDir::new(&*self.directory, self.buffer.spare_capacity_mut());
+            while let Some(entry) = entries.next() {
+                let entry = match entry {
+                    Err(Errno::NOENT) => return Ok(false), // another program removed the directory
+                    entry => entry?,
+                };
+                let kind = entry.file_type();
+                let may_be_listed = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
+                if let Ok(name) = entry.file_name().to_str()
+                    && may_be_listed
+                    && !matches!(name, "." | "..")
+                {
+                    let start = self.names.len();
+                    self.names.push_str(name);
+                    self.found.push((kind, start..self.names.len()));
+                }
+                if entries.is_buffer_empty() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+
+        /// An entry of this type, or of an unknown type on file systems that do not return it.
+        pub(super) fn entry(&self, kind: FileType, name: &str) -> io::Result<Option<Entry>> {
+            let Ok(path) = self.path.join(name) else { return Ok(None) };
+            if kind == FileType::Directory {
+                return Ok(Some(Entry::Directory(path)));
+            }
+            let found = match self.metadata(name) {
+                Err(Errno::NOENT) => return Ok(None), // another program removed it
+                // A directory without the right to search it is skipped, like one that cannot be opened.
+                Err(Errno::ACCESS) if self.metadata(".").is_err() => return Ok(None),
+                found => found?,
+            };
+            Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
+                FileType::Directory => Some(Entry::Directory(path)),
+                // Each write creates a new file, so the file system has no useful time of creation.
+                FileType::RegularFile => {
+                    Some(Entry::File(FileEntry::new(path, found.stx_size).with_modified(time(found.stx_mtime))))
+                }
+                _ => None,
+            })
+        }
+
+        fn metadata(&self, name: &str) -> rustix::io::Result<Statx> {
+            let fields = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME;
+            statx(&*self.directory, name, AtFlags::SYMLINK_NOFOLLOW, fields)
+        }
+    }
+
+    /// The time of a timestamp; `None` if it is out of range.
+    fn time(timestamp: StatxTimestamp) -> Option<SystemTime> {
+        let seconds = Duration::from_secs(timestamp.tv_sec.unsigned_abs());
+        let whole = if timestamp.tv_sec < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(seconds)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(seconds)
+        };
+        whole?.checked_add(Duration::from_nanos(timestamp.tv_nsec.into()))
+    }
+}
+
+#[cfg(any(test, not(target_os = "linux")))]
+mod portable {
+    use std::io;
+    use std::sync::Arc;
+
+    use cap_std::fs::{Dir, DirEntry, ReadDir};
+    use cap_std::time::SystemTime;
+    use memory_tool_core::{FileEntry, MemoryPath};
+
+    use super::Entry;
+    use crate::disk::{self, EntryKind};
+    use crate::name::Name;
+
+    pub(crate) type Handle = Dir;
+
+    pub(crate) struct Listing {
+        entries: ReadDir,
+        directory: Arc<Dir>,
+        path: MemoryPath,
+    }
+
+    impl Listing {
+        /// Lists an open directory; `None` if another program removed it.
+        pub(crate) fn of(directory: Dir, path: MemoryPath) -> io::Result<Option<Self>> {
+            match directory.entries() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                entries => Ok(Some(Self { entries: entries?, directory: Arc::new(directory), path })),
+            }
+        }
+
+        /// Lists the directory `name`; `None` if another program removed or replaced it.
+        pub(crate) fn open(parent: &Handle, name: Name<'_>, path: MemoryPath) -> io::Result<Option<Self>> {
+            match disk::entry_kind(parent, name)? {
+                EntryKind::Directory(directory) => Self::of(directory, path),
+                EntryKind::Absent | EntryKind::File | EntryKind::Link | EntryKind::Special => Ok(None),
+            }
+        }
+
+        /// The open directory.
+        pub(crate) fn handle(&self) -> &Arc<Handle> {
+            &self.directory
+        }
+
+        pub(crate) fn next(&mut self) -> Option<io::Result<Entry>> {
+            loop {
+                let entry = self.entries.next()?.and_then(|entry| self.entry(&entry));
+                if let Some(entry) = entry.transpose() {
+                    return Some(entry);
+                }
+            }
+        }
+
+        fn entry(&self, entry: &DirEntry) -> io::Result<Option<Entry>> {
+            let Some(path) = entry.file_name().to_str().and_then(|name| self.path.join(name).ok()) else {
+                return Ok(None);
+            };
+            let metadata = match entry.metadata() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None), // another program removed it
+                metadata => metadata?,
+            };
+            Ok(match () {
+                () if metadata.is_dir() => Some(Entry::Directory(path)),
+                () if metadata.is_file() => {
+                    // Each write creates a new file, so the file system has no useful time of creation.
+                    let modified = metadata.modified().ok().map(SystemTime::into_std);
+                    Some(Entry::File(FileEntry::new(path, metadata.len()).with_modified(modified)))
+                }
+                () => None,
+            })
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::{self, File, Permissions};
+    use std::io;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
+
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+    use crate::name::Name;
+
+    /// Defines a function that returns the files under a directory, as one of the modules lists them.
+    macro_rules! files_as_listed_by {
+        ($module:ident) => {
+            fn $module(directory: &Path) -> Vec<FileEntry> {
+                use super::$module::Listing;
+                let mut pending = vec![Listing::of(open(directory), MemoryPath::root()).unwrap().unwrap()];
+                let mut files = Vec::new();
+                while let Some(mut listing) = pending.pop() {
+                    while let Some(entry) = listing.next() {
+                        match entry.unwrap() {
+                            Entry::File(file) => files.push(file),
+                            Entry::Directory(path) => {
+                                match Listing::open(listing.handle(), Name::of(&path).unwrap(), path.clone()) {
+                                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+                                    opened => pending.extend(opened.unwrap()),
+                                }
+                            }
+                        }
+                    }
+                }
+                files.sort_by(|left, right| left.path.cmp(&right.path));
+                files
+            }
+        };
+    }
+    files_as_listed_by!(linux);
+    files_as_listed_by!(portable);
+
+    fn open(directory: &Path) -> Dir {
+        Dir::open_ambient_dir(directory, ambient_authority()).unwrap()
+    }
+
+    /// Creates an entry of each kind.
+    fn fill(directory: &Path) {
+        fs::create_dir_all(directory.join("directory/nested/empty")).unwrap();
+        for name in ["file", "directory/é b.txt", "directory/nested/.hidden", "tab\t", "back\\slash", "e\u{301}"] {
+            fs::write(directory.join(name), name).unwrap();
+        }
+        fs::write(directory.join(std::ffi::OsStr::from_bytes(b"\xff")), "x").unwrap();
+        symlink("file", directory.join("link")).unwrap();
+        symlink("directory", directory.join("link to a directory")).unwrap();
+        mknodat(CWD, directory.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    }
+
+    #[test]
+    fn both_modules_list_the_same_files() {
+        const ACCESSIBLE: u32 = 0o700;
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        fill(directory);
+        let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
+        File::options().write(true).open(directory.join("file")).unwrap().set_modified(before_1970).unwrap();
+        // More names than one system call reads.
+        fs::create_dir(directory.join("large")).unwrap();
+        for number in 0..300 {
+            fs::write(directory.join(format!("large/{number:0>250}")), "x").unwrap();
+        }
+        // Without the right to list or to search, unless this user may do everything.
+        for mode in [0o000, 0o100, 0o400] {
+            let limited = directory.join(format!("mode {mode:03o}"));
+            fs::create_dir_all(limited.join("nested")).unwrap();
+            fs::write(limited.join("file"), "x").unwrap();
+            fs::set_permissions(&limited, Permissions::from_mode(mode)).unwrap();
+        }
+        let (listed, expected) = (linux(directory), portable(directory));
+        for mode in [0o000, 0o100, 0o400] {
+            let limited = directory.join(format!("mode {mode:03o}"));
+            fs::set_permissions(limited, Permissions::from_mode(ACCESSIBLE)).unwrap();
+        }
+        assert_eq!(listed, expected);
+        let modified = |path: &str| listed.iter().find(|file| file.path.as_str() == path).unwrap().modified;
+        assert_eq!(modified("/memories/file"), Some(before_1970));
+        assert!(modified("/memories/directory/nested/.hidden").unwrap() > SystemTime::UNIX_EPOCH);
+        let in_large = listed.iter().filter(|file| file.path.as_str().starts_with("/memories/large/"));
+        assert_eq!(in_large.count(), 300);
+        assert_eq!(linux(&directory.join("large")).len(), 300);
+    }
+
+    #[test]
+    fn only_directories_are_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        fill(directory.path());
+        let listing = super::linux::Listing::of(open(directory.path()), MemoryPath::root()).unwrap().unwrap();
+        let opens = |name: &str| {
+            let path = MemoryPath::root().join(name).unwrap();
+            super::linux::Listing::open(listing.handle(), Name::of(&path).unwrap(), path.clone()).unwrap().is_some()
+        };
+        assert!(opens("directory"));
+        for other in ["absent", "file", "link", "link to a directory", "pipe"] {
+            assert!(!opens(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_or_outdated_type_is_looked_up() {
+        let directory = tempfile::tempdir().unwrap();
+        fill(directory.path());
+        let listing = super::linux::Listing::of(open(directory.path()), MemoryPath::root()).unwrap().unwrap();
+        for kind in [FileType::Unknown, FileType::RegularFile] {
+            let entry = |name: &str| listing.entry(kind, name).unwrap();
+            assert!(matches!(entry("file"), Some(Entry::File(file)) if file.size == 4));
+            assert!(matches!(entry("directory"), Some(Entry::Directory(_))));
+            for other in ["absent", "link", "pipe", "tab\t"] {
+                assert!(entry(other).is_none(), "{other}");
+            }
+        }
+    }
+}
