@@ -1,5 +1,6 @@
 //! [`Walk`]: the files under a directory.
 
+use std::mem;
 use std::sync::Arc;
 
 use memory_tool_core::{FailureKind, FileEntry, MemoryPath, StoreError};
@@ -16,27 +17,51 @@ const MAX_OPEN_DIRECTORIES: usize = 64;
 pub(crate) struct Walk<'a> {
     tree: &'a Tree,
     start: MemoryPath,
-    pending: Vec<PendingDirectory>,
     current: Option<Listing>,
+    /// The subdirectories found in `current`.
+    subdirectories: Vec<MemoryPath>,
+    /// The subdirectories of the other directories, which are still to be visited.
+    pending: Vec<Subdirectories>,
 }
 
-/// A directory that is still to be visited.
-struct PendingDirectory {
+/// One or more subdirectories of a directory.
+struct Subdirectories {
+    /// The directory, if it is kept open. Otherwise its subdirectories are looked up from the root.
+    parent: Option<Arc<Handle>>,
+    paths: Vec<MemoryPath>,
+}
+
+/// A directory that is visited next.
+struct NextDirectory {
     path: MemoryPath,
-    /// Its parent, if that is kept open. Otherwise the directory is looked up from the root.
     parent: Option<Arc<Handle>>,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(tree: &'a Tree, start: MemoryPath) -> Self {
-        let pending = vec![PendingDirectory { path: start.clone(), parent: None }];
-        Self { tree, start, pending, current: None }
+        let pending = vec![Subdirectories { parent: None, paths: vec![start.clone()] }];
+        Self { tree, start, current: None, subdirectories: Vec::new(), pending }
+    }
+
+    /// Leaves the current directory, and returns the next one.
+    fn leave(&mut self) -> Option<NextDirectory> {
+        if let Some(left) = self.current.take()
+            && !self.subdirectories.is_empty()
+        {
+            let keeps_open = self.pending.len() < MAX_OPEN_DIRECTORIES;
+            let parent = keeps_open.then(|| Arc::clone(left.handle()));
+            self.pending.push(Subdirectories { parent, paths: mem::take(&mut self.subdirectories) });
+        }
+        let last = self.pending.last_mut()?;
+        let next = NextDirectory { path: last.paths.pop()?, parent: last.parent.clone() };
+        self.pending.pop_if(|last| last.paths.is_empty());
+        Some(next)
     }
 
     /// Opens a directory. Errors below the start that other programs caused are skipped.
-    fn open(&self, pending: PendingDirectory) -> Result<Option<Listing>, StoreError> {
-        let is_start = pending.path == self.start;
-        match self.open_strictly(pending) {
+    fn open(&self, next: NextDirectory) -> Result<Option<Listing>, StoreError> {
+        let is_start = next.path == self.start;
+        match self.open_strictly(next) {
             Err(error) if is_start => Err(error),
             // Replaced since it was listed, or not accessible.
             Err(
@@ -48,8 +73,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn open_strictly(&self, pending: PendingDirectory) -> Result<Option<Listing>, StoreError> {
-        let PendingDirectory { path, parent } = pending;
+    fn open_strictly(&self, next: NextDirectory) -> Result<Option<Listing>, StoreError> {
+        let NextDirectory { path, parent } = next;
         let opened = match parent {
             Some(parent) => Listing::open(&parent, Name::of(&path)?, path.clone()),
             None => match self.tree.open_directory(&path)? {
@@ -59,12 +84,6 @@ impl<'a> Walk<'a> {
         };
         opened.map_err(|error| failed("listing a directory", error))
     }
-
-    fn push(&mut self, path: MemoryPath) {
-        let keeps_open = self.pending.len() < MAX_OPEN_DIRECTORIES;
-        let parent = self.current.as_ref().filter(|_| keeps_open).map(|listing| Arc::clone(listing.handle()));
-        self.pending.push(PendingDirectory { path, parent });
-    }
 }
 
 impl Iterator for Walk<'_> {
@@ -73,17 +92,53 @@ impl Iterator for Walk<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.current.as_mut().and_then(Listing::next) {
-                Some(Ok(Entry::Directory(path))) => self.push(path),
+                Some(Ok(Entry::Directory(path))) => self.subdirectories.push(path),
                 Some(Ok(Entry::File(file))) => return Some(Ok(file)),
                 Some(Err(error)) => return Some(Err(failed("listing a directory", error))),
                 None => {
-                    let pending = self.pending.pop()?;
-                    match self.open(pending) {
-                        Ok(listing) => self.current = listing,
+                    let next = self.leave()?;
+                    match self.open(next) {
+                        Ok(opened) => self.current = opened,
                         Err(error) => return Some(Err(error)),
                     }
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+
+    use super::*;
+
+    #[test]
+    fn a_walk_keeps_a_limited_number_of_directories_open() {
+        const LEVELS: usize = 2 * MAX_OPEN_DIRECTORIES;
+        let base = tempfile::tempdir().unwrap();
+        let mut deepest = base.path().to_owned();
+        for level in 0..LEVELS {
+            // In the order of creation and of names, directories precede and follow the next level.
+            let siblings = ["!a", "!b", "", "sa", "sb"].map(|sibling| deepest.join(format!("{sibling}{level}")));
+            for sibling in siblings {
+                std::fs::create_dir(&sibling).unwrap();
+                std::fs::write(sibling.join("f"), "x").unwrap();
+            }
+            deepest.push(level.to_string());
+        }
+        let root = Dir::open_ambient_dir(base.path(), ambient_authority()).unwrap();
+        let tree = Tree::new(Some(root), false, u64::MAX);
+        let mut walk = Walk::new(&tree, MemoryPath::root());
+        let (mut files, mut most_open) = (Vec::new(), 0);
+        while let Some(file) = walk.next() {
+            files.push(file.unwrap().path);
+            most_open = most_open.max(walk.pending.iter().filter(|directory| directory.parent.is_some()).count());
+        }
+        assert_eq!(most_open, MAX_OPEN_DIRECTORIES);
+        files.sort();
+        files.dedup();
+        assert_eq!(files.len(), LEVELS * 5);
     }
 }
