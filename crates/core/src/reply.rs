@@ -192,6 +192,7 @@ impl fmt::Display for HumanSize {
         if self.0 < 1024 {
             return write!(f, "{}B", self.0);
         }
+        // Rounded first: a size that would display as 1024.0 has the next unit.
         let (tenths, unit) = match (self.tenths(10), self.tenths(20), self.tenths(30)) {
             (kibibytes, _, _) if kibibytes < 10_240 => (kibibytes, 'K'),
             (_, mebibytes, _) if mebibytes < 10_240 => (mebibytes, 'M'),
