@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::print_stderr, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
 mod mounts;
+mod power_loss;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
 mod support;
@@ -17,13 +18,13 @@ use memory_tool_test_fixtures::{Fixtures, LocalFixture, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
     write_until_killed(async |base| LocalStore::open(base).await.unwrap());
-    if let Some(status) = system_calls::run_child() {
+    if let Some(status) = system_calls::run_child().or_else(power_loss::run_child) {
         return Ok(status);
     }
     let mut fixtures = Fixtures::default();
     fixtures.add_tests([trial("crash::kills_leave_no_partial_batch", true, "", kills_leave_no_partial_batch)]);
     if Tier::current() >= Tier::Full {
-        fixtures.add_tests(system_calls::trials().chain(mounts::trials()));
+        fixtures.add_tests(system_calls::trials().chain(power_loss::trials()).chain(mounts::trials()));
     }
     fixtures.add("conformance", LocalFixture::new);
     fixtures.run()

@@ -44,8 +44,13 @@ pub(crate) fn run_child() -> Option<ExitCode> {
     Some(make_change(&change.into_string().unwrap(), Path::new(&base)))
 }
 
+/// Whether `strace` is installed and may trace.
+pub(crate) fn can_trace() -> bool {
+    Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success())
+}
+
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success());
+    let can_trace = can_trace();
     let trial = |kind: &str, change: &'static str, check: fn(&str)| {
         let name = format!("system_calls::{kind}::{change}");
         trial(&name, can_trace, "strace and the right to trace", move || check(change))
