@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{FailureKind, OpenMode};
+use memory_tool_core::{FailureKind, MemoryPath, Node, OpenMode};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
+use tokio::task::coop::consume_budget;
 use tokio::task::spawn_blocking;
 
+use crate::caching::CachingConnection;
 use crate::failure::{ConnectError, Failure, OpenFailure};
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
@@ -95,7 +97,7 @@ impl Database {
             return self.read_only(deadline, |connection| self.prepare_on(connection, memory));
         }
         let mut connection = connect(&self.path, deadline)?;
-        self.prepare_on(&mut connection, memory)?;
+        self.prepare_on(connection.connection(), memory)?;
         self.pool.put(connection);
         Ok(())
     }
@@ -111,15 +113,38 @@ impl Database {
         Err(OpenFailure::NoSuchMemory { name: memory.name.clone() }.into())
     }
 
+    /// Reads a path without preconditions. A node that was read before and is current is returned without leaving the
+    /// thread. Not in the mode [`ReadOnly`](OpenMode::ReadOnly), where a connection may change the access method.
+    pub(crate) async fn read_node(self: Arc<Self>, memory: &Memory, path: &MemoryPath) -> Result<Node, Failure> {
+        consume_budget().await; // so that a task that only reads does not keep others from running
+        if let Some(node) = self.recall(memory, path) {
+            return Ok(node);
+        }
+        let (memory, path) = (memory.clone(), path.clone());
+        let turns = Arc::clone(&self.readers);
+        self.run(turns, FailureKind::Other, move |database, deadline| {
+            database.use_connection(deadline, |connection| connection.read(&memory, &path))
+        })
+        .await
+    }
+
+    /// Returns a current node that an idle connection remembers. Does not wait.
+    fn recall(&self, memory: &Memory, path: &MemoryPath) -> Option<Node> {
+        let connection = self.pool.take_if(|connection| connection.remembers(memory, path))?;
+        let node = connection.recall(memory, path);
+        self.pool.put_back(connection);
+        node
+    }
+
     /// Runs `work`, which only reads, outside the async threads. Runs it again if another program interfered.
     pub(crate) async fn read<T: Send + 'static>(
         self: Arc<Self>,
-        work: impl FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
+        mut work: impl FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let turns = Arc::clone(&self.readers);
         self.run(turns, FailureKind::Other, |database, deadline| match database.mode {
             OpenMode::ReadOnly => database.read_only(deadline, work),
-            _ => database.use_connection(deadline, work),
+            _ => database.use_connection(deadline, |connection| work(connection.connection())),
         })
         .await
     }
@@ -128,7 +153,7 @@ impl Database {
     /// is dropped.
     pub(crate) async fn write<T: Send + 'static>(
         self: Arc<Self>,
-        work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&mut CachingConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let turns = Arc::clone(&self.writer);
         self.run(turns, FailureKind::OutcomeUnknown, |database, deadline| database.use_connection(deadline, work)).await
@@ -153,10 +178,10 @@ impl Database {
     fn use_connection<T>(
         &self,
         deadline: Deadline,
-        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+        work: impl FnOnce(&mut CachingConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let mut connection = self.pool.take().map_or_else(|| connect(&self.path, deadline), Ok)?;
-        connection.busy_timeout(deadline.remaining())?;
+        connection.connection().busy_timeout(deadline.remaining())?;
         let result = work(&mut connection);
         if !matches!(result, Err(Failure::Failed { .. })) {
             self.pool.put(connection);
@@ -188,10 +213,11 @@ impl Database {
     }
 }
 
-fn connect(path: &Path, deadline: Deadline) -> Result<Connection, ConnectError> {
-    sidecar::refuse_hostile(path)?;
+fn connect(path: &Path, deadline: Deadline) -> Result<CachingConnection, ConnectError> {
+    let file = sidecar::refuse_hostile(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Ok(configured(Connection::open_with_flags(path, flags)?, deadline)?)
+    let connection = configured(Connection::open_with_flags(path, flags)?, deadline)?;
+    Ok(CachingConnection::new(connection, sidecar::beside(&file, sidecar::LOG)))
 }
 
 fn connect_read_only(snapshot: &FileSnapshot, deadline: Deadline) -> Result<Connection, ConnectError> {
@@ -254,7 +280,7 @@ mod tests {
         .unwrap();
         let database = Arc::new(database);
         let failing = Arc::clone(&database).write(|connection| {
-            connection.execute_batch("BEGIN IMMEDIATE; no SQL")?;
+            connection.connection().execute_batch("BEGIN IMMEDIATE; no SQL")?;
             Ok(())
         });
         failing.await.unwrap_err();
@@ -262,7 +288,8 @@ mod tests {
         let lost = panicking.await.unwrap_err();
         assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
         assert!(database.pool.take().is_none());
-        let working = database.write(|connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?));
+        let working =
+            database.write(|connection| Ok(connection.connection().execute_batch("BEGIN IMMEDIATE; COMMIT")?));
         working.await.unwrap();
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Memory {
 }
 
 impl Files<'_> {
-    /// Reads a path with two statements. Outside a transaction, a concurrent change may occur between them.
+    /// Reads a path. A directory needs two statements, so this must be in a transaction.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
         if let Some(node) = self.read_at_once(path)? {
             return Ok(node);
@@ -61,7 +61,7 @@ impl Files<'_> {
     }
 
     /// Reads the root or a file with one statement.
-    pub(crate) fn read_at_once(&self, path: &MemoryPath) -> Result<Option<Node>, Failure> {
+    fn read_at_once(&self, path: &MemoryPath) -> Result<Option<Node>, Failure> {
         const FILE: &str = concat!(
             "SELECT content_id, revision, length(bytes), ",
             bytes!(),
@@ -89,7 +89,7 @@ impl Files<'_> {
     }
 
     /// Lists the files under a directory. Rows of other programs with invalid paths are skipped.
-    pub(crate) fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
+    fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
         const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", under!());
         let mut statement = self.connection.prepare_cached(LIST)?;
         let mut rows = statement.query((self.name(), directory.as_str()))?;

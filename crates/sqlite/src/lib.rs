@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod caching;
 mod config;
 mod database;
 mod failure;

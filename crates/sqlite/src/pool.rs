@@ -3,14 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-/// The maximum number of idle connections to all databases. Each takes about 200 KB and three open files.
+use crate::caching::CachingConnection;
+
+/// The maximum number of idle connections to all databases. Each takes about 200 KB, up to 512 KB for what it
+/// has read, and four open files.
 const MAX_IDLE: usize = 64;
 
 /// The idle connections to all databases, each with the number of its database. The least recently used is first.
-static ALL: Mutex<Vec<(u64, Connection)>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<(u64, CachingConnection)>> = Mutex::new(Vec::new());
 
 /// The idle connections of one database.
 #[derive(Debug)]
@@ -26,17 +28,29 @@ impl ConnectionPool {
     }
 
     /// Takes the most recently used connection.
-    pub(crate) fn take(&self) -> Option<Connection> {
+    pub(crate) fn take(&self) -> Option<CachingConnection> {
+        self.take_if(|_| true)
+    }
+
+    /// Takes the most recently used connection for which the condition, which must not block, is true.
+    pub(crate) fn take_if(&self, condition: impl Fn(&CachingConnection) -> bool) -> Option<CachingConnection> {
         let mut all = all();
-        let last = all.iter().rposition(|(database, _)| *database == self.database)?;
+        let last =
+            all.iter().rposition(|(database, connection)| *database == self.database && condition(connection))?;
         Some(all.remove(last).1)
     }
 
-    /// Returns a connection to the pool. If there are too many, closes the least recently used one. Blocks.
-    pub(crate) fn put(&self, connection: Connection) {
+    /// Returns a connection to the pool without closing others, which would block. The next `put` closes them.
+    pub(crate) fn put_back(&self, connection: CachingConnection) {
+        all().push((self.database, connection));
+    }
+
+    /// Returns a connection to the pool. If there are too many, closes the least recently used ones. Blocks.
+    pub(crate) fn put(&self, connection: CachingConnection) {
         let mut all = all();
         all.push((self.database, connection));
-        let oldest = if all.len() > MAX_IDLE { Some(all.remove(0)) } else { None };
+        let excess = all.len().saturating_sub(MAX_IDLE);
+        let oldest: Vec<_> = all.drain(..excess).collect();
         drop(all);
         drop(oldest); // after releasing the lock, because closing takes time
     }
@@ -52,7 +66,7 @@ impl Drop for ConnectionPool {
     }
 }
 
-fn all() -> MutexGuard<'static, Vec<(u64, Connection)>> {
+fn all() -> MutexGuard<'static, Vec<(u64, CachingConnection)>> {
     // A panic cannot occur while the lock is held.
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -61,8 +75,8 @@ fn all() -> MutexGuard<'static, Vec<(u64, Connection)>> {
 mod tests {
     use super::*;
 
-    fn connection() -> Connection {
-        Connection::open_in_memory().unwrap()
+    fn connection() -> CachingConnection {
+        CachingConnection::new(rusqlite::Connection::open_in_memory().unwrap(), "log".into())
     }
 
     #[test]
@@ -70,7 +84,7 @@ mod tests {
         let (first, second) = (ConnectionPool::new(), ConnectionPool::new());
         first.put(connection());
         assert!(second.take().is_none());
-        assert!(first.take().is_some_and(|connection| connection.is_autocommit()));
+        assert!(first.take().is_some_and(|mut connection| connection.connection().is_autocommit()));
         assert!(first.take().is_none());
         first.put(connection());
         for _ in 0..MAX_IDLE {

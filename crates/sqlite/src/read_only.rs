@@ -15,17 +15,14 @@
 //! creates one of the files. Therefore the files are compared before and after the read, and if they differ, the result
 //! is dropped.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use memory_tool_core::FailureKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::failure::{ConnectError, OpenFailure};
-use crate::sidecar::{JOURNAL, LOG, SHARED_MEMORY, beside, metadata, resolve_links};
+use crate::sidecar::{FileStamp, JOURNAL, LOG, SHARED_MEMORY, beside, file_stamp, resolve_links};
 
 /// The SQLite VFS without locks.
 const WITHOUT_LOCKS: &str = if cfg!(windows) { "win32-none" } else { "unix-none" };
@@ -37,15 +34,6 @@ pub(crate) struct FileSnapshot {
     database: Option<FileStamp>,
     log: Option<FileStamp>,
     has_shared_memory: bool,
-}
-
-/// Identifies a state of a file.
-#[derive(Debug, Eq, PartialEq)]
-struct FileStamp {
-    size: u64,
-    modified: Option<SystemTime>,
-    /// The inode number. The status-change time is not used: as root, SQLite sets the owner of the log.
-    number: u64,
 }
 
 /// The method of reading a database.
@@ -117,22 +105,4 @@ impl FileSnapshot {
         }
         url + "?" + query
     }
-}
-
-/// The stamp of a file; `None` if it does not exist.
-fn file_stamp(path: &Path) -> io::Result<Option<FileStamp>> {
-    let found = metadata(path)?;
-    Ok(found.map(|found| FileStamp { size: found.len(), modified: found.modified().ok(), number: number(&found) }))
-}
-
-#[cfg(unix)]
-fn number(found: &fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-
-    found.ino()
-}
-
-#[cfg(not(unix))]
-fn number(_: &fs::Metadata) -> u64 {
-    0
 }

@@ -1,8 +1,9 @@
-//! The files that SQLite keeps beside a database. Hostile ones are refused before SQLite opens them.
+//! The files that SQLite keeps beside a database, and their states. Hostile ones are refused before SQLite opens them.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use memory_tool_core::FailureKind;
 
@@ -44,8 +45,40 @@ pub(crate) fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Refuses files that would make SQLite change or remove files outside the database.
-pub(crate) fn refuse_hostile(database: &Path) -> Result<(), ConnectError> {
+/// Identifies a state of a file.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct FileStamp {
+    pub(crate) size: u64,
+    modified: Option<SystemTime>,
+    /// The inode number. The status-change time is not used: as root, SQLite sets the owner of the log.
+    number: u64,
+}
+
+impl FileStamp {
+    pub(crate) fn of(found: &Metadata) -> Self {
+        Self { size: found.len(), modified: found.modified().ok(), number: number(found) }
+    }
+}
+
+/// The stamp of a file; `None` if it does not exist.
+pub(crate) fn file_stamp(path: &Path) -> io::Result<Option<FileStamp>> {
+    Ok(metadata(path)?.map(|found| FileStamp::of(&found)))
+}
+
+#[cfg(unix)]
+fn number(found: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+
+    found.ino()
+}
+
+#[cfg(not(unix))]
+fn number(_: &Metadata) -> u64 {
+    0
+}
+
+/// Refuses files that would make SQLite change or remove files outside the database. Returns the resolved path.
+pub(crate) fn refuse_hostile(database: &Path) -> Result<PathBuf, ConnectError> {
     let database = resolve_links(database)?;
     for ending in ["", JOURNAL, LOG, SHARED_MEMORY] {
         let path = beside(&database, ending);
@@ -63,7 +96,7 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<(), ConnectError> {
             "is a journal that names another file, which SQLite may remove: no memory store writes such a journal",
         ));
     }
-    Ok(())
+    Ok(database)
 }
 
 fn refused(path: &Path, why: &str) -> ConnectError {

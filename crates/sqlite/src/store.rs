@@ -153,8 +153,12 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        if options.preconditions().is_empty() && self.database.mode() != OpenMode::ReadOnly {
+            let reading = Arc::clone(&self.database).read_node(&self.memory, path);
+            return reading.await.map_err(|failure| failure.during(READING));
+        }
         let path = path.clone();
-        self.read_with("reading", move |connection, memory| read(connection, memory, &path, &options)).await
+        self.read_with(READING, move |connection, memory| read(connection, memory, &path, &options)).await
     }
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
@@ -166,7 +170,7 @@ impl Store for SqliteStore {
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         if self.database.mode() != OpenMode::ReadOnly {
             let memory = self.memory.clone();
-            let applying = Arc::clone(&self.database).write(move |connection| apply(connection, &memory, batch));
+            let applying = Arc::clone(&self.database).write(move |connection| connection.apply(&memory, batch, apply));
             return applying.await.map_err(|failure| failure.during(APPLYING));
         }
         if batch.changes_nothing() {
@@ -176,20 +180,16 @@ impl Store for SqliteStore {
     }
 }
 
+const READING: &str = "reading";
 const APPLYING: &str = "applying a batch";
 
-/// Reads a path under preconditions. Without any, the root or a file needs one statement and no transaction.
+/// Reads a path under preconditions.
 fn read(
     connection: &mut Connection,
     memory: &Memory,
     path: &MemoryPath,
     options: &ReadOptions,
 ) -> Result<Node, Failure> {
-    if options.preconditions().is_empty()
-        && let Some(node) = (Files { connection, memory }).read_at_once(path)?
-    {
-        return Ok(node);
-    }
     let transaction = connection.transaction()?; // for a consistent snapshot
     let files = Files { connection: &transaction, memory };
     options.check(&files)?;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cached_reads;
 mod concurrency;
 mod damage;
 mod hostile;

@@ -1,0 +1,183 @@
+//! [`CachingConnection`]: a connection that remembers the nodes it has read.
+//!
+//! A remembered node is returned on the calling thread, which saves the hop to a thread that may wait. The check that
+//! it is current must therefore never wait for a disk:
+//!
+//! 1. The status of the open write-ahead log is unchanged. Otherwise somebody may have written to the database, so a
+//!    check could have to wait for them or to read pages: the caller falls back to a blocking thread.
+//! 2. `PRAGMA data_version` is unchanged, so no other connection of any process has committed a change. SQLite compares
+//!    the header of the log's index in shared memory with its copy, under a lock that it does not wait for. It needs one
+//!    page, the first, which stays in the cache of the connection until another connection commits.
+//!
+//! The second check decides alone whether a node is current. The first only keeps the second from waiting.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use memory_tool_core::{Batch, Change, MemoryPath, Node};
+use rusqlite::Connection;
+
+use crate::failure::Failure;
+use crate::files::{Files, Memory};
+use crate::name::MemoryName;
+use crate::sidecar::{self, FileStamp};
+
+/// The largest node to remember, in bytes. For larger ones, the hop to another thread takes a small part of the time.
+const MAX_NODE: usize = 64 << 10;
+
+/// The size of all remembered nodes of a connection in bytes.
+const MAX_NODES: usize = 512 << 10;
+
+/// What a node occupies in addition to its contents, in bytes. An estimate, which also limits the number of nodes.
+const NODE_OVERHEAD: usize = 1 << 10;
+
+/// The estimated size of an entry of a directory in bytes.
+const ENTRY_SIZE: usize = 256;
+
+/// A batch with more changes than this makes a connection forget the whole memory, instead of comparing all paths.
+const MAX_COMPARED_CHANGES: usize = 16;
+
+/// A memory and a path in it.
+type Key = (MemoryName, MemoryPath);
+
+/// A connection, and the nodes that it has read since another connection last committed a change.
+pub(crate) struct CachingConnection {
+    nodes: HashMap<Key, Node>,
+    /// The size of the nodes.
+    size: usize,
+    /// The version of the database at which the nodes were read. Only changes of other connections alter it.
+    data_version: i64,
+    /// The status of the log before the version was last checked.
+    checked: Option<FileStamp>,
+    /// Closed before the connection, which may remove the log.
+    log: Option<File>,
+    log_path: PathBuf,
+    connection: Connection,
+}
+
+impl CachingConnection {
+    /// Wraps a connection to a database with this write-ahead log.
+    pub(crate) fn new(connection: Connection, log_path: PathBuf) -> Self {
+        Self { nodes: HashMap::new(), size: 0, data_version: 0, checked: None, log: None, log_path, connection }
+    }
+
+    /// The connection, for statements that change no files.
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    pub(crate) fn remembers(&self, memory: &Memory, path: &MemoryPath) -> bool {
+        self.nodes.contains_key(&key(memory, path))
+    }
+
+    /// Returns a remembered node if it is current. Never waits; see the documentation of the module.
+    pub(crate) fn recall(&self, memory: &Memory, path: &MemoryPath) -> Option<Node> {
+        let node = self.nodes.get(&key(memory, path))?;
+        if self.checked.is_none() || self.log_stamp() != self.checked {
+            return None;
+        }
+        self.connection.busy_timeout(Duration::ZERO).ok()?;
+        let mut version = self.connection.prepare_cached(DATA_VERSION).ok()?;
+        let version: i64 = version.query_row((), |row| row.get(0)).ok()?;
+        (version == self.data_version).then(|| node.clone())
+    }
+
+    /// Reads a path in one snapshot, and remembers the node unless it is large. Blocks.
+    pub(crate) fn read(&mut self, memory: &Memory, path: &MemoryPath) -> Result<Node, Failure> {
+        let log = self.open_log(); // before the snapshot, so that a later commit alters the status
+        let mut statement = self.connection.prepare_cached(DATA_VERSION)?;
+        let mut version = statement.query(())?;
+        let Some(row) = version.next()? else { return Err(rusqlite::Error::QueryReturnedNoRows.into()) };
+        let current = row.get(0)?;
+        if current != self.data_version {
+            self.nodes.clear();
+            self.size = 0;
+            self.data_version = current;
+        }
+        self.checked = log;
+        // While the statement has a row, its transaction is open, so other statements read the same snapshot.
+        let node = Files { connection: &self.connection, memory }.read(path)?;
+        drop(version);
+        drop(statement);
+        self.remember(key(memory, path), &node);
+        Ok(node)
+    }
+
+    fn remember(&mut self, key: Key, node: &Node) {
+        let size = size(node);
+        if size > MAX_NODE {
+            return;
+        }
+        if self.size + size > MAX_NODES {
+            self.nodes.clear();
+            self.size = 0;
+        }
+        if self.nodes.insert(key, node.clone()).is_none() {
+            self.size += size;
+        }
+    }
+
+    /// Applies a batch. Forgets the nodes that it may change, because the data version covers only other connections.
+    ///
+    /// A remembered file that the batch writes is read again, because an agent often views what it has edited.
+    pub(crate) fn apply(
+        &mut self,
+        memory: &Memory,
+        batch: Batch,
+        apply: fn(&mut Connection, &Memory, Batch) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let written = match batch.changes() {
+            [Change::Write { path, .. }] if self.remembers(memory, path) => Some(path.clone()),
+            _ => None,
+        };
+        self.forget(memory, batch.changes());
+        apply(&mut self.connection, memory, batch)?;
+        if let Some(path) = written {
+            let _ = self.read(memory, &path); // the batch is applied; if this failed, the next read fails, too
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, memory: &Memory, changes: &[Change]) {
+        let is_affected = |path: &MemoryPath| {
+            changes.len() > MAX_COMPARED_CHANGES
+                || changes.iter().any(|change| match change {
+                    Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed.overlaps(path),
+                    Change::Rename { from, to } => from.overlaps(path) || to.overlaps(path),
+                })
+        };
+        self.nodes.retain(|(name, path), _| *name != memory.name || !is_affected(path));
+        self.size = self.nodes.values().map(size).sum();
+    }
+
+    /// The status of the log, which is opened if it is not. Blocks.
+    fn open_log(&mut self) -> Option<FileStamp> {
+        if self.log.is_none() && sidecar::metadata(&self.log_path).ok()??.is_file() {
+            self.log = File::open(&self.log_path).ok();
+        }
+        self.log_stamp()
+    }
+
+    /// The status of the open log. The operating system keeps it in memory.
+    fn log_stamp(&self) -> Option<FileStamp> {
+        self.log.as_ref()?.metadata().ok().map(|found| FileStamp::of(&found))
+    }
+}
+
+const DATA_VERSION: &str = "PRAGMA data_version";
+
+fn key(memory: &Memory, path: &MemoryPath) -> Key {
+    (memory.name.clone(), path.clone())
+}
+
+/// The estimated size of a node in bytes.
+fn size(node: &Node) -> usize {
+    NODE_OVERHEAD
+        + match node {
+            Node::Absent => 0,
+            Node::Directory(entries) => entries.len().saturating_mul(ENTRY_SIZE),
+            Node::File(file) => file.content.len(),
+        }
+}
