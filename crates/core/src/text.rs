@@ -3,13 +3,12 @@
 //! Only `\n` separates lines. A final `\n` is followed by an empty last line, and an empty text is one empty line
 //! (`[V3]`).
 
-use std::iter::repeat_n;
-
 /// The number of lines of a snippet before and after the first changed line (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
 
 /// The minimum width of a line number (`[V3]`).
 const NUMBER_COLUMNS: usize = 6;
+const BLANKS: &str = "      ";
 
 /// The position where the character limit truncated a reply. `Display` returns the note on how to continue (`[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,7 +69,7 @@ pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
             numbered.push('\n');
         }
         let number = digits.format(first_line + index);
-        numbered.extend(repeat_n(' ', NUMBER_COLUMNS.saturating_sub(number.len())));
+        numbered.push_str(&BLANKS[number.len().min(NUMBER_COLUMNS)..]);
         numbered.push_str(number);
         numbered.push('\t');
         numbered.push_str(line);
@@ -90,6 +89,10 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
 /// file of `total` lines. At least one character of the first line remains.
 pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<usize>) -> (&str, Option<ViewCut>) {
     let Some(cap) = cap else { return (lines, None) };
+    // There are at least as many bytes as characters, so most files need no further count.
+    if lines.len() + count_lines(lines) * length_of_number(total) <= cap {
+        return (lines, None);
+    }
     let numbered = (first..).zip(lines.split('\n'));
     let lengths = numbered.map(|(number, line)| length_of_number(number) + line.chars().count());
     let fitting = count_fitting(lengths, cap).max(1);
