@@ -8,7 +8,6 @@ const SNIPPET_CONTEXT: usize = 2;
 
 /// The minimum width of a line number (`[V3]`).
 const NUMBER_COLUMNS: usize = 6;
-const BLANKS: &str = "      ";
 
 /// The position where the character limit truncated a reply. `Display` returns the note on how to continue (`[V8]`).
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -57,24 +56,43 @@ impl Snippet {
 
 /// The number of lines, which is at least 1.
 pub(crate) fn count_lines(text: &str) -> usize {
-    text.bytes().filter(|&byte| byte == b'\n').count() + 1
+    // A sum of a chunk fits into a byte, so the processor adds many bytes at a time.
+    let count = |chunk: &[u8]| usize::from(chunk.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>());
+    text.as_bytes().chunks(usize::from(u8::MAX)).map(count).sum::<usize>() + 1
 }
 
 /// Prefixes each line with its number, right-aligned in six columns, and a tab (`[V3]`).
 pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
     let mut numbered = String::with_capacity(text.len() + 8 * count_lines(text));
-    let mut digits = itoa::Buffer::new();
-    for (index, line) in text.split('\n').enumerate() {
-        if index > 0 {
-            numbered.push('\n');
-        }
-        let number = digits.format(first_line + index);
-        numbered.push_str(&BLANKS[number.len().min(NUMBER_COLUMNS)..]);
-        numbered.push_str(number);
-        numbered.push('\t');
+    let mut rest = text;
+    for number in first_line.. {
+        push_number(&mut numbered, number);
+        let Some(end) = rest.bytes().position(|byte| byte == b'\n') else { break };
+        let (line, after) = rest.split_at(end + 1);
         numbered.push_str(line);
+        rest = after;
     }
+    numbered.push_str(rest);
     numbered
+}
+
+fn push_number(numbered: &mut String, number: usize) {
+    let mut columns = [b' '; NUMBER_COLUMNS];
+    let mut higher = number;
+    for column in columns.iter_mut().rev() {
+        *column = b'0' + (higher % 10) as u8;
+        higher /= 10;
+        if higher == 0 {
+            break;
+        }
+    }
+    if higher > 0 {
+        numbered.push_str(&higher.to_string());
+    }
+    for column in columns {
+        numbered.push(char::from(column));
+    }
+    numbered.push('\t');
 }
 
 /// The lines from `first` to `last`, both 1-based and inclusive. They must exist.
@@ -199,6 +217,9 @@ mod tests {
         );
         assert_eq!(number_lines("", 1), "     1\t");
         assert_eq!(number_lines("x", 1_000_000), "1000000\tx");
+        assert_eq!(number_lines("a\n\n", 99_999), " 99999\ta\n100000\t\n100001\t");
+        assert_eq!(number_lines("é", 12_000_345), "12000345\té");
+        assert_eq!(count_lines(&"\n".repeat(1_000)), 1_001);
     }
 
     #[test]
