@@ -6,8 +6,9 @@ mod measure;
 
 use std::fs;
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt};
 use memory_tool_sqlite::SqliteStore;
@@ -21,6 +22,9 @@ use crate::measure::{medians, swap, target_directory, text};
 const ROUNDS: usize = 2_000;
 const LIST_ROUNDS: usize = 15;
 const FILE: &str = "/memories/file.txt";
+const LOAD_TIME: Duration = Duration::from_secs(3);
+const TICK: Duration = Duration::from_millis(1);
+const READ_FILES: usize = 16;
 /// The batch size for creating many files.
 const BATCH: usize = 100_000;
 
@@ -29,13 +33,15 @@ fn main() {
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
     print_memory(&runtime, directory.path()); // first, before the process uses other memory
     print_ratios(&runtime, directory.path());
+    print_load(directory.path());
     print_growth(&runtime, directory.path());
 }
 
 fn print_ratios(runtime: &Runtime, directory: &Path) {
-    println!("| SQLite | ours | bare, on a thread | bare, in place | ours / on a thread |");
-    println!("|---|---|---|---|---|");
+    println!("| SQLite | ours | bare, on a thread | bare, in place | ours / on a thread | ours / in place |");
+    println!("|---|---|---|---|---|---|");
     let few = Fixture::new(runtime, &directory.join("few.sqlite"), 200);
+    few.row("`Store::read`, 4 KB", ROUNDS, |_| few.read(), Bare::read);
     few.row("`view`, 4 KB", ROUNDS, |_| few.view(), Bare::read);
     few.row("`str_replace`, 4 KB", ROUNDS, |n| few.edit(n), Bare::update);
     few.row("`create`, 4 KB", ROUNDS, |n| few.create(n), Bare::insert);
@@ -46,15 +52,68 @@ fn print_ratios(runtime: &Runtime, directory: &Path) {
 fn print_growth(runtime: &Runtime, directory: &Path) {
     println!("\n| files | `view`, 4 KB | `str_replace` | `view /memories` |");
     println!("|---|---|---|---|");
-    for files in [100, 1_000, 10_000, 100_000, 1_000_000] {
-        let path = directory.join("growing.sqlite");
-        let fixture = Fixture::new(runtime, &path, files);
-        let [view, edit] = medians(ROUNDS / 4, [&|_| fixture.view(), &|n| fixture.edit(n)]);
+    let sizes = [100, 1_000, 10_000, 100_000, 1_000_000];
+    let fixtures = sizes.map(|files| Fixture::new(runtime, &directory.join(format!("{files}-files.sqlite")), files));
+    let views = medians(ROUNDS, fixtures.each_ref().map(|fixture| move |_| fixture.view()).each_ref().map(|f| f as _));
+    let edits = medians(ROUNDS, fixtures.each_ref().map(|fixture| move |n| fixture.edit(n)).each_ref().map(|f| f as _));
+    for (((files, fixture), view), edit) in sizes.iter().zip(&fixtures).zip(views).zip(edits) {
         let [list] = medians(LIST_ROUNDS, [&|_| fixture.list()]);
-        println!("| {files} | {view:.0?} | {edit:.0?} | {list:.1?} |");
-        drop(fixture);
-        fs::remove_file(path).unwrap();
+        println!("| {files} | {view:.1?} | {edit:.0?} | {list:.1?} |");
     }
+}
+
+/// Prints how late a timer of 1 ms fires while tasks read without a pause and one task writes.
+fn print_load(directory: &Path) {
+    println!("\n| threads | tasks that read | reads per second | timer late, median | 99 % |");
+    println!("|---|---|---|---|---|");
+    for (threads, readers) in [(1, 0), (1, 4), (1, 64), (2, 0), (2, 4), (2, 64)] {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
+        let path = directory.join(format!("load-{threads}-{readers}.sqlite"));
+        let (reads, late) = runtime.block_on(async { tokio::spawn(load(path, readers)).await.unwrap() });
+        let [median, most] = [late.len() / 2, late.len() * 99 / 100].map(|index| late[index]);
+        println!("| {threads} | {readers} | {} | {median:.1?} | {most:.1?} |", reads / LOAD_TIME.as_secs() as usize);
+    }
+}
+
+/// The number of reads, and the sorted delays of the timer.
+async fn load(path: PathBuf, readers: usize) -> (usize, Vec<Duration>) {
+    let store = SqliteStore::open(path).await.unwrap();
+    let end = Instant::now() + LOAD_TIME;
+    for number in 0..READ_FILES {
+        store.write(&format!("/memories/{number}"), text()).await.unwrap();
+    }
+    let reading: Vec<_> = (0..readers)
+        .map(|number| {
+            let (store, file) = (store.clone(), format!("/memories/{}", number % READ_FILES));
+            tokio::spawn(async move {
+                let mut reads = 0;
+                while Instant::now() < end {
+                    black_box(store.read(&file).await.unwrap());
+                    reads += 1;
+                }
+                reads
+            })
+        })
+        .collect();
+    let writing = tokio::spawn(async move {
+        while Instant::now() < end {
+            store.write("/memories/written", text()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let mut late = Vec::new();
+    while Instant::now() < end {
+        let start = Instant::now();
+        tokio::time::sleep(TICK).await;
+        late.push(start.elapsed().saturating_sub(TICK));
+    }
+    let mut reads = 0;
+    for task in reading {
+        reads += task.await.unwrap();
+    }
+    writing.await.unwrap();
+    late.sort();
+    (reads, late)
 }
 
 /// Prints the memory used by a thousand open stores, after a write and a listing in each.
@@ -92,6 +151,7 @@ fn open_files() -> String {
 /// A store, and a connection to a copy of its database.
 struct Fixture<'a> {
     runtime: &'a Runtime,
+    store: SqliteStore,
     tool: Engine<SqliteStore>,
     bare: Arc<Mutex<Bare>>,
 }
@@ -109,7 +169,7 @@ impl<'a> Fixture<'a> {
                 batch.write(path.parse().unwrap(), "a note\n")
             }));
         }
-        Self { runtime, tool: Engine::new(store), bare: Arc::new(Mutex::new(Bare::copy_of(path))) }
+        Self { runtime, tool: Engine::new(store.clone()), store, bare: Arc::new(Mutex::new(Bare::copy_of(path))) }
     }
 
     /// Prints a row: the store, the bare statement on a blocking thread as in an async program, and the bare statement
@@ -122,12 +182,16 @@ impl<'a> Fixture<'a> {
         };
         let in_place = |round| bare(&self.bare.lock().unwrap(), round);
         let [ours, on_thread, in_place] = medians(rounds, [&ours, &on_thread, &in_place]);
-        let ratio = ours.as_secs_f64() / on_thread.as_secs_f64();
-        println!("| {title} | {ours:.1?} | {on_thread:.1?} | {in_place:.1?} | {ratio:.2} |");
+        let [by_thread, by_place] = [on_thread, in_place].map(|bare| ours.as_secs_f64() / bare.as_secs_f64());
+        println!("| {title} | {ours:.1?} | {on_thread:.1?} | {in_place:.1?} | {by_thread:.2} | {by_place:.2} |");
     }
 
     fn call(&self, input: Value) {
         black_box(self.runtime.block_on(self.tool.call(input)).unwrap().to_string());
+    }
+
+    fn read(&self) {
+        black_box(self.runtime.block_on(self.store.read(FILE)).unwrap());
     }
 
     fn view(&self) {

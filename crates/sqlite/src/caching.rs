@@ -9,7 +9,8 @@
 //!    the header of the log's index in shared memory with its copy, under a lock that it does not wait for. It needs one
 //!    page, the first, which stays in the cache of the connection until another connection commits.
 //!
-//! The second check decides alone whether a node is current. The first only keeps the second from waiting.
+//! The second check decides alone whether a node is current. The first only keeps the second from waiting. A commit
+//! between the two, or one that leaves the status as it was, makes SQLite read the first page in place.
 
 use std::collections::HashMap;
 use std::fs::File;
