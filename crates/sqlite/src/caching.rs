@@ -3,14 +3,14 @@
 //! A remembered node is returned on the calling thread, which saves the hop to a thread that may wait. The check that
 //! it is current must therefore never wait for a disk:
 //!
-//! 1. The status of the open write-ahead log is unchanged. Otherwise somebody may have written to the database, so a
-//!    check could have to wait for them or to read pages: the caller falls back to a blocking thread.
-//! 2. `PRAGMA data_version` is unchanged, so no other connection of any process has committed a change. SQLite compares
-//!    the header of the log's index in shared memory with its copy, under a lock that it does not wait for. It needs one
-//!    page, the first, which stays in the cache of the connection until another connection commits.
+//! 1. The status of the open write-ahead log is unchanged. Otherwise another program may be writing, and a check could
+//!    wait for it or read pages: the caller falls back to a blocking thread.
+//! 2. `PRAGMA data_version` is unchanged, so no other connection of any process has committed a change. SQLite takes a
+//!    lock without waiting and compares its copy of the log's index header with the shared memory. It needs the first
+//!    page of the database, which stays in the connection's cache until another connection commits.
 //!
-//! The second check decides alone whether a node is current. The first only keeps the second from waiting. A commit
-//! between the two, or one that leaves the status as it was, makes SQLite read the first page in place.
+//! The second check decides alone whether a node is current. The first only keeps the second from waiting. If a
+//! commit falls between the two or does not alter the status, SQLite reads the first page in place.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -31,7 +31,7 @@ const MAX_NODE: usize = 64 << 10;
 /// The size of all remembered nodes of a connection in bytes.
 const MAX_NODES: usize = 512 << 10;
 
-/// What a node occupies in addition to its contents, in bytes. An estimate, which also limits the number of nodes.
+/// The estimated size of a node without contents in bytes, which also limits the number of nodes.
 const NODE_OVERHEAD: usize = 1 << 10;
 
 /// The estimated size of an entry of a directory in bytes.
@@ -153,7 +153,7 @@ impl CachingConnection {
         self.size = self.nodes.values().map(size).sum();
     }
 
-    /// The status of the log, which is opened if it is not. Blocks.
+    /// Opens the log unless it is open, and returns its status. Blocks.
     fn open_log(&mut self) -> Option<FileStamp> {
         if self.log.is_none() && sidecar::metadata(&self.log_path).ok()??.is_file() {
             self.log = File::open(&self.log_path).ok();

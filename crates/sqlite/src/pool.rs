@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 
 use crate::caching::CachingConnection;
 
-/// The maximum number of idle connections to all databases. Each takes about 200 KB, up to 512 KB for what it
-/// has read, and four open files.
+/// The maximum number of idle connections to all databases. Each takes about 200 KB, up to 512 KB for
+/// remembered files, and four open files.
 const MAX_IDLE: usize = 64;
 
 /// The idle connections to all databases, each with the number of its database. The least recently used is first.

@@ -1,4 +1,4 @@
-//! Reads that are answered on the calling thread: they are as current as others `[X3]`, and never wait.
+//! Reads on the calling thread: they are as current as others `[X3]`, and never wait.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -158,7 +158,7 @@ async fn a_change_of_another_connection_outdates_all_files() {
     }
 }
 
-/// The status of the log only decides where a read runs, because a commit may leave it as it was.
+/// The status of the log only decides where a read runs, because a commit may not alter it.
 #[test]
 fn a_change_that_leaves_size_and_time_of_the_log_is_read() {
     runtime().block_on(async {
@@ -233,7 +233,7 @@ async fn a_precondition_is_checked_although_the_file_is_remembered() {
     assert!(store.read_opts(&path(FILE), if_unchanged()).await.is_err());
 }
 
-/// Random batches, after each of which all paths are read twice and compared with the store in RAM.
+/// After each random batch, all paths are read twice and compared with the store in RAM.
 #[tokio::test]
 async fn a_batch_leaves_no_outdated_node() {
     const PATHS: [&str; 10] = ["a", "a/b", "a/b/c", "a/b/d", "a/bc", "b", "b/c", "ab", "c/d/e", "c/d"];
@@ -280,7 +280,7 @@ async fn a_large_batch_leaves_no_outdated_node() {
     assert_eq!(read(&store, FILE).await.unwrap(), "new");
 }
 
-/// What a node contains, without versions and times.
+/// The contents of a node, without versions and times.
 fn contents(node: Node) -> (bool, Vec<u8>, Vec<(String, u64)>) {
     match node {
         Node::Absent => (false, Vec::new(), Vec::new()),
@@ -327,7 +327,7 @@ async fn a_change_of_another_process_is_read_at_once() {
     assert!(process.wait().unwrap().success());
 }
 
-/// A counter that two stores increment. A read never returns less than what was acknowledged before it.
+/// A counter that two stores increment. A read never returns less than the last acknowledged value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_reads_never_go_back() {
     let directory = TestDirectory::in_ram();
