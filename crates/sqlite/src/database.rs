@@ -24,8 +24,8 @@ use crate::{permissions, schema, sidecar};
 /// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
 
-/// The part of tokio's budget of 128 that a read uses: a task yields after four reads. Otherwise, a task that only reads
-/// would occupy a thread for a millisecond at a time.
+/// The part of tokio's budget of 128 that a read uses, so that a task yields after four reads. Otherwise, a task that
+/// only reads would occupy a thread for a millisecond at a time.
 const BUDGET_OF_A_READ: usize = 32;
 
 /// The delay before a retry that SQLite does not make itself.
