@@ -1,48 +1,64 @@
-"""Times the memory tool of Anthropic's Python SDK. Prints the median seconds of each workload as JSON."""
+"""The memory tool of Anthropic's Python SDK in the comparison: runs the jobs of `compare/protocol.rs`.
 
+Each session is a thread, because the tool blocks.
+"""
+
+import importlib.metadata
 import json
-import statistics
+import os
 import sys
+import threading
 import time
 
 from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
 
-directory, rounds, files, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-tool = BetaLocalFilesystemMemoryTool(base_path=directory + "/few")
-many = BetaLocalFilesystemMemoryTool(base_path=directory + "/many")
-text = ("line of text\n" * size)[: size - 2] + "A\n"
+tools = {}
 
 
-def median(work, count):
-    times = []
-    for number in range(count):
-        start = time.perf_counter()
-        work(number)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def tool(store):
+    if store not in tools:
+        tools[store] = BetaLocalFilesystemMemoryTool(base_path=store)
+    return tools[store]
 
 
-def call(on, **command):
-    on.call(command)
+class Session(threading.Thread):
+    def __init__(self, job, barrier):
+        super().__init__()
+        self.tool, self.commands, self.barrier = tool(job["store"]), job["commands"], barrier
+        self.seconds, self.failures, self.reply = [], [], ""
+
+    def run(self):
+        call, clock = self.tool.call, time.perf_counter
+        self.barrier.wait()
+        self.start_time = clock()
+        for command in self.commands:
+            start = clock()
+            try:
+                self.reply = call(command)
+            except Exception as error:
+                self.failures.append(repr(error))
+            self.seconds.append(clock() - start)
+        self.end_time = clock()
 
 
-def edit(number):
-    old, new = ("A\n", "B\n") if number % 2 == 0 else ("B\n", "A\n")
-    call(tool, command="str_replace", path="/memories/file.txt", old_str=old, new_str=new)
+def run(job):
+    barrier = threading.Barrier(len(job["sessions"]))
+    sessions = [Session(session, barrier) for session in job["sessions"]]
+    for session in sessions:
+        session.start()
+    for session in sessions:
+        session.join()
+    start = min(session.start_time for session in sessions)
+    end = max(session.end_time for session in sessions)
+    return {
+        "elapsed": end - start,
+        "seconds": [seconds for session in sessions for seconds in session.seconds],
+        "failures": [failure for session in sessions for failure in session.failures],
+        "replies": [session.reply for session in sessions] if job["wants_replies"] else [],
+    }
 
 
-call(tool, command="create", path="/memories/file.txt", file_text=text)
-for number in range(files):
-    call(many, command="create", path=f"/memories/d{number % 100}/{number}.txt", file_text="x")
-print(
-    json.dumps(
-        {
-            "view": median(lambda _: call(tool, command="view", path="/memories/file.txt"), rounds),
-            "create": median(
-                lambda number: call(tool, command="create", path=f"/memories/new/{number}.txt", file_text=text), rounds
-            ),
-            "edit": median(edit, rounds),
-            "list": median(lambda _: call(many, command="view", path="/memories"), 10),
-        }
-    )
-)
+os.chdir(sys.argv[1])
+print(json.dumps({"version": importlib.metadata.version("anthropic")}), flush=True)
+for line in sys.stdin:
+    print(json.dumps(run(json.loads(line))), flush=True)

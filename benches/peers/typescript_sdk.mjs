@@ -1,41 +1,52 @@
-// Times the memory tool of Anthropic's TypeScript SDK. Prints the median seconds of each workload as JSON.
+// The memory tool of Anthropic's TypeScript SDK in the comparison: runs the jobs of `compare/protocol.rs`.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
 
-const [modules, directory, rounds, files, size] = process.argv.slice(2);
-const { BetaLocalFilesystemMemoryTool } = createRequire(modules + '/')('@anthropic-ai/sdk/tools/memory/node');
-const tool = await BetaLocalFilesystemMemoryTool.init(directory + '/few');
-const many = await BetaLocalFilesystemMemoryTool.init(directory + '/many');
-const text = 'line of text\n'.repeat(size).slice(0, size - 2) + 'A\n';
+const [modules, base] = process.argv.slice(2);
+const require = createRequire(modules + '/');
+const { BetaLocalFilesystemMemoryTool } = require('@anthropic-ai/sdk/tools/memory/node');
+const { version } = JSON.parse(readFileSync(modules + '/node_modules/@anthropic-ai/sdk/package.json'));
+const tools = new Map();
 
-async function median(work, count) {
-  const times = [];
-  for (let number = 0; number < count; number++) {
+async function tool(store) {
+  if (!tools.has(store)) tools.set(store, await BetaLocalFilesystemMemoryTool.init(store));
+  return tools.get(store);
+}
+
+const secondsSince = (start) => Number(process.hrtime.bigint() - start) / 1e9;
+
+async function runSession(tool, commands) {
+  const [seconds, failures] = [[], []];
+  let reply = '';
+  for (const command of commands) {
     const start = process.hrtime.bigint();
-    await work(number);
-    times.push(Number(process.hrtime.bigint() - start) / 1e9);
+    try {
+      reply = await tool[command.command](command);
+    } catch (error) {
+      failures.push(String(error));
+    }
+    seconds.push(secondsSince(start));
   }
-  return times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
+  return { seconds, failures, reply };
 }
 
-const path = '/memories/file.txt';
-await tool.create({ command: 'create', path, file_text: text });
-for (let number = 0; number < files; number++) {
-  await many.create({ command: 'create', path: `/memories/d${number % 100}/${number}.txt`, file_text: 'x' });
+async function run(job) {
+  const opened = [];
+  for (const session of job.sessions) opened.push(await tool(session.store));
+  const start = process.hrtime.bigint();
+  const sessions = await Promise.all(job.sessions.map(({ commands }, index) => runSession(opened[index], commands)));
+  return {
+    elapsed: secondsSince(start),
+    seconds: sessions.flatMap(({ seconds }) => seconds),
+    failures: sessions.flatMap(({ failures }) => failures),
+    replies: job.wants_replies ? sessions.map(({ reply }) => reply) : [],
+  };
 }
-const edit = (number) => {
-  const [old_str, new_str] = number % 2 === 0 ? ['A\n', 'B\n'] : ['B\n', 'A\n'];
-  // This tool matches within one line, so the texts must not contain a line feed.
-  return tool.str_replace({ command: 'str_replace', path, old_str: old_str.trim(), new_str: new_str.trim() });
-};
-console.log(
-  JSON.stringify({
-    view: await median(() => tool.view({ command: 'view', path }), rounds),
-    create: await median(
-      (number) => tool.create({ command: 'create', path: `/memories/new/${number}.txt`, file_text: text }),
-      rounds,
-    ),
-    edit: await median(edit, rounds),
-    list: await median(() => many.view({ command: 'view', path: '/memories' }), 10),
-  }),
-);
+
+process.chdir(base);
+console.log(JSON.stringify({ version }));
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await run(JSON.parse(line))));
+}
