@@ -1,6 +1,7 @@
 //! The performance goals, each a ratio or a figure with a limit.
 
 use crate::contestant::Contestant::{self, Floor, Local, Python, Sqlite, SqliteFloor, TypeScript};
+use crate::report::with_separators;
 use crate::results::Results;
 use crate::workloads::{Id, Operation, Place, SMALL};
 
@@ -118,7 +119,12 @@ fn growth(results: &Results) -> Vec<Goal> {
         for operation in [Operation::View, Operation::StrReplace] {
             let median = |files| results.median(Id::Growth { operation, files }, contestant);
             goals.push(Goal {
-                title: format!("`{}`, {}, {most} files / {fewest} files", operation.name(), contestant.title()),
+                title: format!(
+                    "`{}`, {}, {} files / {fewest} files",
+                    operation.name(),
+                    contestant.title(),
+                    with_separators(most as f64)
+                ),
                 measured: quotient(median(most), median(fewest)),
                 limit: Limit::AtMost(1.2),
             });

@@ -4,9 +4,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark fails by panicking")]
 
+mod charts;
 mod contestant;
 mod fill;
 mod goals;
+mod json;
 mod machine;
 mod options;
 mod plot;
@@ -50,8 +52,8 @@ fn compare(options: &Options) {
     println!("{markdown}");
     fs::create_dir_all(&options.output).unwrap();
     fs::write(options.output.join("compare.md"), markdown).unwrap();
-    fs::write(options.output.join("compare.json"), report::json(&machine, &results)).unwrap();
-    fs::write(options.output.join("compare.svg"), report::svg(&results)).unwrap();
+    fs::write(options.output.join("compare.json"), json::render(&machine, &results)).unwrap();
+    fs::write(options.output.join("compare.svg"), charts::svg(&results)).unwrap();
     let output = options.output.canonicalize().unwrap();
     eprintln!("{:.0?}; wrote compare.md, compare.json and compare.svg to {}", start.elapsed(), output.display());
 }
@@ -76,12 +78,12 @@ fn run(options: &Options, directory: &Path, start: Instant) -> Results {
         results.add_version(worker.contestant, &worker.version);
     }
     progress("commands");
-    measure(&workloads::commands(), options.amount.rounds, &mut workers, &mut results);
+    measure(&workloads::commands(), options.amount.rounds, directory, &mut workers, &mut results);
     progress("listings and the recorded session");
-    measure(&workloads::whole(), options.amount.rounds.div_ceil(2), &mut workers, &mut results);
+    measure(&workloads::whole(), options.amount.rounds.div_ceil(2), directory, &mut workers, &mut results);
     progress("growth");
-    measure(&workloads::growth(&options.amount.growth), options.amount.rounds, &mut workers, &mut results);
+    measure(&workloads::growth(&options.amount.growth), options.amount.rounds, directory, &mut workers, &mut results);
     progress("concurrent sessions");
-    measure(&workloads::concurrent(), options.amount.concurrent_rounds, &mut workers, &mut results);
+    measure(&workloads::concurrent(), options.amount.concurrent_rounds, directory, &mut workers, &mut results);
     results
 }

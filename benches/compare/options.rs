@@ -47,14 +47,14 @@ impl Amount {
 pub(crate) fn parse() -> Result<Invocation, String> {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let output = target.join("../compare");
-    let mut options = Options { amount: Amount::new(20, 5, 100_000), directory: target, output };
+    let mut options = Options { amount: Amount::new(20, 8, 100_000), directory: target, output };
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
             "--bench" => {} // passed by cargo
             "--quick" => options.amount = Amount::new(4, 1, 10_000),
-            "--full" => options.amount = Amount::new(20, 5, 1_000_000),
+            "--full" => options.amount = Amount::new(20, 8, 1_000_000),
             "--dir" => options.directory = value()?.into(),
             "--out" => options.output = value()?.into(),
             "--help" => return Err(USAGE.to_owned()),

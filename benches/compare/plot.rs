@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 860.0;
+use crate::report::with_separators;
+
+const WIDTH: f64 = 890.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 200.0; // for the legend
-const TOP: f64 = 40.0;
+const RIGHT: f64 = 230.0; // for the legend
+const TOP: f64 = 44.0;
 const BOTTOM: f64 = 50.0;
 /// Distinguishable with color blindness (Okabe and Ito).
 const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9"];
@@ -44,19 +46,19 @@ impl Chart {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Axis::new(points().map(|point| point.0), LEFT, WIDTH - RIGHT, false);
         let y = Axis::new(points().map(|point| point.1), HEIGHT - BOTTOM, TOP, true);
-        draw_text(svg, LEFT, TOP - 18.0, "start", &format!("<tspan font-weight=\"bold\">{}</tspan>", self.title));
+        draw_text(svg, LEFT, TOP - 24.0, "start", &format!("<tspan font-weight=\"bold\">{}</tspan>", self.title));
         draw_text(svg, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0, "middle", self.x_title);
-        draw_text(svg, LEFT, TOP - 4.0, "start", self.y_title);
+        draw_text(svg, LEFT, TOP - 8.0, "start", self.y_title);
         let mut ticks: Vec<_> = points().map(|point| point.0).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
         for tick in ticks {
             draw_line(svg, &[(x.position(tick), TOP), (x.position(tick), HEIGHT - BOTTOM)], "#e5e5e5", 1);
-            draw_text(svg, x.position(tick), HEIGHT - BOTTOM + 16.0, "middle", &label(tick));
+            draw_text(svg, x.position(tick), HEIGHT - BOTTOM + 16.0, "middle", &with_separators(tick));
         }
         for tick in y.decades() {
             draw_line(svg, &[(LEFT, y.position(tick)), (WIDTH - RIGHT, y.position(tick))], "#e5e5e5", 1);
-            draw_text(svg, LEFT - 6.0, y.position(tick) + 4.0, "end", &label(tick));
+            draw_text(svg, LEFT - 6.0, y.position(tick) + 4.0, "end", &with_separators(tick));
         }
         for (index, (series, color)) in self.series.iter().zip(COLORS.into_iter().cycle()).enumerate() {
             let points: Vec<_> = series.points.iter().map(|&(a, b)| (x.position(a), y.position(b))).collect();
@@ -109,9 +111,4 @@ fn draw_line(svg: &mut String, points: &[(f64, f64)], color: &str, width: u8) {
 
 fn draw_text(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
-}
-
-/// A number with separators of thousands.
-fn label(value: f64) -> String {
-    crate::report::with_separators(value)
 }

@@ -1,7 +1,7 @@
 //! The JSON lines between the comparison and the processes of the contestants.
 //!
-//! A process first writes a [`Hello`]. Then it reads jobs and writes an [`Outcome`] for each. It opens the stores before
-//! it starts the clock, and keeps them open.
+//! A process first writes a [`Hello`]. Then it reads jobs and writes an [`Outcome`] for each. It opens the stores
+//! before it starts the clock, and keeps them open.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

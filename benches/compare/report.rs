@@ -1,13 +1,10 @@
-//! The results as Markdown, JSON and SVG.
-
-use serde_json::{Value, json};
+//! The results as Markdown.
 
 use crate::contestant::Contestant::{self, Floor, Local, Python, Sqlite, SqliteFloor, TypeScript};
 use crate::goals::{self, Goal, Limit};
 use crate::machine::Machine;
-use crate::plot::{self, Chart, Series};
-use crate::results::Results;
-use crate::workloads::{Id, LISTINGS, Operation, Place, SESSIONS, SIZES};
+use crate::results::{Figure, Insertions, Results};
+use crate::workloads::{Id, LISTINGS, Operation, Place, SESSIONS, SIZES, Unit};
 
 pub(crate) fn markdown(machine: &Machine, results: &Results) -> String {
     let sections = [
@@ -85,22 +82,23 @@ fn quartiles(results: &Results, id: Id, contestant: Contestant) -> String {
 
 /// Figures of whole sessions and processes.
 fn whole_table(results: &Results) -> String {
-    let calls = [Operation::View, Operation::StrReplace].map(Id::SystemCalls);
-    let rows: Vec<(Id, fn(f64) -> String)> = vec![
-        (Id::RecordedSession, time),
-        (Id::Log, time),
-        (Id::FirstReply, time),
-        (Id::PeakMemory, megabytes),
-        (calls[0], number),
-        (calls[1], number),
+    let ids = [
+        Id::RecordedSession,
+        Id::Log,
+        Id::FirstReply,
+        Id::PeakMemory,
+        Id::SystemCalls(Operation::View),
+        Id::SystemCalls(Operation::StrReplace),
     ];
-    contestants_table(
-        "",
-        rows.into_iter().map(|(id, format)| {
-            let cells = Contestant::ALL.map(|of| cell(results, of, results.median(id, of).map(format)));
-            (id.to_string(), cells)
-        }),
-    )
+    let row = |id: Id| {
+        let format = match id.unit() {
+            Unit::Bytes => megabytes,
+            Unit::Calls => number,
+            Unit::Seconds => time,
+        };
+        (id.to_string(), Contestant::ALL.map(|of| cell(results, of, results.median(id, of).map(format))))
+    };
+    contestants_table("", ids.into_iter().map(row))
 }
 
 /// Commands per second, by the number of sessions.
@@ -110,7 +108,7 @@ fn sessions_table(results: &Results) -> String {
         for place in [Place::OneFile, Place::OneStore, Place::OwnStores] {
             let figures =
                 |of| SESSIONS.map(|sessions| results.figure(Id::Concurrent { operation, place, sessions }, of));
-            let by_sessions = |of, format: &dyn Fn(&crate::results::Figure) -> String| {
+            let by_sessions = |of, format: &dyn Fn(&Figure) -> String| {
                 let cells = figures(of).map(|figure| figure.map(format));
                 cell(results, of, cells.into_iter().collect::<Option<Vec<_>>>().map(|cells| cells.join(" / ")))
             };
@@ -136,7 +134,7 @@ fn sessions_table(results: &Results) -> String {
     contestants_table(&format!("commands per second, {sessions} sessions"), rows.into_iter())
 }
 
-fn percent_lost(insertions: crate::results::Insertions) -> String {
+fn percent_lost(insertions: Insertions) -> String {
     match insertions.lost {
         0 => "0 %".to_owned(),
         lost => format!("{:.0} %", (lost as f64 / insertions.total as f64 * 100.0).max(1.0)),
@@ -161,111 +159,14 @@ fn growth_table(results: &Results) -> String {
     table(&columns, rows)
 }
 
-fn growth_series() -> [(Contestant, Operation); 4] {
+pub(crate) fn growth_series() -> [(Contestant, Operation); 4] {
     let of = |contestant| [(contestant, Operation::View), (contestant, Operation::StrReplace)];
     let ([a, b], [c, d]) = (of(Local), of(Sqlite));
     [a, b, c, d]
 }
 
-fn growth_title(contestant: Contestant, operation: Operation) -> String {
+pub(crate) fn growth_title(contestant: Contestant, operation: Operation) -> String {
     format!("`{}`, {}", operation.name(), contestant.title())
-}
-
-pub(crate) fn svg(results: &Results) -> String {
-    let growth = growth_series().map(|(of, operation)| {
-        let point = |files| {
-            let seconds = results.median(Id::Growth { operation, files }, of)?;
-            Some((files as f64, seconds * 1e6))
-        };
-        let points = results.growth().into_iter().filter_map(point).collect();
-        Series { title: growth_title(of, operation).replace('`', ""), points }
-    });
-    let mut charts = vec![Chart {
-        title: "Cost against store size".to_owned(),
-        x_title: "files in the store",
-        y_title: "µs per command",
-        series: growth.into(),
-    }];
-    for (place, title) in [(Place::OneStore, "own files of one store"), (Place::OneFile, "one file")] {
-        let series = Contestant::ALL.map(|of| {
-            let point = |sessions| {
-                let id = Id::Concurrent { operation: Operation::Insert, place, sessions };
-                Some((sessions as f64, results.median(id, of)? * 1e6))
-            };
-            let lost: usize = results
-                .figures
-                .iter()
-                .filter(|figure| figure.contestant == of)
-                .filter(|figure| matches!(figure.id, Id::Concurrent { place: at, .. } if at == place))
-                .map(|figure| figure.insertions.lost)
-                .sum();
-            let suffix = if lost > 0 { ", loses lines" } else { "" };
-            Series {
-                title: format!("{}{suffix}", of.title()),
-                points: SESSIONS.into_iter().filter_map(point).collect(),
-            }
-        });
-        charts.push(Chart {
-            title: format!("Cost of an insert into {title} against sessions"),
-            x_title: "concurrent sessions",
-            y_title: "µs per insert, all sessions together",
-            series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
-        });
-    }
-    charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
-    plot::svg(&charts)
-}
-
-pub(crate) fn json(machine: &Machine, results: &Results) -> String {
-    let Machine { kernel, file_system, processor, rust, commit } = machine;
-    let versions = results.versions.iter().map(|(contestant, version)| (contestant.name().to_owned(), json!(version)));
-    let figures = results.figures.iter().map(|figure| {
-        let summary = &figure.summary;
-        let unit = match figure.id {
-            Id::PeakMemory => "bytes",
-            Id::SystemCalls(_) => "calls",
-            _ => "seconds",
-        };
-        json!({
-            "workload": figure.id.to_string().replace('`', ""),
-            "contestant": figure.contestant.name(),
-            "unit": unit,
-            "median": summary.median,
-            "lower_quartile": summary.lower_quartile,
-            "upper_quartile": summary.upper_quartile,
-            "samples": summary.samples,
-            "insertions": figure.insertions.total,
-            "lost_insertions": figure.insertions.lost,
-            "failed_commands": figure.failures,
-        })
-    });
-    let goals = goals::all(results).into_iter().map(|goal| {
-        let (kind, limit) = match goal.limit {
-            Limit::AtLeast(limit) => ("at_least", Some(limit)),
-            Limit::AtMost(limit) => ("at_most", Some(limit)),
-            Limit::Unlimited => ("unlimited", None),
-        };
-        json!({
-            "goal": goal.title.replace('`', ""),
-            "measured": goal.measured,
-            "limit": limit,
-            "kind": kind,
-            "is_met": goal.is_met(),
-        })
-    });
-    let report = json!({
-        "machine": {
-            "kernel": kernel,
-            "file_system": file_system,
-            "processor": processor,
-            "rust": rust,
-            "commit": commit,
-        },
-        "versions": versions.collect::<serde_json::Map<_, _>>(),
-        "figures": figures.collect::<Vec<Value>>(),
-        "goals": goals.collect::<Vec<Value>>(),
-    });
-    serde_json::to_string_pretty(&report).unwrap() + "\n"
 }
 
 fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -273,7 +174,7 @@ fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     header + &rows.map(|cells| format!("| {} |\n", cells.join(" | "))).collect::<String>()
 }
 
-/// The text of a figure, or the reason why there is none.
+/// The text of a figure, or the reason why it is missing.
 fn cell(results: &Results, contestant: Contestant, text: Option<String>) -> String {
     let reason = if results.is_installed(contestant) { "" } else { "not installed" };
     text.unwrap_or(reason.to_owned())

@@ -1,18 +1,29 @@
 //! Interleaved rounds, so that a slow moment of the machine affects all contestants.
 
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
 use crate::contestant::Worker;
 use crate::results::{Insertions, Results};
 use crate::workloads::{Check, Sample, Workload};
 
 /// Runs each workload once per round on each contestant. The first round only warms up.
-pub(crate) fn measure(workloads: &[Workload], rounds: usize, workers: &mut [Worker], results: &mut Results) {
+pub(crate) fn measure(
+    workloads: &[Workload],
+    rounds: usize,
+    directory: &Path,
+    workers: &mut [Worker],
+    results: &mut Results,
+) {
+    let mut settling = File::create(directory.join("settling")).unwrap();
     let mut measured: Vec<Vec<Samples>> =
         workloads.iter().map(|_| workers.iter().map(|_| Samples::default()).collect()).collect();
     for round in 0..=rounds {
         for (workload, measured) in workloads.iter().zip(&mut measured) {
             for turn in 0..workers.len() {
                 let index = (turn + round) % workers.len();
-                let samples = run(workload, &mut workers[index]);
+                let samples = run(workload, &mut workers[index], &mut settling);
                 if round > 0 {
                     measured[index].extend(samples);
                 }
@@ -43,11 +54,12 @@ impl Samples {
     }
 }
 
-fn run(workload: &Workload, worker: &mut Worker) -> Samples {
+fn run(workload: &Workload, worker: &mut Worker, settling: &mut File) -> Samples {
     if !workload.contestants.contains(&worker.contestant) {
         return Samples::default();
     }
     worker.run_all(&workload.prepare);
+    settle(settling);
     let outcome = worker.run(&workload.timed);
     let failures = outcome.failures.len();
     let insertions = match &workload.check {
@@ -65,6 +77,12 @@ fn run(workload: &Workload, worker: &mut Worker) -> Samples {
         Sample::Round => vec![outcome.seconds.iter().sum()],
     };
     Samples { seconds, insertions, failures }
+}
+
+/// Commits the journal of the file system, so that no contestant waits for the unflushed changes of another.
+fn settle(file: &mut File) {
+    file.write_all(b"x").unwrap();
+    file.sync_all().unwrap();
 }
 
 /// Counts the lines that are missing although no command failed.

@@ -67,6 +67,24 @@ pub(crate) enum Id {
     SystemCalls(Operation),
 }
 
+/// The unit of a figure.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    Bytes,
+    Calls,
+    Seconds,
+}
+
+impl Id {
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            Self::PeakMemory => Unit::Bytes,
+            Self::SystemCalls(_) => Unit::Calls,
+            _ => Unit::Seconds,
+        }
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -113,7 +131,7 @@ pub(crate) struct Workload {
     pub(crate) sample: Sample,
 }
 
-/// What one figure is.
+/// The meaning of a sample.
 #[derive(Clone, Copy)]
 pub(crate) enum Sample {
     /// The time of a command.
@@ -232,7 +250,7 @@ pub(crate) fn growth_store(files: usize) -> String {
     format!("growth-{files}")
 }
 
-/// Concurrent sessions, each on files of its own or all on one file.
+/// Concurrent sessions, each on separate files or all on one file.
 pub(crate) fn concurrent() -> Vec<Workload> {
     let mut workloads = Vec::new();
     for sessions in SESSIONS {
@@ -312,7 +330,7 @@ fn line_of(session: usize, number: usize) -> String {
     format!("session {session} line {number};")
 }
 
-/// Commands of one kind, and those before and after them.
+/// Commands of one kind, and the commands before and after them.
 struct Script {
     prepare: Vec<Value>,
     timed: Vec<Value>,
