@@ -7,7 +7,7 @@ use crate::contestant::Contestant;
 
 const USAGE: &str =
     "usage: cargo bench -p memory-tool-bench --bench compare -- [--quick|--full] [--dir DIR] [--out DIR]
-  --quick    fewer rounds: about 2 minutes in place of 10
+  --quick    fewer rounds: about 2 minutes in place of 5 to 10
   --full     stores of up to 1,000,000 files
   --dir DIR  the directory to measure in, on a real disk; default: target/tmp
   --out DIR  the directory for compare.md, compare.json and compare.svg; default: target/compare
