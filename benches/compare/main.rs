@@ -46,8 +46,8 @@ fn compare(options: &Options) {
     let start = Instant::now();
     fs::create_dir_all(&options.directory).unwrap();
     let directory = tempfile::tempdir_in(&options.directory).unwrap();
-    let results = run(options, directory.path(), start);
     let machine = machine::describe(directory.path());
+    let results = run(options, directory.path(), start);
     let markdown = report::markdown(&machine, &results);
     println!("{markdown}");
     fs::create_dir_all(&options.output).unwrap();
