@@ -4,10 +4,11 @@
 //! leaves the directory of the handle or follows a symbolic link.
 
 use std::io::{self, Read as _, Write as _};
+use std::time::Duration;
 
 use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
-use cap_std::time::{SystemClock, SystemTime};
+use cap_std::time::SystemClock;
 
 use crate::name::{Name, TemporaryName};
 
@@ -15,7 +16,7 @@ use crate::name::{Name, TemporaryName};
 pub(crate) enum EntryKind {
     Absent,
     Directory(Dir),
-    File,
+    File(FileStamp),
     Link,
     /// A pipe, socket or device.
     Special,
@@ -26,7 +27,7 @@ pub(crate) fn entry_kind(directory: &Dir, name: Name<'_>) -> io::Result<EntryKin
     let Some(found) = metadata(directory, name)? else { return Ok(EntryKind::Absent) };
     if !found.is_dir() {
         return Ok(match () {
-            () if found.is_file() => EntryKind::File,
+            () if found.is_file() => EntryKind::File(FileStamp::of(&found)),
             () if found.is_symlink() => EntryKind::Link,
             () => EntryKind::Special,
         });
@@ -68,30 +69,68 @@ pub(crate) fn metadata(directory: &Dir, name: Name<'_>) -> io::Result<Option<Met
     }
 }
 
-/// Identifies a state of a file without reading it, by file number, size and time of the last change.
-#[derive(Debug, Eq, PartialEq)]
+/// The identity of the file at a path of constant names; `None` if the path leads to no file.
+pub(crate) fn identity_at(directory: &Dir, path: &str) -> io::Result<Option<(u64, u64)>> {
+    match stat_identity(directory, path) {
+        Err(error) if is_elsewhere(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Whether a path leads to no file, perhaps through a file or a link.
+fn is_elsewhere(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+}
+
+/// Identifies a state of a file without reading it: by file number, size, and the times of the last changes of its
+/// contents and of its metadata.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct FileStamp {
     identity: (u64, u64),
     size: u64,
-    modified: Option<SystemTime>,
+    /// Times since the Unix epoch; `None` if the system has no such time.
+    modified: Option<Duration>,
+    changed: Option<Duration>,
 }
 
 impl FileStamp {
+    pub(crate) fn of(found: &Metadata) -> Self {
+        let modified = found.modified().ok().and_then(|time| time.duration_since(SystemClock::UNIX_EPOCH).ok());
+        Self { identity: (found.dev(), found.ino()), size: found.len(), modified, changed: change_time(found) }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_stat(found: &rustix::fs::Stat) -> Self {
+        Self {
+            identity: (found.st_dev, found.st_ino),
+            size: u64::try_from(found.st_size).unwrap_or_default(),
+            modified: time_of(found.st_mtime, found.st_mtime_nsec),
+            changed: time_of(found.st_ctime, found.st_ctime_nsec),
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// The stamp as bytes. Different stamps have different bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let since_epoch = self.modified.and_then(|modified| modified.duration_since(SystemClock::UNIX_EPOCH).ok());
-        format!("{:?} {} {since_epoch:?}", self.identity, self.size).into_bytes()
+        format!("{:?} {} {:?}", self.identity, self.size, self.modified).into_bytes()
+    }
+
+    /// Whether a change after `now` gives the file another stamp. A change in the same tick of the file system's clock
+    /// may not, nor the end of a write that has begun before.
+    pub(crate) fn is_settled(&self, now: std::time::SystemTime) -> bool {
+        /// Longer than a tick, which takes up to 2 s, and than a write.
+        const MARGIN: Duration = Duration::from_secs(3);
+        let now = now.duration_since(std::time::UNIX_EPOCH).ok();
+        self.changed.zip(now).is_some_and(|(changed, now)| changed.saturating_add(MARGIN) < now)
     }
 }
 
 /// The stamp of a file; `None` if it does not exist.
 pub(crate) fn file_stamp(directory: &Dir, name: Name<'_>) -> io::Result<Option<FileStamp>> {
-    let found = metadata(directory, name)?;
-    Ok(found.map(|found| FileStamp {
-        identity: (found.dev(), found.ino()),
-        size: found.len(),
-        modified: found.modified().ok(),
-    }))
+    Ok(metadata(directory, name)?.map(|found| FileStamp::of(&found)))
 }
 
 /// Whether a file exists in one of the private directories. A copied store may contain anything there, so a file must
@@ -109,7 +148,7 @@ pub(crate) fn has_private_file(directory: &Dir, name: Name<'_>, directory_name: 
 /// The result of reading a file.
 pub(crate) enum Content {
     Whole(Vec<u8>),
-    /// The file exceeds the limit.
+    /// The file exceeds the limit of bytes.
     TooLarge {
         size: u64,
     },
@@ -117,26 +156,33 @@ pub(crate) enum Content {
 
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read_file(directory: &Dir, name: Name<'_>, limit: u64) -> io::Result<Content> {
-    let file = open_regular(directory, name, OpenOptions::new().read(true))?;
-    let size = file.metadata()?.len();
+    Ok(read_stamped_file(directory, name, limit)?.0)
+}
+
+/// Reads a file of at most `limit` bytes. Also returns its stamp before it was read.
+pub(crate) fn read_stamped_file(directory: &Dir, name: Name<'_>, limit: u64) -> io::Result<(Content, FileStamp)> {
+    let (file, found) = open_regular(directory, name, OpenOptions::new().read(true))?;
+    let (size, stamp) = (found.len(), FileStamp::of(&found));
     if size > limit {
-        return Ok(Content::TooLarge { size });
+        return Ok((Content::TooLarge { size }, stamp));
     }
     let mut content = Vec::new();
-    content.try_reserve_exact(usize::try_from(size).unwrap_or_default())?;
+    // One byte more than the size, so that the end of the file is found without another read.
+    content.try_reserve_exact(usize::try_from(size).unwrap_or_default().saturating_add(1))?;
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?; // the file may have grown
     let size = content.len() as u64;
-    Ok(if size > limit { Content::TooLarge { size } } else { Content::Whole(content) })
+    Ok((if size > limit { Content::TooLarge { size } } else { Content::Whole(content) }, stamp))
 }
 
 /// Opens a regular file. Anything else is an error, including an entry that replaced the file after it was found.
-fn open_regular(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<File> {
+fn open_regular(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
     set_nonblocking(options.follow(FollowSymlinks::No));
     let file = directory.open_with(name, options)?;
-    if !file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    Ok(file)
+    Ok((file, found))
 }
 
 /// Creates a file that only its owner can read, and flushes it to the disk.
@@ -151,15 +197,25 @@ pub(crate) fn write_new_file(directory: &Dir, name: Name<'_>, content: &[u8]) ->
     Ok(file)
 }
 
+/// How a file is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+}
+
 /// Opens a lock file and creates it if it does not exist. The file is opened for writing, as network file systems
 /// require, or read-only if write access is denied. It is never written, so it may have several hard links, as in some
 /// backups.
 pub(crate) fn open_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<File> {
     loop {
-        match open_regular(directory, name, OpenOptions::new().read(true).write(true)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if is_refusal(&error) => return open_regular(directory, name, OpenOptions::new().read(true)),
-            opened => return opened,
+        match open_existing_file(directory, name, Access::ReadWrite) {
+            Ok(None) => {}
+            Err(error) if is_refusal(&error) => {
+                return open_regular(directory, name, OpenOptions::new().read(true)).map(|(file, _)| file);
+            }
+            Ok(Some(opened)) => return Ok(opened),
+            Err(error) => return Err(error),
         }
         match create_private(directory, name, OpenOptions::new().read(true).write(true)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {} // another process was faster
@@ -168,15 +224,17 @@ pub(crate) fn open_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<File
     }
 }
 
-/// Opens a lock file for reading; `None` if it does not exist.
-pub(crate) fn open_existing_lock_file(directory: &Dir, name: Name<'_>) -> io::Result<Option<File>> {
-    match open_regular(directory, name, OpenOptions::new().read(true)) {
+/// Opens a regular file; `None` if it does not exist.
+pub(crate) fn open_existing_file(directory: &Dir, name: Name<'_>, access: Access) -> io::Result<Option<File>> {
+    let writes = matches!(access, Access::ReadWrite);
+    match open_regular(directory, name, OpenOptions::new().read(true).write(writes)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some),
+        opened => opened.map(|(file, _)| Some(file)),
     }
 }
 
-fn is_refusal(error: &io::Error) -> bool {
+/// Whether access is denied or the disk is read-only.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
@@ -282,9 +340,13 @@ pub(crate) use windows::*;
 #[cfg(unix)]
 mod unix {
     use std::io;
+    use std::time::Duration;
 
-    use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
-    use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+    use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
+    use cap_std::fs::{
+        Dir, DirBuilder, DirBuilderExt, File, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt, Permissions,
+        PermissionsExt,
+    };
     use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, fchmod, openat};
 
     use crate::name::Name;
@@ -346,11 +408,74 @@ mod unix {
 
     /// Flushes the names in the directory to the disk.
     pub(crate) fn sync_directory(directory: &Dir) -> io::Result<()> {
-        match directory.open(".")?.sync_all() {
+        #[cfg(target_vendor = "apple")] // the disk has a cache that only the standard library flushes
+        let synced = directory.open(".")?.sync_all();
+        #[cfg(not(target_vendor = "apple"))]
+        let synced = match rustix::fs::fsync(directory) {
+            // The handle is a path only.
+            Err(rustix::io::Errno::BADF) => directory.open(".")?.sync_all(),
+            synced => synced.map_err(io::Error::from),
+        };
+        match synced {
             // This file system cannot flush directories.
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
             synced => synced,
         }
+    }
+
+    /// Flushes the file system of the directory.
+    pub(crate) fn sync_file_system(directory: &Dir) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::fs::syncfs(directory.open(".")?)?;
+        #[cfg(not(target_os = "linux"))]
+        {
+            rustix::fs::sync();
+            sync_directory(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a directory by its path under `directory`, in one step and without following links; `None` if that is not
+    /// possible.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_beneath(directory: &Dir, path: &str) -> Option<Dir> {
+        use rustix::fs::{ResolveFlags, openat2};
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        openat2(directory, path, flags, Mode::empty(), resolve).ok().map(Dir::from)
+    }
+
+    /// This system cannot do so.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn open_beneath(_: &Dir, _: &str) -> Option<Dir> {
+        None
+    }
+
+    /// When the metadata of a file last changed, since the Unix epoch.
+    pub(super) fn change_time(found: &Metadata) -> Option<Duration> {
+        time_of(found.ctime(), found.ctime_nsec())
+    }
+
+    /// A time since the Unix epoch; `None` before it.
+    pub(super) fn time_of(seconds: impl TryInto<u64>, nanoseconds: impl TryInto<u32>) -> Option<Duration> {
+        Some(Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?))
+    }
+
+    /// The identity of the file at a path.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the types differ between systems")]
+    pub(super) fn stat_identity(directory: &Dir, path: &str) -> io::Result<(u64, u64)> {
+        let found = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((found.st_dev as u64, found.st_ino as u64))
+    }
+
+    /// Reads the beginning of a file. Returns the number of bytes read.
+    pub(crate) fn read_at(file: &std::fs::File, bytes: &mut [u8]) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(file, bytes, 0)
+    }
+
+    /// Overwrites the beginning of a file.
+    pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
     }
 
     /// Grants the owner all rights on a directory, and revokes those of others.
@@ -394,9 +519,10 @@ mod unix {
 #[cfg(windows)]
 mod windows {
     use std::io;
+    use std::time::Duration;
 
     use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
-    use cap_std::fs::{Dir, File, OpenOptions};
+    use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
     use crate::name::Name;
 
@@ -424,6 +550,40 @@ mod windows {
     /// Windows cannot flush a directory; NTFS journals names itself.
     pub(crate) fn sync_directory(_: &Dir) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Windows cannot flush a file system by the handle of a directory.
+    pub(crate) fn sync_file_system(_: &Dir) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// This system cannot do so.
+    pub(crate) fn open_beneath(_: &Dir, _: &str) -> Option<Dir> {
+        None
+    }
+
+    /// The identity of the file at a path.
+    pub(super) fn stat_identity(directory: &Dir, path: &str) -> io::Result<(u64, u64)> {
+        let found = directory.symlink_metadata(path)?;
+        Ok((found.dev(), found.ino()))
+    }
+
+    /// Windows has no such time.
+    pub(super) fn change_time(_: &Metadata) -> Option<Duration> {
+        None
+    }
+
+    /// Reads the beginning of a file. Returns the number of bytes read.
+    pub(crate) fn read_at(file: &std::fs::File, bytes: &mut [u8]) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(file, bytes, 0)
+    }
+
+    /// Overwrites the beginning of a file.
+    pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, 0)? {
+            written if written == bytes.len() => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
+        }
     }
 
     pub(super) fn make_accessible(_: &Dir, _: Name<'_>) -> io::Result<()> {

@@ -48,9 +48,13 @@ pub(crate) fn commit(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result
         let message = format!("the journal of {} changes would exceed {MAX_BYTES} bytes", steps.len());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    disk::create_file(staging, UNFINISHED_JOURNAL, &journal)?;
-    disk::sync_directory(staging)?;
-    disk::rename_new(staging, UNFINISHED_JOURNAL, private, JOURNAL)
+    let committed = disk::create_file(staging, UNFINISHED_JOURNAL, &journal)
+        .and_then(|()| disk::sync_directory(staging))
+        .and_then(|()| disk::rename_new(staging, UNFINISHED_JOURNAL, private, JOURNAL));
+    if committed.is_err() {
+        let _ = staging.remove_file(UNFINISHED_JOURNAL);
+    }
+    committed
 }
 
 /// The committed steps; `None` if there is no journal.

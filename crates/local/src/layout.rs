@@ -7,7 +7,7 @@
 //! {base}/.memory-tool/staging/     new contents before they are moved into place, and removed directories
 //! {base}/.memory-tool/journal      a committed batch of several changes that may not be complete
 //! {base}/.memory-tool/records/     records of wrappers, each in a file named by the SHA-256 of the record's name
-//! {base}/.memory-tool/epoch        the process that made the last change, if a process caches the usage
+//! {base}/.memory-tool/sequence     the number of changes, odd while one is made
 //! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because of another program
 //! ```
 //!
@@ -15,17 +15,23 @@
 //! user, without write access for others. Their contents are not trusted either, because a store may be a copy from an
 //! unknown source.
 
+use std::collections::HashSet;
 use std::io;
+use std::iter;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use memory_tool_core::{OpenMode, OpenOptions, StoreError};
+use memory_tool_core::{MemoryPath, OpenMode, OpenOptions, StoreError, StoredFile};
 
+use crate::cached_read::CachedReader;
 use crate::disk::{self, EntryKind};
 use crate::failure::{failed, unconfirmed};
+use crate::handles::Handles;
 use crate::name::Name;
 use crate::tree::Tree;
+use crate::version_cache::VersionCache;
 
 const MEMORIES: Name<'_> = Name::constant("memories");
 const MEMORIES_IN_CAPITALS: Name<'_> = Name::constant("MEMORIES");
@@ -34,11 +40,25 @@ const STAGING: Name<'_> = Name::constant("staging");
 const RECORDS: Name<'_> = Name::constant("records");
 const CONFLICTS: Name<'_> = Name::constant("conflicts");
 
-/// The open base directory. Each operation looks everything else up by name, so another program may remove and recreate
-/// directories.
+/// The path of the lock file relative to the base directory.
+const LOCK_PATH: &str = ".memory-tool/lock";
+
+/// The number of idle [`Handles`] that are kept. Each takes five descriptors, and a process may open many stores.
+const MAX_IDLE_HANDLES: usize = 1;
+
+/// The number of directories that are remembered as flushed.
+const MAX_FLUSHED: usize = 1_000;
+
+/// The open base directory. The handles of other files are kept while their lock file has its name. Each operation
+/// looks everything else up by name, so another program may remove and recreate directories.
 #[derive(Debug)]
 pub(crate) struct Layout {
     base: Dir,
+    idle: Mutex<Vec<Arc<Handles>>>,
+    versions: VersionCache,
+    /// Directories that are on the disk, with those above them.
+    flushed: Mutex<HashSet<MemoryPath>>,
+    cached_reader: CachedReader,
     /// Whether the store can be changed.
     pub(crate) is_writable: bool,
     trusts_other_users: bool,
@@ -57,13 +77,17 @@ impl Layout {
         }
         let mut layout = Self {
             base: Dir::open_ambient_dir(base, ambient_authority())?,
+            idle: Mutex::default(),
+            versions: VersionCache::default(),
+            flushed: Mutex::default(),
+            cached_reader: CachedReader::default(),
             is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
             trusts_other_users,
             max_file_bytes: options.max_file_bytes,
             ignores_case: false,
         };
         if creates {
-            layout.staging()?;
+            layout.staging_in(&layout.private()?)?;
             layout.memories_or_create()?;
         }
         layout.check()?;
@@ -87,17 +111,79 @@ impl Layout {
         }
     }
 
+    /// Handles that no operation uses.
+    pub(crate) fn idle_handles(&self) -> Option<Arc<Handles>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|handles| handles.is_valid());
+        idle.pop()
+    }
+
+    /// Keeps the handles of an operation that ended.
+    pub(crate) fn keep(&self, handles: Arc<Handles>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE_HANDLES {
+            idle.push(handles);
+        }
+    }
+
+    /// Whether a directory and those above it are known to be on the disk.
+    pub(crate) fn is_flushed(&self, path: &MemoryPath) -> bool {
+        self.flushed().contains(path)
+    }
+
+    /// Notes that a directory and those above it are on the disk.
+    pub(crate) fn note_flushed(&self, path: &MemoryPath) {
+        let mut flushed = self.flushed();
+        if flushed.len() >= MAX_FLUSHED {
+            flushed.clear();
+        }
+        flushed.extend(iter::successors(Some(path.clone()), MemoryPath::parent));
+    }
+
+    /// Forgets which directories are on the disk, because one was moved or removed.
+    pub(crate) fn forget_flushed(&self) {
+        self.flushed().clear();
+    }
+
+    fn flushed(&self) -> MutexGuard<'_, HashSet<MemoryPath>> {
+        self.flushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Flushes the names in the base directory.
+    pub(crate) fn sync_base(&self) -> io::Result<()> {
+        disk::sync_directory(&self.base)
+    }
+
+    /// Whether other processes find the lock file of these handles.
+    pub(crate) fn holds_lock_of(&self, handles: &Handles) -> io::Result<bool> {
+        Ok(disk::identity_at(&self.base, LOCK_PATH)? == Some(handles.lock_identity))
+    }
+
+    pub(crate) fn has_lock_file(&self) -> io::Result<bool> {
+        Ok(disk::identity_at(&self.base, LOCK_PATH)?.is_some())
+    }
+
+    /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
+    pub(crate) fn read_cached(&self, path: &MemoryPath) -> Option<StoredFile> {
+        if self.ignores_case {
+            return None;
+        }
+        self.cached_reader.read(&self.base, path, self.max_file_bytes, &self.versions)
+    }
+
+    /// Allows reads without a lock for a while, because a holder of the lock found the store consistent.
+    pub(crate) fn allow_cached_reads(&self, handles: &Handles) {
+        if let Ok(Some(sequence)) = handles.sequence() {
+            self.cached_reader.allow(sequence);
+        }
+    }
+
     /// The files in `memories`. If the directory is missing, the tree is empty.
-    pub(crate) fn tree(&self) -> io::Result<Tree> {
-        Ok(Tree::new(directory(&self.base, MEMORIES)?, self.ignores_case, self.max_file_bytes))
+    pub(crate) fn tree(&self) -> Tree<'_> {
+        Tree::new(&self.base, &self.versions, self.ignores_case, self.max_file_bytes)
     }
 
-    /// The files in `memories`, which is created if it is missing.
-    pub(crate) fn tree_or_create(&self) -> io::Result<Tree> {
-        Ok(Tree::new(Some(self.memories_or_create()?), self.ignores_case, self.max_file_bytes))
-    }
-
-    fn memories_or_create(&self) -> io::Result<Dir> {
+    pub(crate) fn memories_or_create(&self) -> io::Result<Dir> {
         directory_or_create(&self.base, MEMORIES)
     }
 
@@ -138,8 +224,8 @@ impl Layout {
     }
 
     /// The directory of new contents and removed directories.
-    pub(crate) fn staging(&self) -> io::Result<Dir> {
-        self.private_directory(&self.private()?, STAGING)
+    pub(crate) fn staging_in(&self, private: &Dir) -> io::Result<Dir> {
+        self.private_directory(private, STAGING)
     }
 
     fn private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
@@ -161,6 +247,11 @@ impl Layout {
     }
 }
 
+/// The path of a file or directory relative to the base directory.
+pub(crate) fn relative_path(path: &MemoryPath) -> &str {
+    path.as_str().trim_start_matches('/')
+}
+
 fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
     if disk::is_one_mount(staging, memories)? {
         return Ok(());
@@ -180,12 +271,17 @@ fn directory_or_create(parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
     directory(parent, name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
+/// The open directory `memories`; `None` if it does not exist.
+pub(crate) fn memories(base: &Dir) -> io::Result<Option<Dir>> {
+    directory(base, MEMORIES)
+}
+
 fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
     let found = match disk::entry_kind(parent, name)? {
         EntryKind::Directory(found) => return Ok(Some(found)),
         EntryKind::Absent => return Ok(None),
         EntryKind::Link => "a symbolic link",
-        EntryKind::File | EntryKind::Special => "not a directory",
+        EntryKind::File(_) | EntryKind::Special => "not a directory",
     };
     Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` is {found}")))
 }

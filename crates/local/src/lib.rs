@@ -1,24 +1,28 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod cached_read;
 mod config;
 mod disk;
 mod failure;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod handles;
 mod journal;
 mod layout;
 mod listing;
 mod lock;
 mod name;
 mod records;
+mod sequence;
 mod state;
 mod step;
 mod store;
 mod transaction;
 mod tree;
 mod usage_cache;
+mod version_cache;
 mod walk;
 
 pub use config::LocalStoreBuilder;

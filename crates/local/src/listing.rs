@@ -46,8 +46,8 @@ mod linux {
 
     impl Listing {
         /// Lists an open directory; `None` if another program removed it.
-        pub(crate) fn of(directory: Dir, path: MemoryPath) -> io::Result<Option<Self>> {
-            match openat(&directory, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        pub(crate) fn of(directory: &Arc<Dir>, path: MemoryPath) -> io::Result<Option<Self>> {
+            match openat(&**directory, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
                 Err(Errno::NOENT) => Ok(None),
                 opened => Ok(Some(Self::new(opened?, path))),
             }
@@ -121,7 +121,7 @@ mod linux {
             }
             let found = match self.metadata(name) {
                 Err(Errno::NOENT) => return Ok(None), // another program removed it
-                // A directory without the right to search it is skipped, like one that cannot be opened.
+                // A directory without the right to search it is skipped, as if it could not be opened.
                 Err(Errno::ACCESS) if self.metadata(".").is_err() => return Ok(None),
                 found => found?,
             };
@@ -176,18 +176,18 @@ mod portable {
 
     impl Listing {
         /// Lists an open directory; `None` if another program removed it.
-        pub(crate) fn of(directory: Dir, path: MemoryPath) -> io::Result<Option<Self>> {
+        pub(crate) fn of(directory: &Arc<Dir>, path: MemoryPath) -> io::Result<Option<Self>> {
             match directory.entries() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                entries => Ok(Some(Self { entries: entries?, directory: Arc::new(directory), path })),
+                entries => Ok(Some(Self { entries: entries?, directory: Arc::clone(directory), path })),
             }
         }
 
         /// Lists the directory `name`; `None` if another program removed or replaced it.
         pub(crate) fn open(parent: &Handle, name: Name<'_>, path: MemoryPath) -> io::Result<Option<Self>> {
             match disk::entry_kind(parent, name)? {
-                EntryKind::Directory(directory) => Self::of(directory, path),
-                EntryKind::Absent | EntryKind::File | EntryKind::Link | EntryKind::Special => Ok(None),
+                EntryKind::Directory(directory) => Self::of(&Arc::new(directory), path),
+                EntryKind::Absent | EntryKind::File(_) | EntryKind::Link | EntryKind::Special => Ok(None),
             }
         }
 
@@ -226,13 +226,15 @@ mod portable {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::fs::{self, File, Permissions};
     use std::io;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;
+    use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
     use cap_std::ambient_authority;
@@ -247,7 +249,7 @@ mod tests {
         ($module:ident) => {
             fn $module(directory: &Path) -> Vec<FileEntry> {
                 use super::$module::Listing;
-                let mut pending = vec![Listing::of(open(directory), MemoryPath::root()).unwrap().unwrap()];
+                let mut pending = vec![Listing::of(&open(directory), MemoryPath::root()).unwrap().unwrap()];
                 let mut files = Vec::new();
                 while let Some(mut listing) = pending.pop() {
                     while let Some(entry) = listing.next() {
@@ -270,8 +272,8 @@ mod tests {
     files_as_listed_by!(linux);
     files_as_listed_by!(portable);
 
-    fn open(directory: &Path) -> Dir {
-        Dir::open_ambient_dir(directory, ambient_authority()).unwrap()
+    fn open(directory: &Path) -> Arc<Dir> {
+        Arc::new(Dir::open_ambient_dir(directory, ambient_authority()).unwrap())
     }
 
     /// Creates an entry of each kind.
@@ -324,7 +326,7 @@ mod tests {
     fn only_directories_are_opened() {
         let directory = tempfile::tempdir().unwrap();
         fill(directory.path());
-        let listing = super::linux::Listing::of(open(directory.path()), MemoryPath::root()).unwrap().unwrap();
+        let listing = super::linux::Listing::of(&open(directory.path()), MemoryPath::root()).unwrap().unwrap();
         let opens = |name: &str| {
             let path = MemoryPath::root().join(name).unwrap();
             super::linux::Listing::open(listing.handle(), Name::of(&path).unwrap(), path.clone()).unwrap().is_some()
@@ -339,7 +341,7 @@ mod tests {
     fn an_unknown_or_outdated_type_is_looked_up() {
         let directory = tempfile::tempdir().unwrap();
         fill(directory.path());
-        let listing = super::linux::Listing::of(open(directory.path()), MemoryPath::root()).unwrap().unwrap();
+        let listing = super::linux::Listing::of(&open(directory.path()), MemoryPath::root()).unwrap().unwrap();
         for kind in [FileType::Unknown, FileType::RegularFile] {
             let entry = |name: &str| listing.entry(kind, name).unwrap();
             assert!(matches!(entry("file"), Some(Entry::File(file)) if file.size == 4));

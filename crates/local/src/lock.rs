@@ -2,17 +2,12 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cap_fs_ext::MetadataExt;
-use cap_std::fs::{File as CapFile, Metadata};
-
-use crate::disk;
+use crate::handles::Handles;
 use crate::layout::Layout;
-use crate::name::Name;
-
-const LOCK: Name<'_> = Name::constant("lock");
-const TURNSTILE: Name<'_> = Name::constant("turnstile");
 
 /// The delay between two attempts: initial and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
@@ -24,22 +19,27 @@ pub(crate) enum Mode {
     Exclusive,
 }
 
-/// A held lock. The operating system releases it when the file is dropped or the process ends.
+/// A held lock. The operating system releases it if the process ends.
 #[derive(Debug)]
-pub(crate) struct Lock {
-    _file: File,
+pub(crate) struct Lock<'a> {
+    layout: &'a Layout,
+    handles: Arc<Handles>,
 }
 
-impl Lock {
+impl<'a> Lock<'a> {
     /// Waits for the lock until `deadline`, then fails as `TimedOut`. Without a deadline it waits forever.
-    pub(crate) fn acquire(layout: &Layout, mode: Mode, deadline: Option<Instant>) -> io::Result<Self> {
+    pub(crate) fn acquire(layout: &'a Layout, mode: Mode, deadline: Option<Instant>) -> io::Result<Self> {
         loop {
-            let private = layout.private()?;
+            let handles = match layout.idle_handles() {
+                Some(handles) => handles,
+                None => Arc::new(Handles::open_or_create(layout)?),
+            };
             // A waiting process holds the turnstile and blocks later ones, so readers cannot starve a writer.
-            let turnstile = disk::open_lock_file(&private, TURNSTILE)?.into_std();
-            wait_for(&turnstile, Mode::Exclusive, deadline)?;
-            if let Some(lock) = Self::wait(layout, disk::open_lock_file(&private, LOCK)?, mode, deadline)? {
-                return Ok(lock);
+            if let Some(lock) = Self::wait(layout, handles, mode, Mode::Exclusive, deadline)? {
+                if mode == Mode::Shared || !lock.create_sequence()? {
+                    return Ok(lock);
+                }
+                lock.note_failed();
             }
             refuse_after(deadline)?;
         }
@@ -47,37 +47,56 @@ impl Lock {
 
     /// Waits for the shared lock without creating a lock file. Returns `None` if the file does not exist, as in a copy
     /// of a store.
-    pub(crate) fn acquire_existing(layout: &Layout, deadline: Option<Instant>) -> io::Result<Option<Self>> {
+    pub(crate) fn acquire_existing(layout: &'a Layout, deadline: Option<Instant>) -> io::Result<Option<Self>> {
         loop {
-            let Some(private) = layout.existing_private()? else { return Ok(None) };
-            let turnstile = disk::open_existing_lock_file(&private, TURNSTILE)?.map(CapFile::into_std);
+            let handles = match layout.idle_handles() {
+                Some(handles) => handles,
+                None => match Handles::open(layout)? {
+                    Some(handles) => Arc::new(handles),
+                    None => return Ok(None),
+                },
+            };
             // Shared, because network file systems grant exclusive locks to writers only. No reader holds it while it
             // reads.
-            turnstile.iter().try_for_each(|turnstile| wait_for(turnstile, Mode::Shared, deadline))?;
-            let Some(file) = disk::open_existing_lock_file(&private, LOCK)? else { return Ok(None) };
-            if let Some(lock) = Self::wait(layout, file, Mode::Shared, deadline)? {
+            if let Some(lock) = Self::wait(layout, handles, Mode::Shared, Mode::Shared, deadline)? {
                 return Ok(Some(lock));
             }
             refuse_after(deadline)?;
         }
     }
 
-    /// Whether the lock file exists.
-    pub(crate) fn exists(layout: &Layout) -> io::Result<bool> {
-        let private = layout.existing_private()?;
-        Ok(private.map_or(Ok(None), |private| disk::metadata(&private, LOCK))?.is_some())
-    }
-
     /// Waits for the lock on an open lock file. Returns `None` if the file was replaced, because a lock on a removed
     /// file is useless.
-    fn wait(layout: &Layout, file: CapFile, mode: Mode, deadline: Option<Instant>) -> io::Result<Option<Self>> {
-        let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
-        let opened = identity(&file.metadata()?);
-        let file = file.into_std();
-        wait_for(&file, mode, deadline)?;
-        let private = layout.existing_private()?;
-        let found = private.map_or(Ok(None), |private| disk::metadata(&private, LOCK))?;
-        Ok(found.is_some_and(|found| identity(&found) == opened).then_some(Self { _file: file }))
+    fn wait(
+        layout: &'a Layout,
+        handles: Arc<Handles>,
+        mode: Mode,
+        turnstile_mode: Mode,
+        deadline: Option<Instant>,
+    ) -> io::Result<Option<Self>> {
+        handles.turnstile.iter().try_for_each(|turnstile| wait_for(turnstile, turnstile_mode, deadline))?;
+        wait_for(&handles.lock, mode, deadline)?;
+        handles.turnstile.iter().try_for_each(File::unlock)?;
+        let is_current = layout.holds_lock_of(&handles)?;
+        // The handles of a replaced file are closed, which releases the lock.
+        Ok(is_current.then(|| Self { layout, handles }))
+    }
+}
+
+impl Deref for Lock<'_> {
+    type Target = Arc<Handles>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.handles
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // Otherwise the last owner closes the file, which releases the lock too.
+        if self.handles.lock.unlock().is_ok() && self.handles.is_valid() {
+            self.layout.keep(Arc::clone(&self.handles));
+        }
     }
 }
 

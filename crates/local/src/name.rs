@@ -103,6 +103,7 @@ impl TemporaryName {
         Name(Text::Utf8(&self.0))
     }
 
+    #[cfg(any(fuzzing, test))]
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -9,7 +9,7 @@ use crate::tree::Tree;
 /// The files and records of a locked store.
 pub(crate) struct State<'a> {
     pub(crate) layout: &'a Layout,
-    pub(crate) tree: &'a Tree,
+    pub(crate) tree: &'a Tree<'a>,
 }
 
 impl StoreState for State<'_> {

@@ -1,9 +1,10 @@
 //! [`Step`]: one change of a batch, and how it is applied.
 
 use std::io;
+use std::sync::Arc;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, FailureKind, MemoryPath, RecordName, Stat, StoreError};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, RecordName, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::disk;
@@ -80,7 +81,7 @@ impl Step {
     /// Checks that the staged contents are a regular file. They are missing if the step was already done.
     pub(crate) fn check_staged(&self, files: &Transaction<'_>) -> io::Result<()> {
         self.staged()
-            .map_or(Ok(true), |staged| disk::has_private_file(&files.staging, staged.as_name(), "staging"))
+            .map_or(Ok(true), |staged| disk::has_private_file(files.staging()?, staged.as_name(), "staging"))
             .map(drop)
     }
 
@@ -88,11 +89,11 @@ impl Step {
     /// invisible, because a directory without files does not exist.
     pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, .. } => check_usable(files, &prepare_parent(files, path)?),
+            Self::Write { path, .. } => check_usable(files, &prepare_parent(files, path)?.1),
             Self::Remove { path, .. } => check_directory_of(files, path),
             Self::Rename { from, to } => {
                 check_directory_of(files, from)?;
-                check_usable(files, &prepare_parent(files, to)?)
+                check_usable(files, &prepare_parent(files, to)?.1)
             }
             Self::WriteRecord { record, .. } => {
                 let records = files.layout.records().map_err(|error| failed("creating a directory", error))?;
@@ -104,28 +105,6 @@ impl Step {
                 None => Ok(()),
             },
         }
-    }
-
-    /// Flushes the directories of the change, even if another process made it. Directories that another program
-    /// replaced are skipped.
-    pub(crate) fn sync(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
-        let paths = match self {
-            Self::Write { path, .. } | Self::Remove { path, .. } => [Some(path), None],
-            Self::Rename { from, to } => [Some(from), Some(to)],
-            Self::WriteRecord { .. } | Self::RemoveRecord { .. } => {
-                let Some(records) = open_records(files)? else { return Ok(()) };
-                return disk::sync_directory(&records).map_err(|error| failed("flushing a directory", error));
-            }
-        };
-        paths.into_iter().flatten().flat_map(MemoryPath::parents).try_for_each(|directory| {
-            match files.tree.open_directory(&directory) {
-                Ok(Some(directory)) => {
-                    disk::sync_directory(&directory).map_err(|error| failed("flushing a directory", error))
-                }
-                Err(error) if is_transient(&error) => Err(error),
-                Ok(None) | Err(_) => Ok(()),
-            }
-        })
     }
 }
 
@@ -141,76 +120,114 @@ fn write(
     replaces: Option<&[u8]>,
 ) -> Result<(), StoreError> {
     const OPERATION: &str = "moving a file into place";
-    let waiting = disk::metadata(&files.staging, staged.as_name()).map_err(|error| failed(OPERATION, error))?;
-    if waiting.is_none() {
-        return Ok(()); // already moved
+    if is_already_moved(files, staged, OPERATION)? {
+        return Ok(());
     }
-    let parent = prepare_parent(files, path)?;
-    let moved = match replaces {
-        None => disk::rename_new(&files.staging, staged.as_name(), &parent, Name::of(path)?),
-        Some(version) if has_version(files, path, &parent, version)? => {
-            disk::rename_over(&files.staging, staged.as_name(), &parent, Name::of(path)?)
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+    let (directory, parent, moved) = match replaces {
+        Some(version) => {
+            let Some((directory, parent)) = parent_at_version(files, path, version)? else {
+                return Err(StoreError::VersionMismatch { path: path.clone() });
+            };
+            let moved = disk::rename_over(staging, staged.as_name(), &parent, Name::of(path)?);
+            (directory, parent, moved)
         }
-        Some(_) => return Err(StoreError::VersionMismatch { path: path.clone() }),
+        None => {
+            let (directory, parent) = prepare_parent(files, path)?;
+            let moved = disk::rename_new(staging, staged.as_name(), &parent, Name::of(path)?);
+            (directory, parent, moved)
+        }
     };
     moved.map_err(|error| refused(path, OPERATION, error))?;
-    sync_above(files, path)
+    files.note_moved(staged);
+    files.flush_later(directory, parent);
+    Ok(())
 }
 
-/// Whether the file has the version. Reading takes time, so the stamp is compared before and after it.
-fn has_version(files: &Transaction<'_>, path: &MemoryPath, parent: &Dir, version: &[u8]) -> Result<bool, StoreError> {
-    let name = Name::of(path)?;
-    let stamp = || disk::file_stamp(parent, name).map_err(|error| failed("reading file metadata", error));
-    let before = stamp()?;
-    let is_at_version = matches!(files.tree.stat(path)?, Stat::File(found) if found.as_bytes() == version);
-    Ok(is_at_version && before == stamp()?)
+/// The parent directory of a file; `None` if the file does not have the version.
+fn parent_at_version(
+    files: &Transaction<'_>,
+    path: &MemoryPath,
+    version: &[u8],
+) -> Result<Option<(MemoryPath, Arc<Dir>)>, StoreError> {
+    let directory = path.parent().unwrap_or_else(MemoryPath::root);
+    let Some(parent) = files.tree.open_directory(&directory)? else { return Ok(None) };
+    files.flush_above(&directory).map_err(|error| failed("flushing a directory", error))?;
+    Ok(files.tree.is_at_version(path, version)?.then_some((directory, parent)))
+}
+
+/// Whether an earlier process moved the file out of the staging directory.
+fn is_already_moved(
+    files: &Transaction<'_>,
+    staged: &TemporaryName,
+    operation: &'static str,
+) -> Result<bool, StoreError> {
+    Ok(files.is_recovering() && !is_in_staging(files, staged, operation)?)
+}
+
+fn is_in_staging(files: &Transaction<'_>, name: &TemporaryName, operation: &'static str) -> Result<bool, StoreError> {
+    let found = files.staging().and_then(|staging| disk::metadata(staging, name.as_name()));
+    Ok(found.map_err(|error| failed(operation, error))?.is_some())
+}
+
+/// Whether there is a file or directory that is about to be moved.
+fn is_present(files: &Transaction<'_>, path: &MemoryPath) -> Result<bool, StoreError> {
+    let found = files.tree.find(path)?;
+    if matches!(found, Location::Directory) {
+        files.layout.forget_flushed();
+    }
+    Ok(!matches!(found, Location::Absent))
 }
 
 fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -> Result<(), StoreError> {
     const OPERATION: &str = "removing a file or directory";
-    let gone = disk::metadata(&files.staging, removed.as_name()).map_err(|error| failed(OPERATION, error))?;
-    if gone.is_some() || matches!(files.tree.find(path)?, Location::Absent) {
+    let is_removed = files.is_recovering() && is_in_staging(files, removed, OPERATION)?;
+    if is_removed || !is_present(files, path)? {
         return Ok(());
     }
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+    files.clear_later(removed);
     let Some(parent) = path.parent() else {
-        return files.layout.remove_memories(&files.staging, removed.as_name());
+        files.tree.forget();
+        return files.layout.remove_memories(staging, removed.as_name());
     };
     if let Some(directory) = files.tree.open_directory(&parent)? {
-        let moved = disk::rename_new(&directory, Name::of(path)?, &files.staging, removed.as_name());
+        let moved = disk::rename_new(&directory, Name::of(path)?, staging, removed.as_name());
         moved.map_err(|error| failed(OPERATION, error))?;
-        disk::sync_directory(&directory).map_err(|error| unconfirmed(OPERATION, error))?;
+        files.flush_later(parent, directory);
     }
-    prune_above(files, path);
+    files.prune_later(path);
     Ok(())
 }
 
 fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
     const OPERATION: &str = "renaming";
     let Some(parent) = from.parent() else { return Ok(()) };
-    if matches!(files.tree.find(from)?, Location::Absent) {
+    if !is_present(files, from)? {
         return Ok(()); // already moved
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
-        let to_directory = prepare_parent(files, to)?;
+        let (directory, to_directory) = prepare_parent(files, to)?;
         let moved = disk::rename_new(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
         moved.map_err(|error| refused(to, OPERATION, error))?;
-        sync_above(files, to)?;
-        disk::sync_directory(&from_directory).map_err(|error| unconfirmed(OPERATION, error))?;
+        files.flush_later(directory, to_directory);
+        files.flush_later(parent, from_directory);
     }
-    prune_above(files, from);
+    files.prune_later(from);
     Ok(())
 }
 
 fn write_record(files: &Transaction<'_>, record: &RecordName, staged: &TemporaryName) -> Result<(), StoreError> {
     const OPERATION: &str = "writing a record";
-    let waiting = disk::metadata(&files.staging, staged.as_name()).map_err(|error| failed(OPERATION, error))?;
-    if waiting.is_none() {
-        return Ok(()); // already moved
+    if is_already_moved(files, staged, OPERATION)? {
+        return Ok(());
     }
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
     let records = files.layout.records().map_err(|error| failed(OPERATION, error))?;
     let file = RecordFileName::of(record);
-    let moved = disk::rename_over(&files.staging, staged.as_name(), &records, file.as_name());
+    let moved = disk::rename_over(staging, staged.as_name(), &records, file.as_name());
     moved.map_err(|error| failed(OPERATION, error))?;
+    files.note_moved(staged);
     disk::sync_directory(&records).map_err(|error| unconfirmed(OPERATION, error))
 }
 
@@ -239,55 +256,54 @@ fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError
     Ok(())
 }
 
-/// Opens the parent directory of `path`. Creates missing directories and removes empty ones at `path` itself. This is
-/// invisible until `path` exists.
-fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<Dir, StoreError> {
+/// Opens the parent directory of `path`, and returns its path too. Creates missing directories and removes empty ones
+/// at `path` itself. This is invisible until `path` exists.
+fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<(MemoryPath, Arc<Dir>), StoreError> {
     const OPERATION: &str = "creating a directory";
-    let parent = path.parent().unwrap_or_else(MemoryPath::root);
-    let parent = match files.tree.resolve(&parent)? {
-        Some(Resolution::Complete(parent)) => parent,
+    let directory = path.parent().unwrap_or_else(MemoryPath::root);
+    let opened = match resolve_or_create_root(files, &directory)? {
+        Some(Resolution::Complete(opened)) => {
+            disk::remove_empty_directories(&opened, Name::of(path)?).map_err(|error| failed(OPERATION, error))?;
+            opened
+        }
         Some(Resolution::Missing { deepest, missing }) => missing.iter().try_fold(deepest, |parent, missing| {
-            let made = make_directory(files, &parent, Name::of(missing)?);
+            let made = make_directory(files, parent, missing);
             made.map_err(|error| refused(path, OPERATION, error))
         })?,
         Some(Resolution::File { path }) => return Err(StoreError::NotADirectory { path }),
         None => return Err(failed(OPERATION, io::Error::from(io::ErrorKind::NotFound))),
     };
-    if matches!(files.tree.find(path)?, Location::Absent) {
-        disk::remove_empty_directories(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))?;
-    }
-    Ok(parent)
+    files.flush_above(&directory).map_err(|error| failed(OPERATION, error))?;
+    Ok((directory, opened))
 }
 
-fn make_directory(files: &Transaction<'_>, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
-    disk::create_directory(&files.staging, parent, name)?;
-    disk::sync_directory(parent)?;
-    disk::open_directory(parent, name)
+fn resolve_or_create_root(files: &Transaction<'_>, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
+    if let Some(resolved) = files.tree.resolve(path)? {
+        return Ok(Some(resolved));
+    }
+    files.layout.memories_or_create().map_err(|error| failed("creating a directory", error))?;
+    files.tree.resolve(path)
+}
+
+/// Creates a directory, and flushes its name before anything is moved into it.
+fn make_directory(files: &Transaction<'_>, parent: Arc<Dir>, path: &MemoryPath) -> io::Result<Arc<Dir>> {
+    let name = Name::of(path).map_err(io::Error::other)?;
+    disk::create_directory(files.staging()?, &parent, name)?;
+    disk::sync_directory(&parent)?;
+    files.tree.forget();
+    disk::open_directory(&parent, name).map(Arc::new)
 }
 
 /// Removes the directories above `path` that became empty (`[P5]`). Stops at the first error, because an empty
 /// directory is invisible.
-fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
+pub(crate) fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
     for directory in path.parents() {
         let (Some(parent), Ok(name)) = (directory.parent(), Name::of(&directory)) else { return };
         match files.tree.open_directory(&parent) {
-            Ok(Some(parent)) if parent.remove_dir(name).is_ok() => {}
+            Ok(Some(parent)) if parent.remove_dir(name).is_ok() => files.layout.forget_flushed(),
             _ => return,
         }
     }
-}
-
-/// Flushes the directories above a new path, up to `memories/`. A process that ended before it could flush may have
-/// created one of them.
-fn sync_above(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
-    const OPERATION: &str = "flushing a directory";
-    for directory in path.parents() {
-        let opened = files.tree.open_directory(&directory);
-        if let Some(directory) = opened.map_err(|error| unconfirmed(OPERATION, io::Error::other(error)))? {
-            disk::sync_directory(&directory).map_err(|error| unconfirmed(OPERATION, error))?;
-        }
-    }
-    Ok(())
 }
 
 fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
@@ -300,7 +316,8 @@ fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), 
 
 /// Checks that entries can be renamed between the directory and the staging directory.
 fn check_usable(files: &Transaction<'_>, directory: &Dir) -> Result<(), StoreError> {
-    disk::check_movable(directory, &files.staging).map_err(|error| failed("checking a directory", error))
+    let checked = files.staging().and_then(|staging| disk::check_movable(directory, staging));
+    checked.map_err(|error| failed("checking a directory", error))
 }
 
 /// The error for a path that could not be created. Another program may have just created it.

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use memory_tool_core::{
     Batch, ErrorKind, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions,
     RecordName, Store, StoreError, StoredFile, VerifyProgress, VerifyReport,
 };
-use tokio::sync::{RwLock, Semaphore};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::config::LocalStoreBuilder;
@@ -21,7 +22,6 @@ use crate::lock::{Lock, Mode};
 use crate::records;
 use crate::state::State;
 use crate::transaction::Transaction;
-use crate::tree::Tree;
 use crate::usage_cache::UsageCache;
 
 /// A memory stored as plain files in `{base}/memories`, which any editor can open.
@@ -56,6 +56,16 @@ pub struct LocalStore {
 struct TaskQueue {
     order: Arc<RwLock<()>>,
     readers: Arc<Semaphore>,
+    /// The batches of tasks that wait for their turn. The first of them to get it applies all.
+    waiting: Arc<Mutex<Vec<WaitingBatch>>>,
+    pushed: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct WaitingBatch {
+    number: u64,
+    batch: Batch,
+    result: oneshot::Sender<Result<(), StoreError>>,
 }
 
 /// The number of tasks in this process that read at a time.
@@ -94,7 +104,12 @@ impl LocalStore {
         let layout = layout.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
         Ok(Self {
             inner: Arc::new(Inner { layout, usage_cache: Mutex::default(), timeout }),
-            queue: TaskQueue { order: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) },
+            queue: TaskQueue {
+                order: Arc::default(),
+                readers: Arc::new(Semaphore::new(READERS)),
+                waiting: Arc::default(),
+                pushed: Arc::default(),
+            },
         })
     }
 
@@ -139,12 +154,21 @@ impl LocalStore {
         read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let deadline = self.inner.deadline();
+        let turn = Arc::clone(&self.queue.order).read_owned().await;
+        self.read_in_turn(turn, deadline, read).await
+    }
+
+    async fn read_in_turn<T: Send + 'static>(
+        &self,
+        turn: OwnedRwLockReadGuard<()>,
+        deadline: Option<Instant>,
+        read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.queue.readers).acquire_owned().await;
-        let guard = Arc::clone(&self.queue.order).read_owned().await;
         let inner = Arc::clone(&self.inner);
         let reading = spawn_blocking(move || {
-            let _guard = (permit, guard);
+            let _turn = (turn, permit);
             if inner.layout.is_writable {
                 let _lock = inner.lock_shared(deadline)?;
                 read(&inner.layout)
@@ -161,18 +185,27 @@ impl LocalStore {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
             return Err(failed("changing the store", cause));
         }
-        self.read_with(move |layout| batch.check(&State { layout, tree: &tree(layout)? })).await
+        self.read_with(move |layout| batch.check(&State { layout, tree: &layout.tree() })).await
     }
 }
 
 #[async_trait]
 impl Store for LocalStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let deadline = self.inner.deadline();
+        // A change of this process is complete before later reads, even if its future was dropped.
+        let turn = Arc::clone(&self.queue.order).read_owned().await;
+        if options.preconditions().is_empty()
+            && let Some(file) = self.inner.layout.read_cached(path)
+        {
+            return Ok(Node::File(file));
+        }
         let path = path.clone();
-        self.read_with(move |layout| {
-            let tree = tree(layout)?;
+        self.read_in_turn(turn, deadline, move |layout| {
+            let tree = layout.tree();
             // Read first: other programs take no lock.
             let node = tree.read(&path)?;
+            tree.forget();
             options.check(&State { layout, tree: &tree })?;
             Ok(node)
         })
@@ -189,21 +222,58 @@ impl Store for LocalStore {
             return self.check_read_only(batch).await;
         }
         let deadline = self.inner.deadline();
+        let (number, mut result) = self.queue.push(batch);
         let guard = Arc::clone(&self.queue.order).write_owned().await;
-        let inner = Arc::clone(&self.inner);
-        // Runs to completion even if this future is dropped, so the batch is atomic.
+        if let Ok(result) = result.try_recv() {
+            return result; // another task applied the batch too
+        }
+        let (inner, queue) = (Arc::clone(&self.inner), self.queue.clone());
+        // Runs to completion even if this future is dropped, so each batch is atomic.
         let applying = spawn_blocking(move || {
-            let _guard = guard;
-            let _lock = inner.lock(Mode::Exclusive, deadline)?;
-            let mut usage_cache = inner.usage_cache();
-            Transaction::begin(&inner.layout)?.apply(&batch, &mut usage_cache)
+            let _turn = guard;
+            // A batch that is reported as failed must not be applied by the next task.
+            let _withdrawal = Withdrawal { queue: &queue, number };
+            inner.apply_waiting(&queue, deadline)
         });
-        applying.await.unwrap_or_else(|error| Err(unconfirmed("applying a batch", error.into())))
+        match applying.await {
+            Ok(Ok(())) => result.await.unwrap_or_else(|error| Err(unconfirmed(OPERATION, io::Error::other(error)))),
+            Ok(Err(error)) => Err(error),
+            Err(error) => Err(unconfirmed(OPERATION, error.into())),
+        }
     }
 }
 
-fn tree(layout: &Layout) -> Result<Tree, StoreError> {
-    layout.tree().map_err(|error| failed("opening the store", error))
+impl TaskQueue {
+    /// Adds a batch. The channel returns its result if another task applies it.
+    fn push(&self, batch: Batch) -> (u64, oneshot::Receiver<Result<(), StoreError>>) {
+        let (result, receiver) = oneshot::channel();
+        let number = self.pushed.fetch_add(1, Ordering::Relaxed);
+        self.waiting().push(WaitingBatch { number, batch, result });
+        (number, receiver)
+    }
+
+    /// Takes the waiting batches whose futures were not dropped.
+    fn take(&self) -> Vec<WaitingBatch> {
+        let mut waiting = std::mem::take(&mut *self.waiting());
+        waiting.retain(|batch| !batch.result.is_closed());
+        waiting
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<WaitingBatch>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a batch from the queue when it is dropped, if it still waits.
+struct Withdrawal<'a> {
+    queue: &'a TaskQueue,
+    number: u64,
+}
+
+impl Drop for Withdrawal<'_> {
+    fn drop(&mut self) {
+        self.queue.waiting().retain(|batch| batch.number != self.number && !batch.result.is_closed());
+    }
 }
 
 fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
@@ -239,8 +309,36 @@ impl Inner {
         Instant::now().checked_add(self.timeout)
     }
 
-    fn lock(&self, mode: Mode, deadline: Option<Instant>) -> Result<Lock, StoreError> {
-        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed("waiting for the store lock", error))
+    fn lock(&self, mode: Mode, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
+        Lock::acquire(&self.layout, mode, deadline).map_err(|error| failed(WAITING, error))
+    }
+
+    fn begin(&self, deadline: Option<Instant>) -> Result<Transaction<'_>, StoreError> {
+        Transaction::begin(&self.layout, self.lock(Mode::Exclusive, deadline)?)
+    }
+
+    /// Applies all waiting batches. If that cannot begin, they keep waiting.
+    fn apply_waiting(&self, queue: &TaskQueue, deadline: Option<Instant>) -> Result<(), StoreError> {
+        let mut begun = Ok(self.begin(deadline)?);
+        let mut waiting = queue.take();
+        loop {
+            let batches: Vec<_> = waiting.iter().map(|waiting| &waiting.batch).collect();
+            let results = match begun {
+                Ok(transaction) => transaction.apply(&batches, &mut self.usage_cache()),
+                Err(_) => batches
+                    .iter()
+                    .map(|_| Err(StoreError::failure(FailureKind::Busy, OPERATION, EarlierChangeFailed)))
+                    .collect(),
+            };
+            for (waiting, result) in waiting.drain(..results.len()).zip(results) {
+                let _ = waiting.result.send(result); // fails if the future was dropped
+            }
+            if waiting.is_empty() {
+                break;
+            }
+            begun = self.begin(deadline);
+        }
+        Ok(())
     }
 
     /// Reads without changing anything. Fails if an interrupted batch is pending (`[X1]`).
@@ -249,29 +347,44 @@ impl Inner {
         read: impl Fn(&Layout) -> Result<T, StoreError>,
         deadline: Option<Instant>,
     ) -> Result<T, StoreError> {
-        const OPERATION: &str = "waiting for the store lock";
         loop {
-            let lock = Lock::acquire_existing(&self.layout, deadline).map_err(|error| failed(OPERATION, error))?;
+            let lock = Lock::acquire_existing(&self.layout, deadline).map_err(|error| failed(WAITING, error))?;
             self.refuse_pending_journal()?;
+            if let Some(lock) = &lock {
+                self.layout.allow_cached_reads(lock);
+            }
             let result = read(&self.layout);
             // A program creates the lock file before it changes a store, so its absence shows that none did during the
             // read.
-            if lock.is_some() || !Lock::exists(&self.layout).map_err(|error| failed(OPERATION, error))? {
+            if lock.is_some() || !self.layout.has_lock_file().map_err(|error| failed(WAITING, error))? {
                 return result;
             }
         }
     }
 
-    /// Takes the shared lock when no interrupted batch is pending. Completes a pending one first.
-    fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock, StoreError> {
+    /// Takes the shared lock when the last change is complete. Completes an interrupted one first.
+    fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
         loop {
             let lock = self.lock(Mode::Shared, deadline)?;
-            if !self.is_journal_pending()? {
+            if lock.is_consistent().map_err(|error| failed("checking for an interrupted change", error))? {
+                self.layout.allow_cached_reads(&lock);
                 return Ok(lock);
             }
             drop(lock);
-            let _lock = self.lock(Mode::Exclusive, deadline)?;
-            Transaction::begin(&self.layout)?;
+            match self.begin(deadline) {
+                Ok(recovered) => recovered.end(&mut self.usage_cache()),
+                Err(error) => return self.lock_unrecovered(error, deadline),
+            }
+        }
+    }
+
+    /// Takes the shared lock on a store that could not be recovered, perhaps because its disk is read-only. It can be
+    /// read unless a batch is pending.
+    fn lock_unrecovered(&self, error: StoreError, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
+        let lock = self.lock(Mode::Shared, deadline)?;
+        match journal::is_pending(&lock.private) {
+            Ok(false) => Ok(lock),
+            Ok(true) | Err(_) => Err(error),
         }
     }
 
@@ -284,13 +397,15 @@ impl Inner {
             None => Ok(()),
         }
     }
-
-    fn is_journal_pending(&self) -> Result<bool, StoreError> {
-        let private = self.layout.existing_private();
-        let pending = private.and_then(|private| private.map_or(Ok(false), |private| journal::is_pending(&private)));
-        pending.map_err(|error| failed("checking for a journal", error))
-    }
 }
+
+const WAITING: &str = "waiting for the store lock";
+const OPERATION: &str = "applying a batch";
+
+/// An earlier change that waited together with this one failed in a way that has to be repaired first.
+#[derive(Debug, thiserror::Error)]
+#[error("an earlier change failed and could not be completed or undone")]
+struct EarlierChangeFailed;
 
 /// The store is read-only, and an interrupted batch is pending.
 #[derive(Debug, thiserror::Error)]

@@ -1,22 +1,32 @@
 //! The files under `memories/` as the contract defines them. Directories are implicit, and entries of other programs
 //! that are not files with legal names are invisible.
 
+use std::cell::RefCell;
 use std::io;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use cap_std::fs::Dir;
 use memory_tool_core::{FileEntry, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
 use sha2::{Digest, Sha256};
 
-use crate::disk::{self, Content, EntryKind};
+use crate::disk::{self, Content, EntryKind, FileStamp};
 use crate::failure::failed;
+use crate::layout;
 use crate::name::Name;
+use crate::version_cache::VersionCache;
 use crate::walk::Walk;
 
-/// The directory `memories/`. `None` if it is missing, which is the same as empty.
-pub(crate) struct Tree {
-    root: Option<Dir>,
+/// The directory `memories/`. If it is missing, it is empty.
+///
+/// The last lookups are remembered until [`forget`](Self::forget), so that the steps of a batch do not repeat them.
+pub(crate) struct Tree<'a> {
+    base: &'a Dir,
+    versions: &'a VersionCache,
     ignores_case: bool,
     max_file_bytes: u64,
+    last_directory: RefCell<Option<(MemoryPath, Arc<Dir>)>>,
+    last_entry: RefCell<Option<(MemoryPath, Remembered)>>,
 }
 
 /// The result of looking up a path.
@@ -26,22 +36,41 @@ pub(crate) enum Location {
     /// A directory with a file at any depth.
     Directory,
     /// A file in the open directory `parent`.
-    File { parent: Dir },
+    File { parent: Arc<Dir>, stamp: FileStamp },
+}
+
+/// The last entry that was looked up.
+#[derive(Clone)]
+enum Remembered {
+    Absent,
+    File { parent: Arc<Dir>, stamp: FileStamp },
 }
 
 /// How much of a directory path exists.
 pub(crate) enum Resolution {
     /// All of it. The last directory is open.
-    Complete(Dir),
+    Complete(Arc<Dir>),
     /// The part down to the open directory `deepest`. The directories `missing` do not exist.
-    Missing { deepest: Dir, missing: Vec<MemoryPath> },
+    Missing { deepest: Arc<Dir>, missing: Vec<MemoryPath> },
     /// A file is where a directory would have to be.
     File { path: MemoryPath },
 }
 
-impl Tree {
-    pub(crate) fn new(root: Option<Dir>, ignores_case: bool, max_file_bytes: u64) -> Self {
-        Self { root, ignores_case, max_file_bytes }
+impl<'a> Tree<'a> {
+    pub(crate) fn new(base: &'a Dir, versions: &'a VersionCache, ignores_case: bool, max_file_bytes: u64) -> Self {
+        let (last_directory, last_entry) = (RefCell::default(), RefCell::default());
+        Self { base, versions, ignores_case, max_file_bytes, last_directory, last_entry }
+    }
+
+    /// Forgets the last lookups, because they may be outdated.
+    pub(crate) fn forget(&self) {
+        self.last_directory.take();
+        self.last_entry.take();
+    }
+
+    /// Forgets what was found in the directory that was looked up last, but not the directory.
+    pub(crate) fn forget_entry(&self) {
+        self.last_entry.take();
     }
 
     /// Reads a path. The version of a file is the digest of its contents, so changes by other programs are detected
@@ -53,12 +82,9 @@ impl Tree {
                 let entries = self.files_under(path).collect::<Result<Vec<_>, _>>()?;
                 if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) }
             }
-            Location::File { parent } => match self.content(&parent, path)? {
-                Some(Content::Whole(content)) => {
-                    let version = version_of(&content);
-                    Node::File(StoredFile::new(content, version))
-                }
-                Some(Content::TooLarge { size }) => {
+            Location::File { parent, .. } => match self.content(&parent, path)? {
+                Some((Content::Whole(content), version)) => Node::File(StoredFile::new(content, version)),
+                Some((Content::TooLarge { size }, _)) => {
                     return Err(StoreError::too_large_to_read(path, size, self.max_file_bytes));
                 }
                 None => Node::Absent,
@@ -72,24 +98,39 @@ impl Tree {
         Ok(match self.find(path)? {
             Location::Absent => Stat::Absent,
             Location::Directory => Stat::Directory,
-            Location::File { parent } => match self.content(&parent, path)? {
-                Some(Content::Whole(content)) => Stat::File(version_of(&content)),
-                Some(Content::TooLarge { .. }) => {
-                    let found = disk::file_stamp(&parent, Name::of(path)?);
-                    let found = found.map_err(|error| failed("reading file metadata", error))?;
-                    found.map_or(Stat::Absent, |stamp| Stat::File(Version::new(stamp.to_bytes())))
-                }
-                None => Stat::Absent,
+            Location::File { parent, stamp } => match self.versions.get(path, &stamp) {
+                Some(version) => Stat::File(version),
+                None => self.content(&parent, path)?.map_or(Stat::Absent, |(_, version)| Stat::File(version)),
             },
         })
     }
 
-    /// Reads the file in the open directory `parent`; `None` if another program removed it.
-    fn content(&self, parent: &Dir, path: &MemoryPath) -> Result<Option<Content>, StoreError> {
-        match disk::read_file(parent, Name::of(path)?, self.max_file_bytes) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => read.map(Some).map_err(|error| failed("reading a file", error)),
+    /// Whether the file has the version now. Reading takes time, so the stamp is compared before and after it.
+    pub(crate) fn is_at_version(&self, path: &MemoryPath, version: &[u8]) -> Result<bool, StoreError> {
+        self.forget_entry();
+        let Location::File { parent, stamp } = self.look(path)? else { return Ok(false) };
+        if let Some(found) = self.versions.get(path, &stamp) {
+            return Ok(found.as_bytes() == version);
         }
+        let Some((_, found)) = self.content(&parent, path)? else { return Ok(false) };
+        let now = disk::file_stamp(&parent, Name::of(path)?);
+        let now = now.map_err(|error| failed("reading file metadata", error))?;
+        Ok(found.as_bytes() == version && now == Some(stamp))
+    }
+
+    /// Reads the file in the open directory `parent`; `None` if another program removed it.
+    fn content(&self, parent: &Dir, path: &MemoryPath) -> Result<Option<(Content, Version)>, StoreError> {
+        let now = SystemTime::now();
+        let (content, stamp) = match disk::read_stamped_file(parent, Name::of(path)?, self.max_file_bytes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| failed("reading a file", error))?,
+        };
+        let version = match &content {
+            Content::Whole(content) => version_of(content),
+            Content::TooLarge { .. } => Version::new(stamp.to_bytes()),
+        };
+        self.versions.note(path, stamp, now, version.clone());
+        Ok(Some((content, version)))
     }
 
     /// Finds what is at `path`.
@@ -103,12 +144,17 @@ impl Tree {
     /// Finds what is at `path`, including directories without files.
     fn look(&self, path: &MemoryPath) -> Result<Location, StoreError> {
         let Some(parent) = path.parent() else { return Ok(Location::Directory) };
-        let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
-        match self.look_up(&parent, path)? {
-            PathEntry::File => Ok(Location::File { parent }),
-            PathEntry::Directory(_) => Ok(Location::Directory),
-            PathEntry::Absent => Ok(Location::Absent),
+        if let Some((_, found)) = self.last_entry.borrow().as_ref().filter(|(last, _)| last == path) {
+            return Ok(found.clone().into());
         }
+        let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
+        let found = match self.look_up(&parent, path)? {
+            PathEntry::File(stamp) => Remembered::File { parent, stamp },
+            PathEntry::Directory(_) => return Ok(Location::Directory),
+            PathEntry::Absent => Remembered::Absent,
+        };
+        self.last_entry.replace(Some((path.clone(), found.clone())));
+        Ok(found.into())
     }
 
     /// Whether a file or directory can be created at `path`, where [`find`](Self::find) finds nothing. Empty
@@ -122,35 +168,56 @@ impl Tree {
             EntryKind::Directory(directory) => {
                 disk::contains_only_directories(&directory).map_err(|error| failed(OPERATION, error))
             }
-            EntryKind::File | EntryKind::Link | EntryKind::Special => Ok(false),
+            EntryKind::File(_) | EntryKind::Link | EntryKind::Special => Ok(false),
         }
     }
 
     /// Opens the directory at `path`, with or without files; `None` if it does not exist.
-    pub(crate) fn open_directory(&self, path: &MemoryPath) -> Result<Option<Dir>, StoreError> {
+    pub(crate) fn open_directory(&self, path: &MemoryPath) -> Result<Option<Arc<Dir>>, StoreError> {
         match self.resolve(path)? {
             Some(Resolution::Complete(directory)) => Ok(Some(directory)),
             _ => Ok(None),
         }
     }
 
-    /// Opens the directories of `path` one after another; `None` if `memories/` is missing.
+    /// Opens the directory at `path`, or the part of it that exists; `None` if `memories/` is missing.
     pub(crate) fn resolve(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
-        let Some(root) = &self.root else { return Ok(None) };
-        let mut deepest = root.try_clone().map_err(|error| failed("opening a directory", error))?;
+        if let Some((_, directory)) = self.last_directory.borrow().as_ref().filter(|(last, _)| last == path) {
+            return Ok(Some(Resolution::Complete(Arc::clone(directory))));
+        }
+        let resolved = match self.open_in_one_step(path) {
+            Some(directory) => Some(Resolution::Complete(Arc::new(directory))),
+            None => self.open_by_name(path)?,
+        };
+        if let Some(Resolution::Complete(directory)) = &resolved {
+            self.last_directory.replace(Some((path.clone(), Arc::clone(directory))));
+        }
+        Ok(resolved)
+    }
+
+    /// Opens a directory in one step where the system can do so without following links.
+    fn open_in_one_step(&self, path: &MemoryPath) -> Option<Dir> {
+        if self.ignores_case { None } else { disk::open_beneath(self.base, layout::relative_path(path)) }
+    }
+
+    /// Opens the directories of `path` one after another.
+    fn open_by_name(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
+        let root = layout::memories(self.base).map_err(|error| failed("opening a directory", error))?;
+        let Some(root) = root else { return Ok(None) };
+        let mut deepest = root;
         let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), MemoryPath::parent).collect();
         remaining.pop(); // the root
         while let Some(next) = remaining.pop() {
             match self.look_up(&deepest, &next)? {
                 PathEntry::Directory(directory) => deepest = directory,
-                PathEntry::File => return Ok(Some(Resolution::File { path: next })),
+                PathEntry::File(_) => return Ok(Some(Resolution::File { path: next })),
                 PathEntry::Absent => {
                     let missing = std::iter::once(next).chain(remaining.into_iter().rev()).collect();
-                    return Ok(Some(Resolution::Missing { deepest, missing }));
+                    return Ok(Some(Resolution::Missing { deepest: Arc::new(deepest), missing }));
                 }
             }
         }
-        Ok(Some(Resolution::Complete(deepest)))
+        Ok(Some(Resolution::Complete(Arc::new(deepest))))
     }
 
     /// Iterates over the files strictly under `directory`, with their sizes and modification times.
@@ -163,11 +230,7 @@ impl Tree {
         match self.find(path)? {
             Location::Absent => Ok(Usage::default()),
             Location::Directory => self.files_under(path).collect(),
-            Location::File { parent } => {
-                let found = disk::metadata(&parent, Name::of(path)?);
-                let found = found.map_err(|error| failed("reading file metadata", error))?;
-                Ok(found.into_iter().map(|metadata| FileEntry::new(path.clone(), metadata.len())).collect())
-            }
+            Location::File { stamp, .. } => Ok(std::iter::once(FileEntry::new(path.clone(), stamp.size())).collect()),
         }
     }
 
@@ -178,7 +241,7 @@ impl Tree {
         let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
             EntryKind::Absent => return Ok(PathEntry::Absent),
             EntryKind::Directory(directory) => PathEntry::Directory(directory),
-            EntryKind::File => PathEntry::File,
+            EntryKind::File(stamp) => PathEntry::File(stamp),
             EntryKind::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
             EntryKind::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),
         };
@@ -192,6 +255,15 @@ impl Tree {
     }
 }
 
+impl From<Remembered> for Location {
+    fn from(found: Remembered) -> Self {
+        match found {
+            Remembered::Absent => Self::Absent,
+            Remembered::File { parent, stamp } => Self::File { parent, stamp },
+        }
+    }
+}
+
 /// The version of a file or record with these contents.
 pub(crate) fn version_of(content: &[u8]) -> Version {
     Version::new(Sha256::digest(content).to_vec())
@@ -201,5 +273,5 @@ pub(crate) fn version_of(content: &[u8]) -> Version {
 enum PathEntry {
     Absent,
     Directory(Dir),
-    File,
+    File(FileStamp),
 }

@@ -15,7 +15,7 @@ const MAX_OPEN_DIRECTORIES: usize = 64;
 
 /// Iterates over the files under a directory.
 pub(crate) struct Walk<'a> {
-    tree: &'a Tree,
+    tree: &'a Tree<'a>,
     start: MemoryPath,
     current: Option<Listing>,
     /// The subdirectories found in `current`.
@@ -38,7 +38,7 @@ struct NextDirectory {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(tree: &'a Tree, start: MemoryPath) -> Self {
+    pub(crate) fn new(tree: &'a Tree<'a>, start: MemoryPath) -> Self {
         let pending = vec![Subdirectories { parent: None, paths: vec![start.clone()] }];
         Self { tree, start, current: None, subdirectories: Vec::new(), pending }
     }
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         let opened = match parent {
             Some(parent) => Listing::open(&parent, Name::of(&path)?, path.clone()),
             None => match self.tree.open_directory(&path)? {
-                Some(directory) => Listing::of(directory, path),
+                Some(directory) => Listing::of(&directory, path),
                 None => return Ok(None),
             },
         };
@@ -113,12 +113,14 @@ mod tests {
     use cap_std::fs::Dir;
 
     use super::*;
+    use crate::version_cache::VersionCache;
 
     #[test]
     fn a_walk_keeps_a_limited_number_of_directories_open() {
         const LEVELS: usize = 2 * MAX_OPEN_DIRECTORIES;
         let base = tempfile::tempdir().unwrap();
-        let mut deepest = base.path().to_owned();
+        let mut deepest = base.path().join("memories");
+        std::fs::create_dir(&deepest).unwrap();
         for level in 0..LEVELS {
             // In the order of creation and of names, directories precede and follow the next level.
             let siblings = ["!a", "!b", "", "sa", "sb"].map(|sibling| deepest.join(format!("{sibling}{level}")));
@@ -129,7 +131,8 @@ mod tests {
             deepest.push(level.to_string());
         }
         let root = Dir::open_ambient_dir(base.path(), ambient_authority()).unwrap();
-        let tree = Tree::new(Some(root), false, u64::MAX);
+        let versions = VersionCache::default();
+        let tree = Tree::new(&root, &versions, false, u64::MAX);
         let mut walk = Walk::new(&tree, MemoryPath::root());
         let (mut files, mut most_open) = (Vec::new(), 0);
         while let Some(file) = walk.next() {

@@ -1,9 +1,9 @@
 //! `[X4]`: the cached usage of a directory is correct.
 
 use std::fs;
-use std::time::Duration;
 
-use memory_tool_core::{Batch, MemoryPath, Quota, Store, StoreError};
+use crate::support::leave_unfinished;
+use memory_tool_core::{Batch, MemoryPath, Quota, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 
 fn path(text: &str) -> MemoryPath {
@@ -64,52 +64,6 @@ async fn files_removed_by_other_programs_do_not_count() {
     assert!(fits(&store, write("/memories/c")).await);
 }
 
-/// Without quotas, an epoch would only cost time.
-#[tokio::test]
-async fn an_epoch_is_written_only_with_a_quota() {
-    let directory = tempfile::tempdir().unwrap();
-    let epoch = directory.path().join(".memory-tool/epoch");
-    let store = LocalStore::open(directory.path()).await.unwrap();
-    store.apply(write("/memories/a")).await.unwrap();
-    assert!(!epoch.exists());
-    assert!(fits(&store, write("/memories/b")).await);
-    let first = fs::read(&epoch).unwrap();
-    let other = LocalStore::open(directory.path()).await.unwrap();
-    other.apply(write("/memories/a")).await.unwrap();
-    assert_ne!(fs::read(&epoch).unwrap(), first);
-}
-
-/// Writing it with each change would be redundant.
-#[tokio::test]
-async fn an_own_epoch_is_not_rewritten() {
-    let directory = tempfile::tempdir().unwrap();
-    let epoch = directory.path().join(".memory-tool/epoch");
-    let store = LocalStore::open(directory.path()).await.unwrap();
-    assert!(fits(&store, write("/memories/a")).await);
-    let left = epoch.metadata().unwrap().modified().unwrap() - Duration::from_secs(1);
-    fs::File::options().write(true).open(&epoch).unwrap().set_modified(left).unwrap();
-    assert!(fits(&store, write("/memories/b")).await);
-    store.apply(write("/memories/a")).await.unwrap();
-    assert_eq!(epoch.metadata().unwrap().modified().unwrap(), left);
-    assert!(!fits(&store, write("/memories/c")).await);
-}
-
-/// Other processes would trust their outdated caches.
-#[tokio::test]
-async fn a_change_fails_if_the_epoch_cannot_be_written() {
-    let directory = tempfile::tempdir().unwrap();
-    let epoch = directory.path().join(".memory-tool/epoch");
-    let store = LocalStore::open(directory.path()).await.unwrap();
-    assert!(fits(&store, write("/memories/a")).await);
-    fs::remove_file(&epoch).unwrap();
-    fs::create_dir(&epoch).unwrap();
-    let refused = store.apply(write("/memories/b")).await;
-    assert!(matches!(refused, Err(StoreError::Failure { .. })), "{refused:?}");
-    fs::remove_dir(&epoch).unwrap();
-    assert!(fits(&store, write("/memories/b")).await);
-    assert!(!fits(&store, write("/memories/c")).await);
-}
-
 #[tokio::test]
 async fn a_rename_updates_the_depth() {
     let directory = tempfile::tempdir().unwrap();
@@ -125,4 +79,17 @@ async fn a_rename_updates_the_depth() {
     let refused = store.apply(to_depth(5)).await;
     assert!(matches!(refused, Err(StoreError::OverQuota { limit: 5, requested: 6, .. })), "{refused:?}");
     store.apply(to_depth(6)).await.unwrap();
+}
+
+/// The change that it completes may be of another process.
+#[tokio::test]
+async fn a_read_that_recovers_the_store_does_not_keep_an_outdated_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(directory.path()).await.unwrap();
+    assert!(fits(&store, write("/memories/a")).await);
+    let other = LocalStore::open(directory.path()).await.unwrap();
+    other.apply(write("/memories/b")).await.unwrap();
+    leave_unfinished(directory.path());
+    store.list("/memories").await.unwrap();
+    assert!(!fits(&store, write("/memories/c")).await);
 }

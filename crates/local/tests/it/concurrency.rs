@@ -1,12 +1,16 @@
 //! `[X3]`: several tasks and stores on one directory behave as if their commands ran one after another.
 
 use std::collections::BTreeSet;
+use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::TestMemory;
-use memory_tool_core::{Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Store, StoreExt};
+use memory_tool_core::{
+    Batch, Engine, Error, FailureKind, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, Store, StoreError,
+    StoreExt,
+};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::faults::{drop_futures, write_two};
@@ -217,4 +221,91 @@ async fn a_future_dropped_while_waiting_has_no_effect() {
     held.unlock().unwrap();
     first.await.unwrap().unwrap();
     assert_eq!(store.read_to_string("/memories/b").await.unwrap(), "first");
+}
+
+/// The caller no longer waits for the change.
+#[tokio::test]
+async fn a_waiting_batch_whose_future_was_dropped_is_not_applied() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "a").await;
+    let store = memory.tool.store().clone();
+    let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
+    held.lock().unwrap();
+    let write = |name: &str| {
+        let (store, batch) = (store.clone(), Batch::new().write(path(name), "text"));
+        tokio::spawn(async move { store.apply(batch).await })
+    };
+    let first = write("/memories/first");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let (dropped, kept) = (write("/memories/dropped"), write("/memories/kept"));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    dropped.abort();
+    assert!(dropped.await.is_err());
+    held.unlock().unwrap();
+    first.await.unwrap().unwrap();
+    kept.await.unwrap().unwrap();
+    let files: Vec<_> = store.list("/memories").await.unwrap().into_iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(files, ["/memories/a", "/memories/first", "/memories/kept"]);
+}
+
+/// Batches that wait together are applied together, but each has its own result.
+#[tokio::test]
+async fn batches_that_wait_together_have_their_own_results() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a/file", "a").await;
+    let store = memory.tool.store().clone();
+    let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
+    held.lock().unwrap();
+    let absent = |name: &str| Batch::new().require(path(name), Precondition::Absent).write(path(name), "text");
+    let batches = [
+        (absent("/memories/b/new"), "ok"),
+        (absent("/memories/b/new"), "exists"),
+        (absent("/memories/b/new/under"), "not a directory"),
+        (Batch::new().remove(path("/memories/a")), "ok"),
+        (Batch::new().remove(path("/memories/a")), "not found"),
+        (absent("/memories/a/file"), "ok"),
+        (Batch::new().rename(path("/memories/a"), path("/memories/c")), "ok"),
+        (absent("/memories/a/file"), "ok"),
+        (absent("/memories/c/file"), "exists"),
+        (Batch::new().write(path("/memories/c/other"), "text").remove(path("/memories/b")), "ok"),
+    ];
+    let mut waiting = Vec::new();
+    for (batch, expected) in batches {
+        let store = store.clone();
+        waiting.push((tokio::spawn(async move { store.apply(batch).await }), expected));
+        tokio::task::yield_now().await; // so that they wait in this order
+    }
+    held.unlock().unwrap();
+    for (number, (applied, expected)) in waiting.into_iter().enumerate() {
+        let found = match applied.await.unwrap() {
+            Ok(()) => "ok",
+            Err(StoreError::AlreadyExists { .. }) => "exists",
+            Err(StoreError::NotADirectory { .. }) => "not a directory",
+            Err(StoreError::NotFound { .. }) => "not found",
+            Err(error) => panic!("{error:?}"),
+        };
+        assert_eq!(found, expected, "batch {number}");
+    }
+    let files: Vec<_> = store.list("/memories").await.unwrap().into_iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(files, ["/memories/a/file", "/memories/c/file", "/memories/c/other"]);
+}
+
+/// Otherwise a repeated command would take effect twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_is_reported_as_busy_is_not_applied_later() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "a").await;
+    let options = OpenOptions::new().timeout(Duration::from_millis(50));
+    let store = LocalStore::builder(memory.base()).options(options).open().await.unwrap();
+    let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
+    held.lock().unwrap();
+    let mut busy = std::pin::pin!(store.apply(Batch::new().write(path("/memories/busy"), "text")));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(busy.as_mut().poll(&mut context).is_pending());
+    std::thread::sleep(Duration::from_millis(300)); // it fails now, but its task is not polled
+    held.unlock().unwrap();
+    store.apply(Batch::new().write(path("/memories/b"), "b")).await.unwrap();
+    let error = busy.await.unwrap_err();
+    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
+    assert!(!memory.on_disk("/memories/busy").exists());
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-use crate::support::{TestMemory, tree};
+use crate::support::{TestMemory, leave_unfinished, tree};
 use memory_tool_core::{Engine, FailureKind, MemoryTool, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
@@ -126,6 +126,7 @@ async fn a_damaged_journal_blocks_the_store_and_loses_no_file() {
     let journal = memory.base().join(".memory-tool/journal");
     for damaged in ["", "{", r#"{"format": 2, "steps": []}"#] {
         fs::write(&journal, damaged).unwrap();
+        leave_unfinished(&memory.base());
         let error = memory.tool.call(json!({"command": "view", "path": "/memories"})).await.unwrap_err();
         assert_eq!(error.to_string(), "Error: The memory storage holds damaged data here. Nothing was changed.");
         let source = std::error::Error::source(&error).unwrap().downcast_ref::<StoreError>().unwrap();

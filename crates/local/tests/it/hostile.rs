@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::tree;
+use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, RecordName, Store, StoreError,
-    StoreExt,
+    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, RecordName, Store, StoreError, StoreExt,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
@@ -61,6 +60,7 @@ impl HostileStore {
 
     fn journal(&self, steps: &str) {
         fs::write(self.private("journal"), format!(r#"{{"format":1,"steps":[{steps}]}}"#)).unwrap();
+        leave_unfinished(&self.base());
     }
 
     async fn open(&self) -> Result<LocalStore, OpenError> {
@@ -73,6 +73,7 @@ impl HostileStore {
         let store = self.open().await.unwrap();
         fs::File::create(self.private("lock")).unwrap();
         fs::File::create(self.private("turnstile")).unwrap();
+        leave_unfinished(&self.base());
         let before = tree(self.0.path());
         let read = store.list(&MemoryPath::root()).await.map(|_| ());
         let written = store.apply(Batch::new().write(path("/memories/new"), "new")).await;
@@ -234,28 +235,38 @@ async fn only_regular_files_are_locked_and_none_is_written() {
 }
 
 #[tokio::test]
-async fn the_epoch_never_overwrites_an_existing_file() {
-    let hostile = HostileStore::new();
-    hostile.write("outside/id_rsa", "the private key that is longer");
-    let before = tree(&hostile.path("outside"));
-    let epoch = hostile.private("epoch");
+async fn the_sequence_never_overwrites_a_foreign_file() {
     for kind in ["hard link", "link", "pipe", "huge"] {
+        let hostile = HostileStore::new();
+        hostile.write("outside/id_rsa", "8 bytes.");
+        let before = tree(&hostile.path("outside"));
+        let sequence = hostile.private("sequence");
         let store = hostile.open().await.unwrap();
         match kind {
-            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &epoch).unwrap(),
-            "link" => symlink("../../outside/id_rsa", &epoch).unwrap(),
-            "pipe" => make_pipe(&epoch),
-            _ => File::create(&epoch).unwrap().set_len(HUGE).unwrap(),
+            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &sequence).unwrap(),
+            "link" => symlink("../../outside/id_rsa", &sequence).unwrap(),
+            "pipe" => make_pipe(&sequence),
+            _ => File::create(&sequence).unwrap().set_len(HUGE).unwrap(),
         }
         for name in ["a", "b"] {
-            let batch = Batch::new().limit(MemoryPath::root(), Quota::new().with_files(1_000));
-            store.apply(batch.write(path(&format!("/memories/{kind}/{name}")), "x")).await.unwrap();
+            store.apply(Batch::new().write(path(&format!("/memories/{name}")), "x")).await.unwrap();
+            assert_eq!(store.read_to_string(&format!("/memories/{name}")).await.unwrap(), "x", "{kind}");
         }
-        assert_eq!(tree(&hostile.path("outside")), before, "the epoch is a {kind}");
-        let found = fs::symlink_metadata(&epoch).unwrap();
-        assert!(found.is_file() && found.nlink() == 1 && found.len() == 16, "{kind}");
-        fs::remove_file(&epoch).unwrap();
+        assert_eq!(tree(&hostile.path("outside")), before, "{kind}");
+        let found = fs::symlink_metadata(&sequence).unwrap();
+        assert!(found.is_file() && found.nlink() == 1 && found.len() == 8, "{kind}");
     }
+}
+
+#[tokio::test]
+async fn a_directory_instead_of_the_sequence_blocks_changes() {
+    let hostile = HostileStore::new();
+    let store = hostile.open().await.unwrap();
+    fs::create_dir(hostile.private("sequence")).unwrap();
+    let batch = Batch::new().write(path("/memories/a"), "a");
+    assert!(matches!(store.apply(batch.clone()).await, Err(StoreError::Failure { .. })));
+    fs::remove_dir(hostile.private("sequence")).unwrap();
+    store.apply(batch).await.unwrap();
 }
 
 /// The file of the record `a`, named by the SHA-256 of the name.

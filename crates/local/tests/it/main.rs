@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(unix)]
+mod cached_reads;
 mod capacity;
 mod concurrency;
 #[cfg(unix)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::tree;
+use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
     Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store,
     StoreError, StoreExt,
@@ -117,6 +117,7 @@ async fn x1_a_read_only_store_never_shows_a_partial_batch() {
     store.apply(write("/memories/a")).await.unwrap();
     let journal = r#"{"format":1,"steps":[{"rename":{"from":"/memories/a","to":"/memories/b"}}]}"#;
     fs::write(directory.path().join(".memory-tool/journal"), journal).unwrap();
+    leave_unfinished(directory.path());
     let before = tree(directory.path());
     let reader = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     for _ in 0..2 {

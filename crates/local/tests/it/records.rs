@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::SystemTime;
 
-use crate::support::tree;
+use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
     Batch, FailureKind, MAX_RECORD_NAME_BYTES, MemoryPath, OpenOptions, Precondition, RecordName, Store, StoreError,
     StoreExt,
@@ -106,12 +106,14 @@ async fn verify_reads_records_and_files_and_reports_a_journal() {
     let read_only = LocalStore::builder(directory.path()).options(OpenOptions::new().read_only()).open().await.unwrap();
     let journal = directory.path().join(".memory-tool/journal");
     fs::write(&journal, r#"{"format":1,"steps":[{"rename":{"from":"/memories/a","to":"/memories/b"}}]}"#).unwrap();
+    leave_unfinished(directory.path());
     let pending = read_only.verify(|_| {}).await.unwrap();
     assert_eq!((pending.files, pending.problems.len()), (0, 1), "{pending:?}");
     assert!(pending.problems[0].message.contains("an interrupted change is pending"), "{pending:?}");
     assert_eq!(store.verify(|_| {}).await.unwrap().problems, [], "a writable store completes the batch");
 
     fs::write(&journal, "none").unwrap();
+    leave_unfinished(directory.path());
     for store in [&store, &read_only] {
         let invalid = store.verify(|_| {}).await.unwrap();
         assert_eq!((invalid.files, invalid.problems.len()), (0, 1), "{invalid:?}");

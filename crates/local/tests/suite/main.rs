@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, clippy::print_stderr, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
+mod call_counts;
 mod mounts;
 mod power_loss;
 #[path = "../it/support/mod.rs"]
@@ -18,13 +19,14 @@ use memory_tool_test_fixtures::{Fixtures, LocalFixture, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
     write_until_killed(async |base| LocalStore::open(base).await.unwrap());
-    if let Some(status) = system_calls::run_child().or_else(power_loss::run_child) {
+    if let Some(status) = system_calls::run_child().or_else(power_loss::run_child).or_else(call_counts::run_child) {
         return Ok(status);
     }
     let mut fixtures = Fixtures::default();
     fixtures.add_tests([trial("crash::kills_leave_no_partial_batch", true, "", kills_leave_no_partial_batch)]);
     if Tier::current() >= Tier::Full {
-        fixtures.add_tests(system_calls::trials().chain(power_loss::trials()).chain(mounts::trials()));
+        fixtures.add_tests(system_calls::trials().chain(call_counts::trials()));
+        fixtures.add_tests(power_loss::trials().chain(mounts::trials()));
     }
     fixtures.add("conformance", LocalFixture::new);
     fixtures.run()

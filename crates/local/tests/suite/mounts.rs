@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, Engine, FailureKind, MemoryPath, MemoryTool, OpenOptions, Store, StoreError};
@@ -81,6 +82,7 @@ fn a_read_only_disk_can_be_read() {
     let tool = open(&base(&mount)).unwrap();
     let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
     call(&tool, create);
+    drop(tool); // it keeps files open for writing
     mount.remount("ro");
     let tool = open(&base(&mount)).unwrap();
     let view = call(&tool, json!({"command": "view", "path": "/memories/a.txt"}));
@@ -127,6 +129,7 @@ fn a_store_of_another_user_can_only_be_read() {
         let error = open(&base(&mount)).unwrap_err();
         assert!(error.contains("belongs to user 12345, but this process runs as user 0"), "{error}");
         assert!(error.contains("`chown -R 0` on the directory"), "{error}");
+        std::thread::sleep(Duration::from_millis(1_100)); // an open store checks once a second
         let create = json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"});
         assert_eq!(call(&tool, create), "Error: The memory storage refused access. Nothing was changed.");
         let before = crate::support::tree(&base(&mount));

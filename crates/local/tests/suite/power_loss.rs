@@ -13,14 +13,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, MemoryPath, RecordName, Store};
+use memory_tool_core::{Batch, Change, MemoryPath, RecordName, Store};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::faults::{block_on, trial};
 
 use crate::system_calls::can_trace;
 use check::{Checker, Contents, Script};
-use model::{Operation, Recording, Tree};
+use model::{Effect, Operation, Recording, Tree};
 
 /// The base of the store of the recorded program, and the name of its script.
 const BASE: &str = "MEMORY_TOOL_TEST_POWER_LOSS_BASE";
@@ -45,6 +45,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     [
         trial("every_state_has_what_was_acknowledged", every_state_has_what_was_acknowledged),
         trial("a_second_power_loss_is_harmless", a_second_power_loss_is_harmless),
+        trial("a_power_loss_after_a_kill_is_harmless", a_power_loss_after_a_kill_is_harmless),
         trial("a_missing_or_late_flush_is_detected", a_missing_or_late_flush_is_detected),
     ]
     .into_iter()
@@ -176,6 +177,36 @@ fn a_second_power_loss_is_harmless() {
     report("second power loss", operations, &checker, start);
 }
 
+/// The program is killed after any operation, and the power fails while the next program uses the store.
+fn a_power_loss_after_a_kill_is_harmless() {
+    let (recording, mut checker) = check_all_changes();
+    let (start, all_changes, mut operations) = (Instant::now(), script(ALL_CHANGES), 0);
+    let mut problems = Vec::new();
+    // A kill before a flush makes more states possible than a kill after it.
+    for last in recording.operations.iter().filter(|it| !matches!(it.effect, Effect::Flush { .. })) {
+        let killed = recording.killed_after(last.number + 1);
+        let is_incomplete = |round: &Vec<(String, _)>| !round.iter().all(|(name, _)| killed.acknowledges(name));
+        let Some(round) = all_changes.iter().position(is_incomplete) else { break };
+        let next = beside(&all_changes[round][0].1);
+        let mut both = all_changes[..=round].to_vec();
+        both[round].extend(script(&next).into_iter().flatten());
+        let recording = run(&next, killed);
+        operations += recording.operations.len() - last.number - 1;
+        let checked = checker.check(&recording, last.number + 1, &Contents::new(), &both);
+        problems.extend(checked.err().map(|problem| format!("killed after {}: {problem}", last.description)));
+    }
+    report("kills", operations, &checker, start);
+    assert!(problems.is_empty(), "{} kills:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// A path in the directory that a batch changes first.
+fn beside(batch: &Batch) -> String {
+    let path = batch.changes().first().and_then(|change| match change {
+        Change::Write { path, .. } | Change::Remove { path } | Change::Rename { to: path, .. } => path.parent(),
+    });
+    format!("{}/beside", path.unwrap_or_else(MemoryPath::root))
+}
+
 fn sample<T>(all: &[T], count: usize) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(count).max(1))
 }
@@ -202,7 +233,7 @@ fn a_missing_or_late_flush_is_detected() {
 }
 
 /// Leaves out the flushes of files or of directories in a round, or moves them to its last acknowledgement. Returns the
-/// number of the first one, or `None` if there are none.
+/// number of the first.
 fn alter(recording: &Recording, round: usize, of_directory: bool, is_late: bool) -> Option<(Recording, usize)> {
     let ends = |operation: &Operation, round: usize| {
         operation.acknowledged().is_some_and(|name| name.starts_with(&format!("{round}.")))

@@ -3,6 +3,7 @@
 //!
 //! The tests run this program again under `strace`, which injects the faults. Without `strace` they are ignored.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -21,14 +22,17 @@ const CHANGES: [&str; 9] =
 const RECORDS: [&str; 3] = ["written", "removed", "made"];
 
 /// The calls that the store makes, and an error for each.
-const FAILURES: [(&str, &str); 9] = [
+const FAILURES: [(&str, &str); 12] = [
+    ("flock", "EIO"),
     ("openat2", "EMFILE"),
+    ("pwrite64", "EIO"),
     ("fchmod", "EIO"),
     ("fsync", "EIO"),
     ("mkdirat", "ENOSPC"),
     ("renameat", "EIO"),
     ("renameat2", "EIO"),
     ("statx", "EIO"),
+    ("syncfs", "EIO"),
     ("unlinkat", "EIO"),
     ("write", "ENOSPC"),
 ];
@@ -57,7 +61,9 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     };
     let failures = CHANGES.map(|change| trial("a_failure_reports_the_correct_outcome", change, fail_each_call));
     let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_new_state", change, kill_at_each_call));
-    failures.into_iter().chain(kills)
+    let old_systems =
+        CHANGES.map(|change| trial("a_system_without_openat2_has_the_same_results", change, refuse_openat2));
+    failures.into_iter().chain(kills).chain(old_systems)
 }
 
 fn path(text: &str) -> MemoryPath {
@@ -138,7 +144,7 @@ impl Target {
 
     /// Runs the change, with `fault` at the `number`th call. Returns the exit status, or `None` if there was no such
     /// call.
-    fn strike(&self, call: &str, fault: &str, number: usize) -> Option<std::process::ExitStatus> {
+    fn strike(&self, call: &str, fault: &str, number: impl Display) -> Option<std::process::ExitStatus> {
         let log = self.directory.path().join("log");
         let mut strace = Command::new("strace");
         strace.args([
@@ -229,4 +235,14 @@ fn kill_at_each_call(change: &str) {
     let strikes = strike_each(change, |_| "signal=KILL".to_owned(), check);
     assert!(strikes > 30, "only {strikes} calls were the last");
     eprintln!("{change}: {strikes} kills");
+}
+
+/// Older kernels and some containers refuse the call.
+fn refuse_openat2(change: &str) {
+    let (_, after) = before_and_after(change);
+    for error in ["ENOSYS", "EPERM"] {
+        let target = Target::new(change);
+        let status = target.strike("openat2", &format!("error={error}"), "1+").unwrap();
+        assert_eq!((status.code(), target.contents()), (Some(DONE), after.clone()), "{error}");
+    }
 }

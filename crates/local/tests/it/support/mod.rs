@@ -103,3 +103,8 @@ pub(crate) fn tree(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     found.sort();
     found
 }
+
+/// Marks the last change as unfinished, as a process does that is killed during it.
+pub(crate) fn leave_unfinished(base: &Path) {
+    std::fs::write(base.join(".memory-tool/sequence"), 1_u64.to_le_bytes()).unwrap();
+}

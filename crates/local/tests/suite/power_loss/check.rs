@@ -1,4 +1,4 @@
-//! Opens states of the disk as stores, and compares what they contain with what was acknowledged.
+//! Opens states of the disk as stores, and compares their contents with the acknowledged batches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use super::{BASE_NAME, RECORDS, record};
 /// The contents of the files and records of a store, by path or name.
 pub(super) type Contents = BTreeMap<String, String>;
 
-/// Named batches in rounds. Those of one round are independent and may be concurrent.
+/// Named batches in rounds. The batches of a round are independent and may be concurrent.
 pub(super) type Script = Vec<Vec<(String, Batch)>>;
 
 /// Checks states. Equal ones are opened once.

@@ -1,9 +1,9 @@
 //! The states in which a loss of power can leave the disk.
 //!
-//! Flushing a file makes its contents durable, and flushing a directory its names. Of everything else, a loss of power
-//! leaves any part: changes of one file or directory reach the disk in their order, and those of different ones in any
-//! order. A rename changes two directories at once. The first write of a file that is missing may be there in part, or
-//! as zeros.
+//! Flushing a file makes its contents durable, and flushing a directory its names. A loss of power leaves any part of
+//! the other operations. Changes of one file or directory reach the disk in order; changes of different files and
+//! directories in any order. A rename changes two directories at once. The first write of a file that is missing may be
+//! there in part, or as zeros.
 
 use std::collections::BTreeSet;
 use std::iter::successors;
@@ -15,7 +15,7 @@ use super::model::{Disk, Effect, Inode, Operation, Recording, Tree};
 /// A disk writes this many bytes at once, so an overwrite within them is never torn.
 const SECTOR: usize = 512;
 
-/// The maximum number of sets with the same number of missing operations. Of more, a regular sample is checked.
+/// The maximum number of sets with the same number of missing operations. Larger sets are sampled regularly.
 fn max_sets() -> usize {
     by_tier(100, 200, 1_000)
 }
@@ -65,7 +65,7 @@ impl<'a> Crash<'a> {
             Effect::Flush { inode, before } => self.flush(*inode, *before),
             Effect::Acknowledge(_) => {}
             _ => {
-                // Of many overwrites of the same bytes, the first and the last are enough.
+                // Among many overwrites of the same bytes, only the first and the last matter.
                 let mut same =
                     (0..self.pending.len()).filter(|&index| overwrites(self.pending[index], operation)).skip(1);
                 if let Some(index) = same.next() {
@@ -89,7 +89,7 @@ impl<'a> Crash<'a> {
         self.pending.retain(|operation| flushed.iter().all(|flushed| flushed.number != operation.number));
     }
 
-    /// The operations that a loss of power may take away, beginning with none.
+    /// The sets of operations that a loss of power may take away, starting with the empty set.
     pub(super) fn levels(&self) -> impl Iterator<Item = Level> {
         let first = Level { sets: vec![Missing::new()], left_out: 0 };
         successors(Some(first), |level| {
@@ -97,7 +97,7 @@ impl<'a> Crash<'a> {
         })
     }
 
-    /// The sets with one more missing operation, of which all later ones on the same files are missing.
+    /// The sets with one more missing operation. Later operations on the same files are missing too.
     fn with_another(&self, missing: &Missing) -> Vec<Missing> {
         let present: Vec<_> = (0..self.pending.len()).filter(|index| !missing.contains(index)).collect();
         let is_last = |index: usize| {
@@ -108,7 +108,7 @@ impl<'a> Crash<'a> {
         last.map(|index| missing.iter().copied().chain([index]).collect()).collect()
     }
 
-    /// The state without the missing operations, and those in which one of them is a torn write.
+    /// The state without the missing operations, and the states in which one of them is a torn write.
     pub(super) fn states(&self, missing: &Missing) -> Vec<State> {
         let mut disk = self.durable.clone();
         let is_present = |index: &usize| !missing.contains(index);

@@ -197,6 +197,14 @@ impl Recording {
         recording
     }
 
+    /// The recording as if the program had been killed after a number of operations.
+    pub(super) fn killed_after(&self, count: usize) -> Self {
+        let operations = self.operations[..count].to_vec();
+        let mut live = self.live.blank();
+        operations.iter().for_each(|operation| live.apply(&operation.effect));
+        Self { operations, live, positions: HashMap::new() }
+    }
+
     /// Adds the calls of a program on the directory, which is at `root`.
     ///
     /// # Panics
@@ -311,7 +319,8 @@ impl Recording {
 
     /// Whether an operation flushes one directory, or one file.
     pub(super) fn flushes(&self, operation: &Operation, directory: bool) -> bool {
-        matches!(operation.effect, Effect::Flush { inode: Some(inode), .. } if self.live.is_directory(inode) == directory)
+        let Effect::Flush { inode: Some(inode), .. } = operation.effect else { return false };
+        self.live.is_directory(inode) == directory
     }
 }
 

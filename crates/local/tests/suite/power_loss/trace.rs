@@ -37,7 +37,7 @@ pub(super) fn trace(variables: &[(&str, &str)]) -> Vec<Call> {
 
 fn parse(log: &str) -> Vec<Call> {
     let mut calls = Vec::new();
-    let mut unfinished = HashMap::new(); // the calls that the log interrupts with those of other threads
+    let mut unfinished = HashMap::new(); // the calls that other threads interrupt in the log
     for line in log.lines() {
         let (thread, event) = line.split_once(' ').unwrap();
         let event = event.trim_start();
@@ -111,7 +111,7 @@ impl Call {
         ["write", "pwrite64"].contains(&&*self.name)
     }
 
-    /// What the call writes, if it is a write.
+    /// The bytes that a write contains.
     pub(super) fn written(&self) -> Option<&[u8]> {
         match self.arguments.get(1)? {
             Argument::Text(text) if self.is_write() => text.get(..usize::try_from(self.result).ok()?),

@@ -1,0 +1,158 @@
+//! [`CachedReader`]: reads a file that the operating system has in memory, on the calling thread and without a lock.
+//!
+//! Such a read never waits for the disk or for another process. The result counts only if the sequence number is even,
+//! and the same before and after the read. Then no change began or ended during the read, as if under the lock.
+//! Otherwise the result is `None`, and the caller reads under the lock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use cap_std::fs::Dir;
+use memory_tool_core::{MemoryPath, StoredFile};
+
+use crate::sequence::Sequence;
+use crate::version_cache::VersionCache;
+
+/// Reads cached files. Linux only: other systems cannot promise not to wait for the disk.
+#[derive(Debug, Default)]
+pub(crate) struct CachedReader {
+    /// The open sequence number, and when a holder of the lock found that it is the one that other processes use.
+    allowed: Mutex<Option<(Arc<Sequence>, Instant)>>,
+    #[cfg(target_os = "linux")]
+    is_unsupported: std::sync::atomic::AtomicBool,
+}
+
+impl CachedReader {
+    /// Allows reads for a while.
+    pub(crate) fn allow(&self, sequence: &Arc<Sequence>) {
+        *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(sequence), Instant::now()));
+    }
+
+    /// Reads the file at `path` in the store in `base`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn read(
+        &self,
+        base: &Dir,
+        path: &MemoryPath,
+        max_bytes: u64,
+        versions: &VersionCache,
+    ) -> Option<StoredFile> {
+        use std::sync::atomic::Ordering;
+
+        if self.is_unsupported.load(Ordering::Relaxed) {
+            return None;
+        }
+        match linux::read(self.sequence()?.as_file(), base, path, max_bytes, versions) {
+            Ok(file) => file,
+            Err(error) => {
+                if linux::is_unsupported(error) {
+                    self.is_unsupported.store(true, Ordering::Relaxed);
+                }
+                None
+            }
+        }
+    }
+
+    /// Reads nothing on this system.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn read(&self, _: &Dir, _: &MemoryPath, _: u64, _: &VersionCache) -> Option<StoredFile> {
+        None
+    }
+
+    #[cfg(target_os = "linux")]
+    fn sequence(&self) -> Option<Arc<Sequence>> {
+        use crate::handles::VALIDITY;
+
+        let allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sequence, since) = allowed.as_ref()?;
+        (since.elapsed() < VALIDITY).then(|| Arc::clone(sequence))
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs::File;
+    use std::io::IoSliceMut;
+    use std::os::fd::AsFd;
+    use std::time::SystemTime;
+
+    use cap_std::fs::Dir;
+    use memory_tool_core::{MemoryPath, StoredFile};
+    use rustix::fd::OwnedFd;
+    use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+    use crate::disk::FileStamp;
+    use crate::layout;
+    use crate::sequence;
+    use crate::tree::version_of;
+    use crate::version_cache::VersionCache;
+
+    /// The largest file in bytes that is copied and digested on the calling thread.
+    const MAX_BYTES: u64 = 64 * 1024;
+
+    pub(super) fn read(
+        sequence: &File,
+        base: &Dir,
+        path: &MemoryPath,
+        max_bytes: u64,
+        versions: &VersionCache,
+    ) -> Result<Option<StoredFile>, Errno> {
+        let Some(number) = read_number(sequence)?.filter(|&number| !sequence::is_unfinished(number)) else {
+            return Ok(None);
+        };
+        let path_in_base = layout::relative_path(path);
+        let now = SystemTime::now();
+        // Opening a pipe or a device for reading has effects, so the entry is looked at first.
+        let found = fstat(open(base, path_in_base, OFlags::PATH)?)?;
+        let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
+        if !is_regular(&found) || size > max_bytes.min(MAX_BYTES) {
+            return Ok(None);
+        }
+        let file = open(base, path_in_base, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let Some(content) = read_cached(&file, usize::try_from(size).unwrap_or_default())? else { return Ok(None) };
+        drop(file);
+        if read_number(sequence)? != Some(number) {
+            return Ok(None);
+        }
+        let stamp = FileStamp::of_stat(&found);
+        let version = versions.get(path, &stamp).unwrap_or_else(|| {
+            let version = version_of(&content);
+            versions.note(path, stamp, now, version.clone());
+            version
+        });
+        Ok(Some(StoredFile::new(content, version)))
+    }
+
+    fn read_number(sequence: &File) -> Result<Option<u64>, Errno> {
+        let mut number = [0; size_of::<u64>()];
+        let length = preadv2(sequence, &mut [IoSliceMut::new(&mut number)], 0, ReadWriteFlags::NOWAIT)?;
+        Ok((length == number.len()).then(|| u64::from_le_bytes(number)))
+    }
+
+    /// Opens a path under `base` without following links, if all its names are cached.
+    fn open(base: &Dir, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::CACHED;
+        openat2(base, path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), resolve)
+    }
+
+    fn is_regular(found: &Stat) -> bool {
+        FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+    }
+
+    /// The contents of a file of `size` bytes, if all of them are cached and the file has not grown.
+    fn read_cached(file: impl AsFd, size: usize) -> Result<Option<Vec<u8>>, Errno> {
+        if size == 0 {
+            return Ok(None); // such a read could wait, because it has nothing to find in the cache
+        }
+        let mut content = vec![0; size + 1];
+        let length = preadv2(file, &mut [IoSliceMut::new(&mut content)], 0, ReadWriteFlags::NOWAIT)?;
+        content.truncate(length);
+        Ok((length == size).then_some(content))
+    }
+
+    /// Whether every later read would fail in the same way.
+    pub(super) fn is_unsupported(error: Errno) -> bool {
+        matches!(error, Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM)
+    }
+}

@@ -1,0 +1,82 @@
+//! [`Sequence`]: the number of changes of a store. It tells a reader without a lock whether a change happened, and a
+//! writer whether the last one was completed.
+//!
+//! The number is odd from before a change begins until it is complete and on the disk. A process that ends during a
+//! change leaves it odd, so the next one recovers. The file is not flushed, so the number is useless after a loss of
+//! power. But then every process opens the store again, and looks for a journal first.
+
+use std::fs::File;
+use std::io;
+
+use cap_fs_ext::MetadataExt as _;
+use cap_std::fs::Dir;
+
+use crate::disk::{self, Access};
+use crate::name::Name;
+
+const SEQUENCE: Name<'_> = Name::constant("sequence");
+
+const LENGTH: usize = size_of::<u64>();
+
+/// The number of a store whose first change is not finished.
+const UNFINISHED: u64 = 1;
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    file: File,
+    /// Whether the disk is writable.
+    is_writable: bool,
+}
+
+impl Sequence {
+    /// Opens the file; `None` if it does not exist or [`create`](Self::create) cannot have made it.
+    pub(crate) fn open(private: &Dir, access: Access) -> io::Result<Option<Self>> {
+        let found = disk::metadata(private, SEQUENCE)?;
+        if !found.is_some_and(|found| found.is_file() && found.len() == LENGTH as u64 && found.nlink() == 1) {
+            return Ok(None);
+        }
+        let (opened, is_writable) = match disk::open_existing_file(private, SEQUENCE, access) {
+            Err(error) if disk::is_refusal(&error) => {
+                (disk::open_existing_file(private, SEQUENCE, Access::Read)?, false)
+            }
+            opened => (opened?, true),
+        };
+        Ok(opened.map(|file| Self { file: file.into_std(), is_writable }))
+    }
+
+    /// Creates the file, or replaces one that is not usable. The caller holds the store lock exclusively.
+    pub(crate) fn create(private: &Dir) -> io::Result<()> {
+        // An existing file is not written, because it may be a hard link to a foreign file.
+        match private.remove_file(SEQUENCE) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // The directories of a new store may not be on the disk yet.
+        disk::write_new_file(private, SEQUENCE, &UNFINISHED.to_le_bytes()).map(drop)
+    }
+
+    /// The present number. A truncated file means an unfinished change.
+    pub(crate) fn read(&self) -> io::Result<u64> {
+        let mut number = [0; LENGTH];
+        let length = disk::read_at(&self.file, &mut number)?;
+        Ok(if length == LENGTH { u64::from_le_bytes(number) } else { UNFINISHED })
+    }
+
+    pub(crate) fn write(&self, number: u64) -> io::Result<()> {
+        if !self.is_writable {
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        }
+        disk::write_at(&self.file, &number.to_le_bytes())
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Whether a change is unfinished.
+pub(crate) fn is_unfinished(number: u64) -> bool {
+    !number.is_multiple_of(2)
+}

@@ -1,0 +1,179 @@
+//! Reads without a lock give what reads under the lock give.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::support::{TestMemory, leave_unfinished};
+use memory_tool_core::{Batch, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError};
+use memory_tool_local::LocalStore;
+
+fn path(text: &str) -> MemoryPath {
+    MemoryPath::parse(text).unwrap()
+}
+
+/// A read under the lock: a precondition that always holds.
+async fn read_locked(store: &LocalStore, path: &MemoryPath) -> Result<Node, StoreError> {
+    let absent = "/memories/absent".parse().unwrap();
+    store.read_opts(path, ReadOptions::new().require(absent, Precondition::Absent)).await
+}
+
+#[tokio::test]
+async fn cached_reads_agree_with_locked_reads() {
+    let memory = TestMemory::new().await;
+    let store = memory.tool.store();
+    let outside = memory.outside();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    for (file, length) in [("empty", 0), ("a/b/c/small", 12), ("page", 4096), ("bound", 65_536), ("large", 65_537)] {
+        store.apply(Batch::new().write(path(&format!("/memories/{file}")), vec![b'x'; length])).await.unwrap();
+    }
+    fs::write(memory.on_disk("/memories/edited-by-a-person"), "text").unwrap();
+    fs::hard_link(outside.join("secret"), memory.on_disk("/memories/hard-link")).unwrap();
+    symlink(outside.join("secret"), memory.on_disk("/memories/link")).unwrap();
+    symlink(&outside, memory.on_disk("/memories/linked")).unwrap();
+    symlink("a", memory.on_disk("/memories/inner-link")).unwrap();
+    for name in [
+        "empty",
+        "a/b/c/small",
+        "page",
+        "bound",
+        "large",
+        "edited-by-a-person",
+        "hard-link",
+        "link",
+        "linked/secret",
+        "inner-link/b/c/small",
+        "missing",
+        "a",
+        "a/b/missing",
+        "page/under-a-file",
+    ] {
+        let path = path(&format!("/memories/{name}"));
+        for _ in 0..3 {
+            let (cached, locked) = (store.read_opts(&path, ReadOptions::new()).await, read_locked(store, &path).await);
+            assert_eq!(format!("{cached:?}"), format!("{locked:?}"), "{name}");
+        }
+    }
+}
+
+/// `[X3]`: the file contains `a` whenever its directory is named `a`. A lookup that is interrupted by a rename must not
+/// return the contents that the file has under the other name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn x3_a_rename_during_a_lookup_misleads_no_reader() {
+    let memory = TestMemory::new().await;
+    let store = memory.tool.store().clone();
+    let file = path("/memories/a/b/c/file");
+    store.apply(Batch::new().write(file.clone(), "a")).await.unwrap();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let base = memory.base();
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (is_done, base, file) = (Arc::clone(&is_done), base.clone(), file.clone());
+            tokio::spawn(async move {
+                let store = LocalStore::open(base).await.unwrap(); // like another process
+                let mut reads = 0;
+                while !is_done.load(Ordering::Relaxed) {
+                    match store.read_opts(&file, ReadOptions::new()).await.unwrap() {
+                        Node::File(found) => assert_eq!(found.content, b"a"),
+                        found => assert_eq!(found, Node::Absent),
+                    }
+                    reads += 1;
+                }
+                reads
+            })
+        })
+        .collect();
+    for _ in 0..100 {
+        let (a, z) = (path("/memories/a"), path("/memories/z"));
+        let renamed = path("/memories/z/b/c/file");
+        store.apply(Batch::new().rename(a.clone(), z.clone())).await.unwrap();
+        store.apply(Batch::new().write(renamed.clone(), "z")).await.unwrap();
+        store.apply(Batch::new().write(renamed, "a")).await.unwrap();
+        store.apply(Batch::new().rename(z, a)).await.unwrap();
+    }
+    is_done.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.unwrap() > 100);
+    }
+}
+
+/// A killed process leaves an odd number. Its change may be visible in part.
+#[tokio::test]
+async fn an_unfinished_change_disables_cached_reads() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "old").await;
+    let reader = LocalStore::open(memory.base()).await.unwrap();
+    for _ in 0..2 {
+        reader.read_opts(&path("/memories/a"), ReadOptions::new()).await.unwrap();
+    }
+    let journal = r#"{"format":1,"steps":[{"rename":{"from":"/memories/a","to":"/memories/b"}}]}"#;
+    fs::write(memory.base().join(".memory-tool/journal"), journal).unwrap();
+    leave_unfinished(&memory.base());
+    assert_eq!(reader.read_opts(&path("/memories/a"), ReadOptions::new()).await.unwrap(), Node::Absent);
+    assert!(matches!(reader.read_opts(&path("/memories/b"), ReadOptions::new()).await.unwrap(), Node::File(_)));
+}
+
+/// The version must belong to the contents, however quickly a person edits.
+#[tokio::test]
+async fn an_edit_by_a_person_changes_the_version() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "0").await;
+    let store = memory.tool.store();
+    let mut versions = Vec::new();
+    for number in 0..200_u32 {
+        fs::write(memory.on_disk("/memories/a"), format!("{number:03}")).unwrap(); // in place, always of this size
+        if number == 100 {
+            tokio::time::sleep(Duration::from_millis(3_100)).await; // from now on the version is cached
+        }
+        let Node::File(file) = store.read_opts(&path("/memories/a"), ReadOptions::new()).await.unwrap() else {
+            panic!()
+        };
+        assert_eq!(file.content, format!("{number:03}").as_bytes());
+        assert!(!versions.contains(&file.version), "{number}");
+        versions.push(file.version.clone());
+        let next = Batch::new().require(path("/memories/a"), Precondition::Version(file.version));
+        store.apply(next).await.unwrap();
+    }
+}
+
+/// `[P4]`: opening a pipe would release the program that waits at its other end.
+#[tokio::test]
+async fn p4_a_pipe_that_replaces_a_file_is_not_opened() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "a").await;
+    let on_disk = memory.on_disk("/memories/a");
+    for _ in 0..2 {
+        assert!(memory.view("/memories/a").await.ends_with("\ta"));
+    }
+    fs::remove_file(&on_disk).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&on_disk).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let on_disk = on_disk.clone();
+        move || fs::File::options().write(true).open(on_disk).map(drop)
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(memory.view("/memories/a").await.starts_with("Error"));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!writer.is_finished());
+    drop(fs::File::open(on_disk).unwrap()); // releases the thread
+    writer.join().unwrap().unwrap();
+}
+
+/// A backup made with hard links must not be written, and every process must count in the same file.
+#[tokio::test]
+async fn a_replaced_sequence_is_noticed_by_other_processes() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "a").await;
+    let sequence = memory.base().join(".memory-tool/sequence");
+    let backup = memory.outside().join("backup");
+    fs::hard_link(&sequence, &backup).unwrap();
+    let before = fs::read(&backup).unwrap();
+    let other = LocalStore::open(memory.base()).await.unwrap();
+    other.apply(Batch::new().write(path("/memories/b"), "b")).await.unwrap();
+    let replaced = fs::read(&sequence).unwrap();
+    memory.create("/memories/c", "c").await;
+    assert_ne!(fs::read(&sequence).unwrap(), replaced);
+    assert_eq!(fs::read(&backup).unwrap(), before);
+}
