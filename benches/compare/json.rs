@@ -14,7 +14,6 @@ pub(crate) fn render(machine: &Machine, results: &Results) -> String {
         let summary = &figure.summary;
         let unit = match figure.id.unit() {
             Unit::Bytes => "bytes",
-            Unit::Calls => "calls",
             Unit::Seconds => "seconds",
         };
         json!({

@@ -18,7 +18,6 @@ mod results;
 mod rounds;
 mod startup;
 mod statistics;
-mod system_calls;
 mod worker;
 mod workloads;
 
@@ -63,8 +62,6 @@ fn run(options: &Options, directory: &Path, start: Instant) -> Results {
     let mut results = Results::default();
     progress("first reply of a new process");
     startup::measure(directory, options.amount.rounds, &mut results);
-    progress("system calls");
-    system_calls::measure(directory, &mut results);
     progress("creating large stores");
     for contestant in Contestant::ALL {
         fill::listings(contestant, directory);

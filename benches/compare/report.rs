@@ -82,18 +82,10 @@ fn quartiles(results: &Results, id: Id, contestant: Contestant) -> String {
 
 /// Figures of whole sessions and processes.
 fn whole_table(results: &Results) -> String {
-    let ids = [
-        Id::RecordedSession,
-        Id::Log,
-        Id::FirstReply,
-        Id::PeakMemory,
-        Id::SystemCalls(Operation::View),
-        Id::SystemCalls(Operation::StrReplace),
-    ];
+    let ids = [Id::RecordedSession, Id::Log, Id::FirstReply, Id::PeakMemory];
     let row = |id: Id| {
         let format = match id.unit() {
             Unit::Bytes => megabytes,
-            Unit::Calls => number,
             Unit::Seconds => time,
         };
         (id.to_string(), Contestant::ALL.map(|of| cell(results, of, results.median(id, of).map(format))))

@@ -21,6 +21,14 @@ pub(crate) struct Figure {
     pub(crate) failures: usize,
 }
 
+impl Figure {
+    /// The commands per second, without the insertions that were lost.
+    pub(crate) fn kept_per_second(&self) -> f64 {
+        let Insertions { lost, total } = self.insertions;
+        (total - lost) as f64 / total as f64 / self.summary.median
+    }
+}
+
 /// Lines that were looked up after they were inserted.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Insertions {

@@ -64,14 +64,12 @@ pub(crate) enum Id {
     Growth { operation: Operation, files: usize },
     FirstReply,
     PeakMemory,
-    SystemCalls(Operation),
 }
 
 /// The unit of a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     Bytes,
-    Calls,
     Seconds,
 }
 
@@ -79,7 +77,6 @@ impl Id {
     pub(crate) fn unit(self) -> Unit {
         match self {
             Self::PeakMemory => Unit::Bytes,
-            Self::SystemCalls(_) => Unit::Calls,
             _ => Unit::Seconds,
         }
     }
@@ -111,7 +108,6 @@ impl fmt::Display for Id {
             Self::Growth { operation, files } => write!(f, "`{}` with {files} files", operation.name()),
             Self::FirstReply => f.write_str("first reply of a new process"),
             Self::PeakMemory => f.write_str("peak memory of a process with one `view`"),
-            Self::SystemCalls(operation) => write!(f, "system calls of a `{}`", operation.name()),
         }
     }
 }
