@@ -596,7 +596,7 @@ fn ctrl_c_lets_the_running_command_finish_and_skips_others() {
     let lock = File::options().write(true).open(place.store().join(".memory-tool/lock")).unwrap();
     lock.lock().unwrap();
     chat.say("Second");
-    wait_until_it_waits_for_the_lock(&chat, &place);
+    wait_until_it_waits_for_the_lock(&place);
     chat.signal("-INT");
     chat.errors.wait_for("[chat] interrupted; waiting for the running memory command\n");
     chat.signal("-INT");
@@ -628,7 +628,7 @@ fn ctrl_c_stops_the_memory_command() {
         let lock = File::options().write(true).open(place.store().join(".memory-tool/lock")).unwrap();
         lock.lock().unwrap();
         chat.say("/memory");
-        wait_until_it_waits_for_the_lock(&chat, &place);
+        wait_until_it_waits_for_the_lock(&place);
         chat.signal(signal);
         chat.errors.wait_for("[chat] interrupted\n");
         if signal == "-INT" {
@@ -684,17 +684,13 @@ fn wait_until_it_sleeps(chat: &Chat) {
     }
 }
 
-/// Waits until the program has the file of the lock open.
+/// Waits until a command waits for the lock. It then holds the turnstile.
 #[cfg(target_os = "linux")]
-fn wait_until_it_waits_for_the_lock(chat: &Chat, place: &Place) {
-    let private = place.store().join(".memory-tool").canonicalize().unwrap();
-    let files = format!("/proc/{}/fd", chat.process.id());
+fn wait_until_it_waits_for_the_lock(place: &Place) {
+    let turnstile = File::open(place.store().join(".memory-tool/turnstile")).unwrap();
     let start = Instant::now();
-    let is_open = || {
-        let files = fs::read_dir(&files).unwrap().filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-        files.into_iter().any(|file| file == private.join("lock"))
-    };
-    while !is_open() {
+    while turnstile.try_lock_shared().is_ok() {
+        turnstile.unlock().unwrap();
         assert!(start.elapsed() < PATIENCE, "no command begins");
         thread::sleep(Duration::from_millis(1));
     }
