@@ -659,6 +659,7 @@ mod tests {
         commit(&interrupted, &steps);
         std::fs::create_dir(base.path().join("memories/to")).unwrap();
         std::fs::write(base.path().join("memories/to/moved"), "theirs").unwrap();
+        drop(interrupted);
         recover(&layout);
         let kept = contents(&layout);
         assert!(kept.contains(&("/memories/moved/c".to_owned(), b"old".to_vec())), "{kept:?}");
@@ -679,6 +680,7 @@ mod tests {
         for path in ["removed/again", "edited", "made"] {
             std::fs::write(on_disk(path), "theirs").unwrap();
         }
+        drop(interrupted);
         recover(&layout);
         for path in ["removed/again", "edited", "made"] {
             assert_eq!(std::fs::read(on_disk(path)).unwrap(), b"theirs", "{path}");
@@ -700,6 +702,7 @@ mod tests {
         for name in ["to", "made"] {
             std::os::unix::fs::symlink(base.path(), base.path().join("memories").join(name)).unwrap();
         }
+        drop(interrupted);
         recover(&layout);
         let expected =
             [("/memories/edited".to_owned(), b"new".to_vec()), ("/memories/moved/c".to_owned(), b"old".to_vec())];
