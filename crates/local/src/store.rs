@@ -222,7 +222,7 @@ impl Store for LocalStore {
             return self.check_read_only(batch).await;
         }
         let deadline = self.inner.deadline();
-        let (number, mut result) = self.queue.push(batch);
+        let (withdrawal, mut result) = self.queue.push(batch);
         let guard = Arc::clone(&self.queue.order).write_owned().await;
         if let Ok(result) = result.try_recv() {
             return result; // another task applied the batch too
@@ -232,7 +232,7 @@ impl Store for LocalStore {
         let applying = spawn_blocking(move || {
             let _turn = guard;
             // A batch that is reported as failed must not be applied by the next task.
-            let _withdrawal = Withdrawal { queue: &queue, number };
+            let _withdrawal = withdrawal;
             inner.apply_waiting(&queue, deadline)
         });
         match applying.await {
@@ -245,11 +245,11 @@ impl Store for LocalStore {
 
 impl TaskQueue {
     /// Adds a batch. The channel returns its result if another task applies it.
-    fn push(&self, batch: Batch) -> (u64, oneshot::Receiver<Result<(), StoreError>>) {
+    fn push(&self, batch: Batch) -> (Withdrawal, oneshot::Receiver<Result<(), StoreError>>) {
         let (result, receiver) = oneshot::channel();
         let number = self.pushed.fetch_add(1, Ordering::Relaxed);
         self.waiting().push(WaitingBatch { number, batch, result });
-        (number, receiver)
+        (Withdrawal { queue: self.clone(), number }, receiver)
     }
 
     /// Takes the waiting batches whose futures were not dropped.
@@ -265,14 +265,14 @@ impl TaskQueue {
 }
 
 /// Removes a batch from the queue when it is dropped, if it still waits.
-struct Withdrawal<'a> {
-    queue: &'a TaskQueue,
+struct Withdrawal {
+    queue: TaskQueue,
     number: u64,
 }
 
-impl Drop for Withdrawal<'_> {
+impl Drop for Withdrawal {
     fn drop(&mut self) {
-        self.queue.waiting().retain(|batch| batch.number != self.number && !batch.result.is_closed());
+        self.queue.waiting().retain(|batch| batch.number != self.number);
     }
 }
 
@@ -414,3 +414,28 @@ struct EarlierChangeFailed;
      `memory-tool run --store DIR < /dev/null`"
 )]
 struct InterruptedBatch;
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// Otherwise its contents would stay in memory until the next change.
+    #[tokio::test]
+    async fn a_dropped_batch_does_not_stay_in_the_queue() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(directory.path()).await.unwrap();
+        let turn = store.queue.order.read().await;
+        {
+            let batch = Batch::new().write("/memories/a".parse().unwrap(), "text");
+            let mut waiting = pin!(store.apply(batch));
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert_eq!(store.queue.waiting().len(), 1);
+        }
+        assert_eq!(store.queue.waiting().len(), 0);
+        drop(turn);
+    }
+}

@@ -86,10 +86,11 @@ impl<'a> Transaction<'a> {
                 }
                 group => results.extend(self.apply_group(group, cache)),
             }
+            // A failed change may have been counted, and must not make room for a later batch.
+            if results.iter().any(Result::is_err) {
+                cache.forget();
+            }
             rest = later;
-        }
-        if results.iter().any(Result::is_err) {
-            cache.forget();
         }
         if results.iter().any(|result| matches!(result, Err(StoreError::Failure { .. }))) {
             self.lock.note_failed();
