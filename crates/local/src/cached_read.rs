@@ -98,9 +98,25 @@ mod linux {
         max_bytes: u64,
         versions: &VersionCache,
     ) -> Result<Option<StoredFile>, Errno> {
-        let Some(number) = read_number(sequence)?.filter(|&number| !sequence::is_unfinished(number)) else {
+        undisturbed(sequence, || read_file(base, path, max_bytes, versions))
+    }
+
+    /// Returns the result of `read`, unless a change is made before or during it.
+    fn undisturbed<T>(sequence: &File, read: impl FnOnce() -> Result<Option<T>, Errno>) -> Result<Option<T>, Errno> {
+        let number = read_number(sequence)?;
+        if number.is_none_or(sequence::is_unfinished) {
             return Ok(None);
-        };
+        }
+        let found = read()?;
+        Ok(found.filter(|_| read_number(sequence) == Ok(number)))
+    }
+
+    fn read_file(
+        base: &Dir,
+        path: &MemoryPath,
+        max_bytes: u64,
+        versions: &VersionCache,
+    ) -> Result<Option<StoredFile>, Errno> {
         let path_in_base = layout::relative_path(path);
         let now = SystemTime::now();
         // Opening a pipe or a device for reading has effects, so the entry is looked at first.
@@ -111,10 +127,6 @@ mod linux {
         }
         let file = open(base, path_in_base, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let Some(content) = read_cached(&file, usize::try_from(size).unwrap_or_default())? else { return Ok(None) };
-        drop(file);
-        if read_number(sequence)? != Some(number) {
-            return Ok(None);
-        }
         let stamp = FileStamp::of_stat(&found);
         let version = versions.get(path, &stamp).unwrap_or_else(|| {
             let version = version_of(&content);
@@ -154,5 +166,29 @@ mod linux {
     /// Whether every later read would fail in the same way.
     pub(super) fn is_unsupported(error: Errno) -> bool {
         matches!(error, Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM)
+    }
+    #[cfg(test)]
+    mod tests {
+        use std::os::unix::fs::FileExt as _;
+
+        use super::*;
+
+        #[test]
+        fn a_change_before_or_during_a_read_discards_its_result() {
+            let file = tempfile::tempfile().unwrap();
+            let change_to = |number: u64| file.write_all_at(&number.to_le_bytes(), 0).unwrap();
+            change_to(4);
+            assert_eq!(undisturbed(&file, || Ok(Some("read"))), Ok(Some("read")));
+            for during in [5, 6] {
+                change_to(4);
+                let changed = undisturbed(&file, || {
+                    change_to(during);
+                    Ok(Some("read"))
+                });
+                assert_eq!(changed, Ok(None), "{during}");
+            }
+            change_to(5);
+            assert_eq!(undisturbed(&file, || -> Result<Option<&str>, Errno> { panic!("a change is made") }), Ok(None));
+        }
     }
 }
