@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use memory_tool::object_store::BucketStore;
+use memory_tool::bucket::BucketStore;
 use memory_tool::{Engine, MemoryTool};
 use object_store::ObjectStore;
 use object_store::azure::MicrosoftAzureBuilder;

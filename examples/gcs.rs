@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool::object_store::BucketStore;
+use memory_tool::bucket::BucketStore;
 use memory_tool::{Engine, MemoryTool, OpenOptions};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use serde_json::json;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use memory_tool::object_store::{BucketStore, DEFAULT_GRACE};
+use memory_tool::bucket::{BucketStore, DEFAULT_GRACE};
 use memory_tool::{Engine, MemoryTool};
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use serde_json::json;

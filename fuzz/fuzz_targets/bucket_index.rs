@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memory_tool_object_store::fuzzing;
+use memory_tool_bucket::fuzzing;
 
 fuzz_target!(|stored: &[u8]| fuzzing::index(stored));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use memory_tool::policies::SweepTask; // imported from `memory_tool`, to check that its feature exists there
 use memory_tool::{Memory, MemoryBuilder};
+use memory_tool_bucket::{BucketStore, BucketStoreBuilder};
 use memory_tool_core::{
     Batch, Command, Engine, Error, ErrorKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError, OpenOptions,
     PathMap, Precondition, Problem, Quota, ReadOnlyStore, ReadOptions, RecordName, Reply, Stat, Store, StoreError,
@@ -14,7 +15,6 @@ use memory_tool_encrypted::{
     EncryptedStore, EncryptedStoreBuilder, KeyProvider, KeyRing, Passphrase, RawKey, RekeyProgress,
 };
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
-use memory_tool_object_store::{BucketStore, BucketStoreBuilder};
 use memory_tool_policies::{
     AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
     ScopedStore, ScreenedStore, SensitiveData, StoreLog,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use memory_tool_bucket::BucketStore;
 use memory_tool_core::{
     Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions, RecordName, Store,
     StoreError, StoreExt, StoredFile, ToolResult, Version,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
-use memory_tool_object_store::BucketStore;
 use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::{directory_in_ram, property};
 use object_store::memory::InMemory;

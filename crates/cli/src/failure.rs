@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use memory_tool::encrypted::{KeyError, KeySourceError};
 use memory_tool::policies::{AuditError, ExpiryError};
 use memory_tool::{BoxError, OpenError, StoreError, TransferError, is_unprintable};
-use memory_tool_object_store::UrlError;
+use memory_tool_bucket::UrlError;
 
 #[cfg(feature = "chat")]
 use crate::chat_error::ChatError;

@@ -3,7 +3,7 @@
 use std::io;
 
 use memory_tool::{ErrorKind, OpenError, OpenOptions, StoreUrl};
-use memory_tool_object_store::GcReport;
+use memory_tool_bucket::GcReport;
 use serde::Serialize;
 
 use crate::arguments::GcArguments;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use memory_tool::policies::Scope;
 use memory_tool::sqlite::MemoryName;
 use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, OpenOptions, StoreUrl};
-use memory_tool_object_store::BucketStoreBuilder;
+use memory_tool_bucket::BucketStoreBuilder;
 
 use crate::encryption::Encryption;
 use crate::failure::Failure;

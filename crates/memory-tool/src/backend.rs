@@ -21,7 +21,7 @@ pub enum Backend {
     Sqlite(memory_tool_sqlite::SqliteStore),
     /// A memory under a prefix in a bucket.
     #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
-    Bucket(memory_tool_object_store::BucketStore),
+    Bucket(memory_tool_bucket::BucketStore),
     /// A memory in this process.
     InProcess(Arc<InMemoryStore>),
     /// A custom store.
@@ -98,7 +98,7 @@ impl StoreUrl {
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket { url } => {
-                use memory_tool_object_store::{BucketStoreBuilder, UrlError};
+                use memory_tool_bucket::{BucketStoreBuilder, UrlError};
 
                 Self::parse(url).map_err(|error| self.invalid(error))?; // the variant can be built without parsing
                 let builder = BucketStoreBuilder::from_url(url).map_err(|error| match error {

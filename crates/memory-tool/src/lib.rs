@@ -63,14 +63,14 @@ pub use memory_tool_core::{
 // Context editing of the Messages API.
 pub use memory_tool_core::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, ContextAmount};
 
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+pub use memory_tool_bucket as bucket;
 #[cfg(feature = "conformance")]
 pub use memory_tool_conformance as conformance;
 #[cfg(feature = "encrypted")]
 pub use memory_tool_encrypted as encrypted;
 #[cfg(feature = "local")]
 pub use memory_tool_local as local;
-#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
-pub use memory_tool_object_store as object_store;
 #[cfg(any(
     feature = "audit",
     feature = "expiry",

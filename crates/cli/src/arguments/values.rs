@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use memory_tool::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool::conformance::{Capability, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::encrypted::Padding;
-use memory_tool_object_store::DEFAULT_GRACE;
+use memory_tool_bucket::DEFAULT_GRACE;
 use serde_json::Value;
 
 /// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.

@@ -1,0 +1,100 @@
+//! `[X3]`: several tasks, stores and machines on one bucket behave as if one command came after another.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use memory_tool_test_fixtures::by_tier;
+
+use crate::support::{TestBucket, call, read, write};
+use memory_tool_bucket::BucketStore;
+use memory_tool_core::{MemoryPath, StoreExt};
+use serde_json::json;
+
+const WRITERS: usize = 8;
+
+fn inserts() -> usize {
+    by_tier(10, 50, 50)
+}
+
+const FILES: usize = 20;
+
+async fn insert_lines(store: BucketStore, writer: usize) {
+    for number in 0..inserts() {
+        let line = format!("{writer} {number}");
+        let insert = json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line});
+        assert_eq!(call(&store, insert).await, "The file /memories/log has been edited.");
+    }
+}
+
+/// Once as tasks of one process, once as machines that have nothing in common but the bucket.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn writers_lose_no_edit_of_each_other() {
+    for machines in [false, true] {
+        let bucket = TestBucket::new();
+        let store = bucket.open().await;
+        write(&store, "/memories/log", "").await.unwrap();
+        bucket.take_requests();
+        bucket.move_away(Duration::from_millis(1));
+        let started = Instant::now();
+        let mut writers = Vec::new();
+        for writer in 0..WRITERS {
+            let store = if machines { bucket.open().await } else { store.clone() };
+            writers.push(tokio::spawn(insert_lines(store, writer)));
+        }
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let (taken, requests) = (started.elapsed(), bucket.take_requests().len());
+        println!("machines: {machines}; {taken:?} and {requests} requests for {} inserts", WRITERS * inserts());
+        let log = read(&store, "/memories/log").await.unwrap();
+        assert_eq!(log.lines().collect::<BTreeSet<_>>().len(), WRITERS * inserts());
+    }
+}
+
+/// Collections of everything that is not in use, whatever its age, while others write large files and many small ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_collection_takes_nothing_that_others_write() {
+    let bucket = TestBucket::new();
+    bucket.move_away(Duration::from_millis(1));
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        let store = bucket.open().await;
+        writers.push(tokio::spawn(async move {
+            for number in 0..FILES {
+                let large = format!("{writer} {number} {}", "x".repeat(20_000));
+                write(&store, &format!("/memories/large/{writer}"), &large).await.unwrap();
+                assert_eq!(read(&store, &format!("/memories/large/{writer}")).await.unwrap(), large);
+                let small = format!("{writer} {number} {}", "y".repeat(8_000));
+                write(&store, &format!("/memories/small/{writer}-{number}"), &small).await.unwrap();
+            }
+        }));
+    }
+    let collector = bucket.open().await;
+    let collecting = tokio::spawn(async move {
+        let mut removed = 0;
+        loop {
+            removed += collector.gc(Duration::ZERO).await.unwrap().removed_objects;
+            if collector.list(&MemoryPath::root()).await.unwrap().len() == 4 * (1 + FILES) {
+                return removed;
+            }
+        }
+    });
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let removed = collecting.await.unwrap();
+    assert!(removed >= 4 * (FILES as u64 - 1), "{removed}");
+    let store = bucket.other().await;
+    for writer in 0..4 {
+        assert!(
+            read(&store, &format!("/memories/large/{writer}"))
+                .await
+                .unwrap()
+                .starts_with(&format!("{writer} {} ", FILES - 1))
+        );
+        for number in 0..FILES {
+            let small = read(&store, &format!("/memories/small/{writer}-{number}")).await.unwrap();
+            assert!(small.starts_with(&format!("{writer} {number} ")));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `[X3]`: Concurrent processes on one bucket store are linearizable and lose no acknowledged edit, even when requests
+//! and responses are lost, truncated, delayed or refused.
+//!
+//! Each of four processes uses a real server through its own proxy. A fifth one collects garbage without a grace
+//! period. The test records all replies with their times, and checks them against the in-memory reference. Replies that
+//! report no change are assumed to be correct. A reply with an unknown outcome may mean either result.
+//!
+//! The faults and commands are derived from a seed, which is printed. The test starts itself as the processes, so it
+//! has no harness.
+
+#![cfg(test)]
+
+mod checks;
+mod faults;
+mod recording;
+mod report;
+mod workload;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use memory_tool_core::BoxError;
+use memory_tool_test_buckets::Mistake;
+use memory_tool_test_buckets::session::serve_if_requested;
+use memory_tool_test_fixtures::{by_tier, printed_seed};
+use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
+use object_store::path::Path;
+use recording::{PROCESSES, Plan, Recording};
+use report::Report;
+
+/// The number of stores per server. Each store has its own history.
+const STORES: u64 = 3;
+const STORES_OF_LONG_TIER: u64 = 8;
+/// The number of commands of each process on each store.
+const COMMANDS: usize = 150;
+const _: () = assert!(3 * STORES_OF_LONG_TIER as usize * PROCESSES * COMMANDS >= 10_000);
+
+/// A mistake must be detected within this number of stores. Most are detected in the first.
+const MAX_STORES_OF_MISTAKE: u64 = 100;
+
+fn main() -> Result<ExitCode, BoxError> {
+    if serve_if_requested(Mistake::wrap)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let seed = printed_seed();
+    let mut trials = vec![
+        Trial::test("s3", move || test_stores(&S3Server::start()?, seed)),
+        Trial::test("google_cloud_storage", move || test_stores(&GcsServer::start()?, seed)),
+        Trial::test("azure", move || test_stores(&AzureServer::start()?, seed)),
+    ];
+    let broken = Mistake::ALL.map(|mistake| (mistake, "order", checks::check_order as Check));
+    let broken = broken.into_iter().chain([(Mistake::ForgetsChanges, "log", checks::check_log as Check)]);
+    trials.extend(broken.map(|(mistake, by, check)| {
+        Trial::test(format!("broken_stores_are_detected::{mistake:?}_by_{by}"), move || detect(mistake, check, seed))
+    }));
+    // Sequentially, because each uses all processors.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
+    let mut report = Report::default();
+    for number in 0..by_tier(STORES, STORES, STORES_OF_LONG_TIER) {
+        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, mistake: None };
+        let recording = Recording::new(server, &prefix(number), &plan);
+        report.add(&recording);
+        let start = Instant::now();
+        let in_store = |error| format!("store {number}: {error}");
+        checks::check_order(&recording).map_err(in_store)?;
+        checks::check_log(&recording).map_err(in_store)?;
+        report.checking += start.elapsed();
+    }
+    println!("{report}");
+    Ok(report.check_coverage()?)
+}
+
+/// A check of a recording.
+type Check = fn(&Recording) -> Result<(), String>;
+
+/// Checks that a mistake is detected.
+fn detect(mistake: Mistake, check: Check, seed: u64) -> Result<(), Failed> {
+    let server = GcsServer::start()?;
+    for number in 0..MAX_STORES_OF_MISTAKE {
+        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, mistake: Some(mistake) };
+        let recording = Recording::new(&server, &prefix(number), &plan);
+        if let Err(error) = check(&recording) {
+            println!("detected {mistake:?} in store {number}: {}", error.lines().next().unwrap_or_default());
+            return Ok(());
+        }
+    }
+    Err(format!("{mistake:?} was not detected in {MAX_STORES_OF_MISTAKE} stores").into())
+}
+
+fn prefix(store: u64) -> Path {
+    Path::from(format!("linearizability/{store}"))
+}
