@@ -3,6 +3,9 @@
 //! Such a read never waits for the disk or for another process. The result counts only if the sequence number is even,
 //! and the same before and after the read. Then no change began or ended during the read, as if under the lock.
 //! Otherwise the result is `None`, and the caller reads under the lock.
+//!
+//! The number never returns to an earlier value. So the one that this process saw last, perhaps long before the read,
+//! is as good as one read just before it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -42,7 +45,7 @@ impl CachedReader {
         if self.is_unsupported.load(Ordering::Relaxed) {
             return None;
         }
-        match linux::read(self.sequence()?.as_file(), base, path, max_bytes, versions) {
+        match linux::read(&*self.sequence()?, base, path, max_bytes, versions) {
             Ok(file) => file,
             Err(error) => {
                 if linux::is_unsupported(error) {
@@ -71,7 +74,6 @@ impl CachedReader {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::fs::File;
     use std::io::IoSliceMut;
     use std::os::fd::AsFd;
     use std::time::SystemTime;
@@ -84,7 +86,7 @@ mod linux {
 
     use crate::disk::FileStamp;
     use crate::layout;
-    use crate::sequence;
+    use crate::sequence::{Sequence, is_unfinished};
     use crate::tree::version_of;
     use crate::version_cache::VersionCache;
 
@@ -92,7 +94,7 @@ mod linux {
     const MAX_BYTES: u64 = 64 * 1024;
 
     pub(super) fn read(
-        sequence: &File,
+        sequence: &Sequence,
         base: &Dir,
         path: &MemoryPath,
         max_bytes: u64,
@@ -101,14 +103,26 @@ mod linux {
         undisturbed(sequence, || read_file(base, path, max_bytes, versions))
     }
 
-    /// Returns the result of `read`, unless a change is made before or during it.
-    fn undisturbed<T>(sequence: &File, read: impl FnOnce() -> Result<Option<T>, Errno>) -> Result<Option<T>, Errno> {
-        let number = read_number(sequence)?;
-        if number.is_none_or(sequence::is_unfinished) {
-            return Ok(None);
+    /// Returns the result of `read`, unless a change is made during it. Reads again once, because the number that was
+    /// seen last may be outdated.
+    fn undisturbed<T>(sequence: &Sequence, read: impl Fn() -> Result<Option<T>, Errno>) -> Result<Option<T>, Errno> {
+        const ATTEMPTS: usize = 2;
+        let mut before = sequence.last_seen();
+        if is_unfinished(before) {
+            before = read_number(sequence)?;
         }
-        let found = read()?;
-        Ok(found.filter(|_| read_number(sequence) == Ok(number)))
+        for _ in 0..ATTEMPTS {
+            if is_unfinished(before) {
+                return Ok(None);
+            }
+            let Some(found) = read()? else { return Ok(None) };
+            let after = read_number(sequence)?;
+            if after == before {
+                return Ok(Some(found));
+            }
+            before = after;
+        }
+        Ok(None)
     }
 
     fn read_file(
@@ -136,10 +150,9 @@ mod linux {
         Ok(Some(StoredFile::new(content, version)))
     }
 
-    fn read_number(sequence: &File) -> Result<Option<u64>, Errno> {
-        let mut number = [0; size_of::<u64>()];
-        let length = preadv2(sequence, &mut [IoSliceMut::new(&mut number)], 0, ReadWriteFlags::NOWAIT)?;
-        Ok((length == number.len()).then(|| u64::from_le_bytes(number)))
+    fn read_number(sequence: &Sequence) -> Result<u64, Errno> {
+        let file = sequence.as_file();
+        sequence.read_with(|number| preadv2(file, &mut [IoSliceMut::new(number)], 0, ReadWriteFlags::NOWAIT))
     }
 
     /// Opens a path under `base` without following links, if all its names are cached.
@@ -169,26 +182,64 @@ mod linux {
     }
     #[cfg(test)]
     mod tests {
-        use std::os::unix::fs::FileExt as _;
+        use std::cell::Cell;
 
         use super::*;
 
+        /// A store whose last change has this number.
+        fn sequence(number: u64) -> Sequence {
+            let sequence = Sequence::new(tempfile::tempfile().unwrap(), true);
+            sequence.write(number).unwrap();
+            sequence
+        }
+
+        /// The same file in another process.
+        fn elsewhere(sequence: &Sequence) -> Sequence {
+            Sequence::new(sequence.as_file().try_clone().unwrap(), true)
+        }
+
         #[test]
-        fn a_change_before_or_during_a_read_discards_its_result() {
-            let file = tempfile::tempfile().unwrap();
-            let change_to = |number: u64| file.write_all_at(&number.to_le_bytes(), 0).unwrap();
-            change_to(4);
-            assert_eq!(undisturbed(&file, || Ok(Some("read"))), Ok(Some("read")));
-            for during in [5, 6] {
-                change_to(4);
-                let changed = undisturbed(&file, || {
-                    change_to(during);
-                    Ok(Some("read"))
-                });
-                assert_eq!(changed, Ok(None), "{during}");
-            }
-            change_to(5);
-            assert_eq!(undisturbed(&file, || -> Result<Option<&str>, Errno> { panic!("a change is made") }), Ok(None));
+        fn a_change_during_a_read_repeats_it() {
+            let sequence = sequence(4);
+            let reads = Cell::new(0);
+            let read = undisturbed(&sequence, || {
+                reads.update(|reads| reads + 1);
+                elsewhere(&sequence).write(6).unwrap();
+                Ok(Some(reads.get()))
+            });
+            assert_eq!(read, Ok(Some(2)));
+        }
+
+        #[test]
+        fn changes_during_each_read_discard_its_result() {
+            let sequence = sequence(4);
+            let numbers = Cell::new(4);
+            let read = undisturbed(&sequence, || {
+                numbers.update(|number| number + 2);
+                elsewhere(&sequence).write(numbers.get()).unwrap();
+                Ok(Some("read"))
+            });
+            assert_eq!(read, Ok(None));
+        }
+
+        #[test]
+        fn a_read_during_a_change_is_discarded() {
+            let sequence = sequence(4);
+            let during = undisturbed(&sequence, || {
+                elsewhere(&sequence).write(5).unwrap();
+                Ok(Some("read"))
+            });
+            assert_eq!(during, Ok(None));
+            let unfinished = undisturbed(&sequence, || -> Result<Option<&str>, Errno> { panic!("a change is made") });
+            assert_eq!(unfinished, Ok(None));
+        }
+
+        #[test]
+        fn a_change_of_another_process_since_the_last_read_is_detected() {
+            let (sequence, file) = (sequence(4), Cell::new("old"));
+            elsewhere(&sequence).write(6).unwrap();
+            let read = undisturbed(&sequence, || Ok(Some(file.replace("new"))));
+            assert_eq!(read, Ok(Some("new")), "the first read may be of a time before the change");
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Dir;
@@ -27,9 +28,15 @@ pub(crate) struct Sequence {
     file: File,
     /// Whether the disk is writable.
     is_writable: bool,
+    /// The number when this process last read or wrote it.
+    last_seen: AtomicU64,
 }
 
 impl Sequence {
+    pub(crate) fn new(file: File, is_writable: bool) -> Self {
+        Self { file, is_writable, last_seen: AtomicU64::new(UNFINISHED) }
+    }
+
     /// Opens the file; `None` if it does not exist or [`create`](Self::create) cannot have made it.
     pub(crate) fn open(private: &Dir, access: Access) -> io::Result<Option<Self>> {
         let found = disk::metadata(private, SEQUENCE)?;
@@ -42,7 +49,7 @@ impl Sequence {
             }
             opened => (opened?, true),
         };
-        Ok(opened.map(|file| Self { file: file.into_std(), is_writable }))
+        Ok(opened.map(|file| Self::new(file.into_std(), is_writable)))
     }
 
     /// Creates the file, or replaces one that is not usable. The caller holds the store lock exclusively.
@@ -58,21 +65,36 @@ impl Sequence {
 
     /// The present number. A truncated file means an unfinished change.
     pub(crate) fn read(&self) -> io::Result<u64> {
-        let mut number = [0; LENGTH];
-        let length = disk::read_at(&self.file, &mut number)?;
-        Ok(if length == LENGTH { u64::from_le_bytes(number) } else { UNFINISHED })
+        self.read_with(|number| disk::read_at(&self.file, number))
+    }
+
+    /// The present number. `read_at` reads the beginning of the file.
+    pub(crate) fn read_with<E>(&self, read_at: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<u64, E> {
+        let mut bytes = [0; LENGTH];
+        let length = read_at(&mut bytes)?;
+        let number = if length == LENGTH { u64::from_le_bytes(bytes) } else { UNFINISHED };
+        self.last_seen.store(number, Ordering::Release);
+        Ok(number)
     }
 
     pub(crate) fn write(&self, number: u64) -> io::Result<()> {
         if !self.is_writable {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
-        disk::write_at(&self.file, &number.to_le_bytes())
+        disk::write_at(&self.file, &number.to_le_bytes())?;
+        self.last_seen.store(number, Ordering::Release);
+        Ok(())
     }
 
     #[cfg(target_os = "linux")]
     pub(crate) fn as_file(&self) -> &File {
         &self.file
+    }
+
+    /// A number that the file had in the past. If the present one is the same, there was no change in between.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn last_seen(&self) -> u64 {
+        self.last_seen.load(Ordering::Acquire)
     }
 }
 

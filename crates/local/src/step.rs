@@ -140,6 +140,7 @@ fn write(
     };
     moved.map_err(|error| refused(path, OPERATION, error))?;
     files.note_moved(staged);
+    files.tree.forget_version(path);
     files.flush_later(directory, parent);
     Ok(())
 }

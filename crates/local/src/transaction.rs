@@ -7,7 +7,7 @@ use std::thread;
 
 use cap_std::fs::{Dir, File};
 use memory_tool_core::{
-    Batch, Change, FailureKind, MemoryPath, Quota, RecordChange, RecordName, Stat, StoreError, StoreState, Usage,
+    Batch, Change, FailureKind, MemoryPath, Precondition, Quota, RecordChange, RecordName, Stat, StoreError, StoreState, Usage,
     Version,
 };
 
@@ -180,6 +180,10 @@ impl<'a> Transaction<'a> {
 
     /// Writes the new contents of a batch to the staging directory.
     fn check_and_stage(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Staged, StoreError> {
+        self.tree.forget_entry();
+        if let Some((path, version)) = replaced_version(batch) {
+            self.tree.presume(path, version);
+        }
         let steps = self.check_and_plan(batch, cache)?;
         let files =
             steps.iter().zip(contents(batch)).filter_map(|(step, content)| self.stage(step, content).transpose());
@@ -189,7 +193,6 @@ impl<'a> Transaction<'a> {
 
     fn check_and_plan(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Vec<Step>, StoreError> {
         batch.validate()?;
-        self.tree.forget_entry();
         let mut steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
         steps.extend(batch.record_changes().iter().map(plan_record));
         self.check(batch, cache)?;
@@ -427,6 +430,15 @@ fn group_length(batches: &[&Batch]) -> usize {
         is_independent
     });
     shared.count().max(1)
+}
+
+/// The file that a batch replaces, and the version that it requires. Its step checks that version again.
+fn replaced_version(batch: &Batch) -> Option<(&MemoryPath, &Version)> {
+    let [Change::Write { path, .. }] = batch.changes() else { return None };
+    batch.preconditions().iter().find_map(|(required, precondition)| match precondition {
+        Precondition::Version(version) if required == path => Some((path, version)),
+        _ => None,
+    })
 }
 
 /// The path of a batch that does nothing but write one file. Quotas depend on the other files.

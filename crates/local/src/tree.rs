@@ -73,6 +73,22 @@ impl<'a> Tree<'a> {
         self.last_entry.take();
     }
 
+    /// Assumes until [`forget_entry`](Self::forget_entry) that a file still has its last known version, if it is this
+    /// one. Saves a look at a file that [`is_at_version`](Self::is_at_version) looks at again before it is changed.
+    pub(crate) fn presume(&self, path: &MemoryPath, version: &Version) {
+        if let Some(stamp) = self.versions.stamp(path, version)
+            && let Some(parent) = path.parent()
+            && let Ok(Some(parent)) = self.open_directory(&parent)
+        {
+            self.last_entry.replace(Some((path.clone(), Remembered::File { parent, stamp })));
+        }
+    }
+
+    /// Notes that the version of a file is no longer known, because it is changed.
+    pub(crate) fn forget_version(&self, path: &MemoryPath) {
+        self.versions.forget(path);
+    }
+
     /// Reads a path. The version of a file is the digest of its contents, so changes by other programs are detected
     /// even if the times are unchanged.
     pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {

@@ -23,6 +23,18 @@ impl VersionCache {
         (found == stamp).then(|| version.clone())
     }
 
+    /// The stamp of a file when it had this version.
+    pub(crate) fn stamp(&self, path: &MemoryPath, version: &Version) -> Option<FileStamp> {
+        let files = self.files();
+        let (stamp, found) = files.get(path)?;
+        (found == version).then(|| stamp.clone())
+    }
+
+    /// Forgets the version of a file that changes.
+    pub(crate) fn forget(&self, path: &MemoryPath) {
+        self.files().remove(path);
+    }
+
     /// Notes the version of a file that had this stamp at `now`, before it was read.
     pub(crate) fn note(&self, path: &MemoryPath, stamp: FileStamp, now: SystemTime, version: Version) {
         if !stamp.is_settled(now) {
