@@ -89,11 +89,11 @@ impl Step {
     /// invisible, because a directory without files does not exist.
     pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, .. } => check_usable(files, &prepare_parent(files, path)?.1),
+            Self::Write { path, .. } => check_usable(files, prepare_parent(files, path)?.as_ref()),
             Self::Remove { path, .. } => check_directory_of(files, path),
             Self::Rename { from, to } => {
                 check_directory_of(files, from)?;
-                check_usable(files, &prepare_parent(files, to)?.1)
+                check_usable(files, prepare_parent(files, to)?.as_ref())
             }
             Self::WriteRecord { record, .. } => {
                 let records = files.layout.records().map_err(|error| failed("creating a directory", error))?;
@@ -133,8 +133,8 @@ fn write(
             (directory, parent, moved)
         }
         None => {
-            let (directory, parent) = prepare_parent(files, path)?;
-            let moved = disk::rename_new(staging, staged.as_name(), &parent, Name::of(path)?);
+            let (directory, parent) = open_or_create_parent(files, path)?;
+            let moved = move_to_free(staging, staged.as_name(), &parent, Name::of(path)?);
             (directory, parent, moved)
         }
     };
@@ -174,6 +174,7 @@ fn is_in_staging(files: &Transaction<'_>, name: &TemporaryName, operation: &'sta
 /// Whether there is a file or directory that is about to be moved.
 fn is_present(files: &Transaction<'_>, path: &MemoryPath) -> Result<bool, StoreError> {
     let found = files.tree.find(path)?;
+    files.tree.forget_entries();
     if matches!(found, Location::Directory) {
         files.layout.forget_flushed();
     }
@@ -208,13 +209,15 @@ fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result
         return Ok(()); // already moved
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
-        let (directory, to_directory) = prepare_parent(files, to)?;
-        let moved = disk::rename_new(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
+        let (directory, to_directory) = open_or_create_parent(files, to)?;
+        let moved = move_to_free(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
         moved.map_err(|error| refused(to, OPERATION, error))?;
         files.flush_later(directory, to_directory);
-        files.flush_later(parent, from_directory);
+        files.flush_later(parent.clone(), from_directory);
     }
-    files.prune_later(from);
+    if !to.is_under(&parent) {
+        files.prune_later(from);
+    }
     Ok(())
 }
 
@@ -257,16 +260,31 @@ fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError
     Ok(())
 }
 
-/// Opens the parent directory of `path`, and returns its path too. Creates missing directories and removes empty ones
-/// at `path` itself. This is invisible until `path` exists.
-fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<(MemoryPath, Arc<Dir>), StoreError> {
+/// Moves an entry to a name that is free except for empty directories, which are removed.
+fn move_to_free(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
+    match disk::rename_new(from, from_name, to, to_name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && disk::remove_empty_directories(to, to_name)? => {
+            disk::rename_new(from, from_name, to, to_name)
+        }
+        moved => moved,
+    }
+}
+
+/// Opens the parent directory of `path` or creates it, and removes empty directories at `path`. This is invisible until
+/// `path` exists.
+fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<Arc<Dir>, StoreError> {
+    let (_, parent) = open_or_create_parent(files, path)?;
+    let removed = disk::remove_empty_directories(&parent, Name::of(path)?);
+    removed.map_err(|error| failed("removing an empty directory", error))?;
+    Ok(parent)
+}
+
+/// Opens the parent directory of `path`, and returns its path too. Creates missing directories.
+fn open_or_create_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<(MemoryPath, Arc<Dir>), StoreError> {
     const OPERATION: &str = "creating a directory";
     let directory = path.parent().unwrap_or_else(MemoryPath::root);
     let opened = match resolve_or_create_root(files, &directory)? {
-        Some(Resolution::Complete(opened)) => {
-            disk::remove_empty_directories(&opened, Name::of(path)?).map_err(|error| failed(OPERATION, error))?;
-            opened
-        }
+        Some(Resolution::Complete(opened)) => opened,
         Some(Resolution::Missing { deepest, missing }) => missing.iter().try_fold(deepest, |parent, missing| {
             let made = make_directory(files, parent, missing);
             made.map_err(|error| refused(path, OPERATION, error))

@@ -7,8 +7,8 @@ use std::thread;
 
 use cap_std::fs::{Dir, File};
 use memory_tool_core::{
-    Batch, Change, FailureKind, MemoryPath, Precondition, Quota, RecordChange, RecordName, Stat, StoreError, StoreState, Usage,
-    Version,
+    Batch, Change, FailureKind, MemoryPath, Precondition, Quota, RecordChange, RecordName, Stat, StoreError,
+    StoreState, Usage, Version,
 };
 
 use crate::disk;
@@ -153,7 +153,9 @@ impl<'a> Transaction<'a> {
             .map(|(staged, batch)| {
                 let steps = staged?;
                 cache.note(&self.tree, batch.changes())?;
-                self.tree.forget_entry();
+                if steps.iter().any(|step| step.staged().is_some()) {
+                    self.tree.forget_entries(); // the flush took time
+                }
                 steps.iter().try_for_each(|step| step.perform(self))
             })
             .collect();
@@ -180,7 +182,7 @@ impl<'a> Transaction<'a> {
 
     /// Writes the new contents of a batch to the staging directory.
     fn check_and_stage(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Staged, StoreError> {
-        self.tree.forget_entry();
+        self.tree.forget_entries();
         if let Some((path, version)) = replaced_version(batch) {
             self.tree.presume(path, version);
         }
@@ -260,13 +262,16 @@ impl<'a> Transaction<'a> {
     }
 
     fn check_rename(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
-        self.check_exists(from)?;
+        let is_directory = match self.tree.find(from)? {
+            Location::Absent => return Err(StoreError::NotFound { path: from.clone() }),
+            found => matches!(found, Location::Directory),
+        };
         self.check_name(to)?;
         match self.tree.find(to)? {
             Location::Absent => self.check_free(to)?,
             Location::Directory | Location::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
         }
-        if to.as_str().len() > from.as_str().len() {
+        if is_directory && to.as_str().len() > from.as_str().len() {
             for file in self.tree.files_under(from) {
                 file?.path.replace_prefix(from, to)?;
             }

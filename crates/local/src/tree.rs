@@ -26,7 +26,8 @@ pub(crate) struct Tree<'a> {
     ignores_case: bool,
     max_file_bytes: u64,
     last_directory: RefCell<Option<(MemoryPath, Arc<Dir>)>>,
-    last_entry: RefCell<Option<(MemoryPath, Remembered)>>,
+    last_entries: Memo<Remembered>,
+    last_versions: Memo<Version>,
 }
 
 /// The result of looking up a path.
@@ -39,7 +40,10 @@ pub(crate) enum Location {
     File { parent: Arc<Dir>, stamp: FileStamp },
 }
 
-/// The last entry that was looked up.
+/// The last values that were looked up. Two are kept, because a rename has two paths.
+struct Memo<T>(RefCell<[Option<(MemoryPath, T)>; 2]>);
+
+/// An entry that was looked up.
 #[derive(Clone)]
 enum Remembered {
     Absent,
@@ -58,29 +62,33 @@ pub(crate) enum Resolution {
 
 impl<'a> Tree<'a> {
     pub(crate) fn new(base: &'a Dir, versions: &'a VersionCache, ignores_case: bool, max_file_bytes: u64) -> Self {
-        let (last_directory, last_entry) = (RefCell::default(), RefCell::default());
-        Self { base, versions, ignores_case, max_file_bytes, last_directory, last_entry }
+        let last_directory = RefCell::default();
+        let (last_entries, last_versions) = (Memo::default(), Memo::default());
+        Self { base, versions, ignores_case, max_file_bytes, last_directory, last_entries, last_versions }
     }
 
     /// Forgets the last lookups, because they may be outdated.
     pub(crate) fn forget(&self) {
         self.last_directory.take();
-        self.last_entry.take();
+        self.forget_entries();
     }
 
-    /// Forgets what was found in the directory that was looked up last, but not the directory.
-    pub(crate) fn forget_entry(&self) {
-        self.last_entry.take();
+    /// Forgets what was found in directories, but not the directory that was looked up last.
+    pub(crate) fn forget_entries(&self) {
+        self.last_entries.clear();
+        self.last_versions.clear();
     }
 
-    /// Assumes until [`forget_entry`](Self::forget_entry) that a file still has its last known version, if it is this
-    /// one. Saves a look at a file that [`is_at_version`](Self::is_at_version) looks at again before it is changed.
+    /// Assumes until [`forget_entries`](Self::forget_entries) that a file still has its last known version, if it is
+    /// this one. Saves a look at a file that [`is_at_version`](Self::is_at_version) looks at again before it is
+    /// changed.
     pub(crate) fn presume(&self, path: &MemoryPath, version: &Version) {
         if let Some(stamp) = self.versions.stamp(path, version)
             && let Some(parent) = path.parent()
             && let Ok(Some(parent)) = self.open_directory(&parent)
         {
-            self.last_entry.replace(Some((path.clone(), Remembered::File { parent, stamp })));
+            self.last_entries.put(path, Remembered::File { parent, stamp });
+            self.last_versions.put(path, version.clone());
         }
     }
 
@@ -111,19 +119,28 @@ impl<'a> Tree<'a> {
     /// Returns what is at `path`, without its contents. Files that are too large to read have a version that no read
     /// returns.
     pub(crate) fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
-        Ok(match self.find(path)? {
-            Location::Absent => Stat::Absent,
-            Location::Directory => Stat::Directory,
-            Location::File { parent, stamp } => match self.versions.get(path, &stamp) {
-                Some(version) => Stat::File(version),
-                None => self.content(&parent, path)?.map_or(Stat::Absent, |(_, version)| Stat::File(version)),
+        if let Some(version) = self.last_versions.get(path) {
+            return Ok(Stat::File(version));
+        }
+        let (parent, stamp) = match self.find(path)? {
+            Location::Absent => return Ok(Stat::Absent),
+            Location::Directory => return Ok(Stat::Directory),
+            Location::File { parent, stamp } => (parent, stamp),
+        };
+        let version = match self.versions.get(path, &stamp) {
+            Some(version) => version,
+            None => match self.content(&parent, path)? {
+                Some((_, version)) => version,
+                None => return Ok(Stat::Absent),
             },
-        })
+        };
+        self.last_versions.put(path, version.clone());
+        Ok(Stat::File(version))
     }
 
     /// Whether the file has the version now. Reading takes time, so the stamp is compared before and after it.
     pub(crate) fn is_at_version(&self, path: &MemoryPath, version: &[u8]) -> Result<bool, StoreError> {
-        self.forget_entry();
+        self.forget_entries();
         let Location::File { parent, stamp } = self.look(path)? else { return Ok(false) };
         if let Some(found) = self.versions.get(path, &stamp) {
             return Ok(found.as_bytes() == version);
@@ -160,8 +177,8 @@ impl<'a> Tree<'a> {
     /// Finds what is at `path`, including directories without files.
     fn look(&self, path: &MemoryPath) -> Result<Location, StoreError> {
         let Some(parent) = path.parent() else { return Ok(Location::Directory) };
-        if let Some((_, found)) = self.last_entry.borrow().as_ref().filter(|(last, _)| last == path) {
-            return Ok(found.clone().into());
+        if let Some(found) = self.last_entries.get(path) {
+            return Ok(found.into());
         }
         let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
         let found = match self.look_up(&parent, path)? {
@@ -169,7 +186,7 @@ impl<'a> Tree<'a> {
             PathEntry::Directory(_) => return Ok(Location::Directory),
             PathEntry::Absent => Remembered::Absent,
         };
-        self.last_entry.replace(Some((path.clone(), found.clone())));
+        self.last_entries.put(path, found.clone());
         Ok(found.into())
     }
 
@@ -177,6 +194,10 @@ impl<'a> Tree<'a> {
     /// directories are no obstacle; invisible entries may be.
     pub(crate) fn is_free(&self, path: &MemoryPath) -> Result<bool, StoreError> {
         const OPERATION: &str = "checking whether a path is free";
+        // Where case is ignored, another spelling may be there.
+        if !self.ignores_case && matches!(self.last_entries.get(path), Some(Remembered::Absent)) {
+            return Ok(true);
+        }
         let Some(parent) = path.parent() else { return Ok(false) };
         let Some(parent) = self.open_directory(&parent)? else { return Ok(true) };
         match disk::entry_kind(&parent, Name::of(path)?).map_err(|error| failed(OPERATION, error))? {
@@ -268,6 +289,30 @@ impl<'a> Tree<'a> {
 
     fn contains_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
         self.files_under(directory).next().transpose().map(|file| file.is_some())
+    }
+}
+
+impl<T> Default for Memo<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T: Clone> Memo<T> {
+    fn get(&self, path: &MemoryPath) -> Option<T> {
+        let kept = self.0.borrow();
+        kept.iter().flatten().find(|(known, _)| known == path).map(|(_, value)| value.clone())
+    }
+
+    /// Remembers a value instead of the older one.
+    fn put(&self, path: &MemoryPath, value: T) {
+        let mut kept = self.0.borrow_mut();
+        kept.swap(0, 1);
+        kept[0] = Some((path.clone(), value));
+    }
+
+    fn clear(&self) {
+        self.0.take();
     }
 }
 

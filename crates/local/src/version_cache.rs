@@ -11,23 +11,31 @@ use crate::disk::FileStamp;
 /// The maximum number of files.
 const MAX_FILES: usize = 1_000;
 
-/// A version is valid as long as the file has the same stamp. Only stamps that the next change replaces are kept.
+/// A version is valid as long as the file has the same stamp, provided that the next change replaces that stamp.
 #[derive(Debug, Default)]
-pub(crate) struct VersionCache(Mutex<HashMap<MemoryPath, (FileStamp, Version)>>);
+pub(crate) struct VersionCache(Mutex<HashMap<MemoryPath, CachedVersion>>);
+
+#[derive(Debug)]
+struct CachedVersion {
+    stamp: FileStamp,
+    /// Whether each later change replaces the stamp.
+    is_settled: bool,
+    version: Version,
+}
 
 impl VersionCache {
     /// The version of a file with this stamp.
     pub(crate) fn get(&self, path: &MemoryPath, stamp: &FileStamp) -> Option<Version> {
         let files = self.files();
-        let (found, version) = files.get(path)?;
-        (found == stamp).then(|| version.clone())
+        let found = files.get(path).filter(|found| found.is_settled && found.stamp == *stamp)?;
+        Some(found.version.clone())
     }
 
-    /// The stamp of a file when it had this version.
+    /// The stamp of a file when it had this version, if no other version was read later.
     pub(crate) fn stamp(&self, path: &MemoryPath, version: &Version) -> Option<FileStamp> {
         let files = self.files();
-        let (stamp, found) = files.get(path)?;
-        (found == version).then(|| stamp.clone())
+        let found = files.get(path).filter(|found| found.version == *version)?;
+        Some(found.stamp.clone())
     }
 
     /// Forgets the version of a file that changes.
@@ -37,17 +45,15 @@ impl VersionCache {
 
     /// Notes the version of a file that had this stamp at `now`, before it was read.
     pub(crate) fn note(&self, path: &MemoryPath, stamp: FileStamp, now: SystemTime, version: Version) {
-        if !stamp.is_settled(now) {
-            return;
-        }
+        let is_settled = stamp.is_settled(now);
         let mut files = self.files();
         if files.len() >= MAX_FILES {
             files.clear();
         }
-        files.insert(path.clone(), (stamp, version));
+        files.insert(path.clone(), CachedVersion { stamp, is_settled, version });
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<MemoryPath, (FileStamp, Version)>> {
+    fn files(&self) -> MutexGuard<'_, HashMap<MemoryPath, CachedVersion>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     [
         trial("a_view_of_a_cached_file_makes_at_most_7", || assert!(median_calls("view") <= 7)),
         trial("an_edit_makes_at_most_25", || assert!(median_calls("str_replace") <= 25)),
-        trial("a_rename_makes_at_most_20", || assert!(median_calls("rename") <= 20)),
+        trial("a_rename_makes_at_most_14", || assert!(median_calls("rename") <= 14)),
         faults::trial("call_counts::a_large_batch_opens_few_files", true, "", limit_descriptors),
         trial("concurrent_batches_share_the_flush_of_their_directory", share_a_flush),
     ]
