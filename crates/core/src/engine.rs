@@ -253,6 +253,7 @@ impl<S: Store> Engine<S> {
             }
         };
         let (shown, cut) = text::cap_lines(lines, first_line, total_lines, self.options.max_view_characters);
+        let shown = if shown.len() == text.len() { text } else { shown.to_owned() };
         let mut view = FileView::new(path.clone(), shown, first_line, total_lines);
         view.cut = cut;
         Ok(Reply::File(view))

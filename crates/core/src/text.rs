@@ -67,13 +67,22 @@ pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
     let mut rest = text;
     for number in first_line.. {
         push_number(&mut numbered, number);
-        let Some(end) = rest.bytes().position(|byte| byte == b'\n') else { break };
+        let Some(end) = find_line_feed(rest.as_bytes()) else { break };
         let (line, after) = rest.split_at(end + 1);
         numbered.push_str(line);
         rest = after;
     }
     numbered.push_str(rest);
     numbered
+}
+
+/// The position of the first line feed.
+fn find_line_feed(text: &[u8]) -> Option<usize> {
+    // The processor compares all bytes of a chunk at once, because the loop over a chunk never ends early.
+    let (chunks, _) = text.as_chunks::<16>();
+    let has_line_feed = |chunk: &[u8; 16]| chunk.iter().fold(false, |found, &byte| found | (byte == b'\n'));
+    let start = 16 * chunks.iter().take_while(|chunk| !has_line_feed(chunk)).count();
+    text[start..].iter().position(|&byte| byte == b'\n').map(|end| start + end)
 }
 
 fn push_number(numbered: &mut String, number: usize) {
@@ -219,6 +228,13 @@ mod tests {
         assert_eq!(number_lines("x", 1_000_000), "1000000\tx");
         assert_eq!(number_lines("a\n\n", 99_999), " 99999\ta\n100000\t\n100001\t");
         assert_eq!(number_lines("é", 12_000_345), "12000345\té");
+        for length in 0..50 {
+            let line = "x".repeat(length);
+            assert_eq!(
+                number_lines(&format!("{line}\n{line}\n"), 1),
+                format!("     1\t{line}\n     2\t{line}\n     3\t")
+            );
+        }
         assert_eq!(count_lines(&"\n".repeat(1_000)), 1_001);
     }
 
