@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{Batch, Change, MemoryPath, Node};
@@ -41,11 +42,11 @@ const ENTRY_SIZE: usize = 256;
 const MAX_COMPARED_CHANGES: usize = 16;
 
 /// A memory and a path in it.
-type Key = (MemoryName, MemoryPath);
+pub(crate) type Key = (MemoryName, MemoryPath);
 
 /// A connection, and the nodes that it has read since another connection last committed a change.
 pub(crate) struct CachingConnection {
-    nodes: HashMap<Key, Node>,
+    nodes: HashMap<Key, Arc<Node>>,
     /// The size of the nodes.
     size: usize,
     /// The version of the database at which the nodes were read. Only changes of other connections alter it.
@@ -69,20 +70,22 @@ impl CachingConnection {
         &mut self.connection
     }
 
-    pub(crate) fn remembers(&self, memory: &Memory, path: &MemoryPath) -> bool {
-        self.nodes.contains_key(&key(memory, path))
+    /// A remembered node, which may be outdated.
+    pub(crate) fn remembered(&self, key: &Key) -> Option<Arc<Node>> {
+        self.nodes.get(key).cloned()
     }
 
-    /// Returns a remembered node if it is current. Never waits; see the documentation of the module.
-    pub(crate) fn recall(&self, memory: &Memory, path: &MemoryPath) -> Option<Node> {
-        let node = self.nodes.get(&key(memory, path))?;
+    /// Whether the remembered nodes are known to be current. Never waits; see the documentation of the module.
+    pub(crate) fn is_current(&self) -> bool {
         if self.checked.is_none() || self.log_stamp() != self.checked {
-            return None;
+            return false;
         }
-        self.connection.busy_timeout(Duration::ZERO).ok()?;
-        let mut version = self.connection.prepare_cached(DATA_VERSION).ok()?;
-        let version: i64 = version.query_row((), |row| row.get(0)).ok()?;
-        (version == self.data_version).then(|| node.clone())
+        self.connection.busy_timeout(Duration::ZERO).is_ok()
+            && self.current_version().is_ok_and(|version| version == self.data_version)
+    }
+
+    fn current_version(&self) -> rusqlite::Result<i64> {
+        self.connection.prepare_cached(DATA_VERSION)?.query_row((), |row| row.get(0))
     }
 
     /// Reads a path in one snapshot, and remembers the node unless it is large. Blocks.
@@ -115,7 +118,7 @@ impl CachingConnection {
             self.nodes.clear();
             self.size = 0;
         }
-        if self.nodes.insert(key, node.clone()).is_none() {
+        if self.nodes.insert(key, Arc::new(node.clone())).is_none() {
             self.size += size;
         }
     }
@@ -130,7 +133,7 @@ impl CachingConnection {
         apply: fn(&mut Connection, &Memory, Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let written = match batch.changes() {
-            [Change::Write { path, .. }] if self.remembers(memory, path) => Some(path.clone()),
+            [Change::Write { path, .. }] if self.nodes.contains_key(&key(memory, path)) => Some(path.clone()),
             _ => None,
         };
         self.forget(memory, batch.changes());
@@ -150,7 +153,7 @@ impl CachingConnection {
                 })
         };
         self.nodes.retain(|(name, path), _| *name != memory.name || !is_affected(path));
-        self.size = self.nodes.values().map(size).sum();
+        self.size = self.nodes.values().map(|node| size(node)).sum();
     }
 
     /// Opens the log unless it is open, and returns its status. Blocks.
@@ -169,7 +172,7 @@ impl CachingConnection {
 
 const DATA_VERSION: &str = "PRAGMA data_version";
 
-fn key(memory: &Memory, path: &MemoryPath) -> Key {
+pub(crate) fn key(memory: &Memory, path: &MemoryPath) -> Key {
     (memory.name.clone(), path.clone())
 }
 

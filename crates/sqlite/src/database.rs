@@ -19,14 +19,14 @@ use crate::files::{Files, Memory};
 use crate::name::MemoryName;
 use crate::pool::ConnectionPool;
 use crate::read_only::FileSnapshot;
-use crate::{permissions, schema, sidecar};
+use crate::{caching, permissions, schema, sidecar};
 
 /// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
 
-/// The part of tokio's budget of 128 that a read uses, so that a task yields after four reads. Otherwise, a task that
-/// only reads would occupy a thread for a millisecond at a time.
-const BUDGET_OF_A_READ: usize = 32;
+/// The part of tokio's budget of 128 that a read uses, so that a task yields after eight reads. Otherwise, a task that
+/// only reads would occupy a thread for a millisecond at a time. A yield takes as long as a read, and wakes a thread.
+const BUDGET_OF_A_READ: usize = 16;
 
 /// The delay before a retry that SQLite does not make itself.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -136,10 +136,11 @@ impl Database {
 
     /// Returns a current node that an idle connection remembers. Does not wait.
     fn recall(&self, memory: &Memory, path: &MemoryPath) -> Option<Node> {
-        let connection = self.pool.take_if(|connection| connection.remembers(memory, path))?;
-        let node = connection.recall(memory, path);
+        let key = caching::key(memory, path);
+        let (connection, node) = self.pool.take_if(|connection| connection.remembered(&key))?;
+        let is_current = connection.is_current();
         self.pool.put_back(connection);
-        node
+        is_current.then(|| Arc::unwrap_or_clone(node))
     }
 
     /// Runs `work`, which only reads, outside the async threads. Runs it again if another program interfered.

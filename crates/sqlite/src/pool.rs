@@ -29,15 +29,15 @@ impl ConnectionPool {
 
     /// Takes the most recently used connection.
     pub(crate) fn take(&self) -> Option<CachingConnection> {
-        self.take_if(|_| true)
+        self.take_if(|_| Some(())).map(|(connection, ())| connection)
     }
 
-    /// Takes the most recently used connection for which the condition, which must not block, is true.
-    pub(crate) fn take_if(&self, condition: impl Fn(&CachingConnection) -> bool) -> Option<CachingConnection> {
+    /// Takes the most recently used connection for which `find`, which must not block, finds something.
+    pub(crate) fn take_if<T>(&self, find: impl Fn(&CachingConnection) -> Option<T>) -> Option<(CachingConnection, T)> {
         let mut all = all();
-        let last =
-            all.iter().rposition(|(database, connection)| *database == self.database && condition(connection))?;
-        Some(all.remove(last).1)
+        let mut own = all.iter().enumerate().rev().filter(|(_, (database, _))| *database == self.database);
+        let (last, found) = own.find_map(|(index, (_, connection))| Some((index, find(connection)?)))?;
+        Some((all.remove(last).1, found))
     }
 
     /// Returns a connection to the pool without closing others, which would block. The next `put` closes them.
