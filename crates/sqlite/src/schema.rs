@@ -92,8 +92,8 @@ fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), ConnectEr
     }
 }
 
-/// Whether the schema equals the newest version. Most databases do, and need no reference: creating one takes half of the
-/// time of opening a store, and 0.3 MB. Another version of SQLite may word an upgraded schema differently.
+/// Whether the schema equals the newest version. Most do and need no reference database, which takes half of the
+/// instructions of a process with one command. Another version of SQLite may word an upgraded schema differently.
 fn is_newest(connection: &Connection) -> Result<bool, ConnectError> {
     let most = OBJECTS.lines().count() as u32 + 1;
     Ok(objects(connection, most)?.iter().map(SchemaObject::to_line).eq(OBJECTS.lines()))
