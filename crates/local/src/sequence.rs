@@ -91,7 +91,7 @@ impl Sequence {
         &self.file
     }
 
-    /// A number that the file had in the past. If the present one is the same, there was no change in between.
+    /// A number that the file had in the past. If the present one is the same, nothing has changed since.
     #[cfg(target_os = "linux")]
     pub(crate) fn last_seen(&self) -> u64 {
         self.last_seen.load(Ordering::Acquire)

@@ -728,6 +728,22 @@ mod tests {
         assert!(!journal::is_pending(&layout.private().unwrap()).unwrap() && staging_is_empty(&layout));
     }
 
+    /// The version that was read last is not compared with the file before the new contents are flushed.
+    #[test]
+    fn an_edit_of_a_version_that_another_program_replaced_has_no_effect() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let edited = path("/memories/edited");
+        let Node::File(read) = layout.tree().read(&edited).unwrap() else { panic!("a file") };
+        std::fs::write(base.path().join("memories/edited"), "theirs").unwrap();
+        let edit =
+            Batch::new().require(edited.clone(), Precondition::Version(read.version)).write(edited.clone(), "new");
+        let error = apply(&layout, &edit).unwrap_err();
+        assert!(matches!(error, StoreError::VersionMismatch { .. }), "{error:?}");
+        assert_eq!(content(&layout.tree(), &edited), b"theirs");
+        assert!(staging_is_empty(&layout));
+    }
+
     #[test]
     fn an_empty_batch_leaves_no_journal() {
         let base = tempfile::tempdir().unwrap();

@@ -194,7 +194,7 @@ impl<'a> Tree<'a> {
     /// directories are no obstacle; invisible entries may be.
     pub(crate) fn is_free(&self, path: &MemoryPath) -> Result<bool, StoreError> {
         const OPERATION: &str = "checking whether a path is free";
-        // Where case is ignored, another spelling may be there.
+        // If the file system ignores case, another spelling may exist.
         if !self.ignores_case && matches!(self.last_entries.get(path), Some(Remembered::Absent)) {
             return Ok(true);
         }
