@@ -21,10 +21,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use memory_tool::MemoryPath;
-use memory_tool::StoreUrl;
 use memory_tool::conformance::CommandLine;
 use memory_tool::policies::Scope;
+use memory_tool::{DEFAULT_TIMEOUT, MemoryPath, OpenOptions, StoreUrl};
 
 use crate::arguments::values::{
     Age, AnswerTimeout, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
@@ -360,6 +359,9 @@ pub(crate) struct CopyArguments {
     pub(crate) json: bool,
 
     #[command(flatten)]
+    pub(crate) deadline: DeadlineArgument,
+
+    #[command(flatten)]
     pub(crate) source_encryption: SourceEncryption,
 
     #[command(flatten)]
@@ -620,7 +622,34 @@ pub(crate) struct StoreArgument {
     pub(crate) url: StoreUrl,
 
     #[command(flatten)]
+    pub(crate) deadline: DeadlineArgument,
+
+    #[command(flatten)]
     pub(crate) encryption: Encryption,
+}
+
+/// The time limit of the operations of a store.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct DeadlineArgument {
+    /// Limit each operation of the store to DURATION
+    ///
+    /// DURATION is a whole number with a unit, such as 5s or 2m. It limits the wait for other processes, and the
+    /// attempts of a request to a bucket.
+    #[arg(long, value_name = "DURATION", default_value_t = Age(DEFAULT_TIMEOUT))]
+    pub(crate) deadline: Age,
+}
+
+impl Default for DeadlineArgument {
+    fn default() -> Self {
+        Self { deadline: Age(DEFAULT_TIMEOUT) }
+    }
+}
+
+impl DeadlineArgument {
+    /// The options of a store with this time limit.
+    pub(crate) fn options(self) -> OpenOptions {
+        OpenOptions::new().timeout(self.deadline.0)
+    }
 }
 
 fn store_url_parser() -> impl TypedValueParser<Value = StoreUrl> {
@@ -693,7 +722,7 @@ mod tests {
             ("Encryption", ids(&Encryption::augment_args(Command::new("")))),
             ("Encryption of SRC", ids(&SourceEncryption::augment_args(Command::new("")))),
             ("Policies", ids(&Policies::augment_args(Command::new("")))),
-            ("Store", vec!["store".into()]),
+            ("Store", vec!["store".into(), "deadline".into()]),
         ];
         for command in subcommands() {
             let own = ids(&command);
@@ -701,7 +730,8 @@ mod tests {
             let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
             for argument in command.get_arguments() {
                 // `conformance` and `copy` have a different `store`.
-                let is_own = argument.get_id() == "store" && ["conformance", "copy"].contains(&command.get_name());
+                let is_of_store = ["store", "deadline"].iter().any(|id| argument.get_id() == id);
+                let is_own = is_of_store && ["conformance", "copy"].contains(&command.get_name());
                 let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
                 let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());
                 assert_eq!(found, expected, "{} {}", command.get_name(), argument.get_id());

@@ -26,13 +26,13 @@ pub(crate) fn run(arguments: &CopyArguments) -> Result<Completeness, Failure> {
 }
 
 async fn copy(arguments: &CopyArguments) -> Result<CopyReport, Failure> {
-    let CopyArguments { source, source_scope, source_encryption, destination, encryption, policies, writing, .. } =
-        arguments;
+    let CopyArguments { source, source_scope, source_encryption, destination, encryption, .. } = arguments;
+    let CopyArguments { policies, writing, deadline, .. } = arguments;
     refuse_overlap(arguments).await?;
     // All keys are read first: if one is missing, nothing is created.
     encryption.key_ring().await?;
-    let source = open_source(source, &source_encryption.to_encryption(), source_scope.as_ref()).await?;
-    let destination = open_destination(destination, encryption, policies, writing.dry_run).await?;
+    let source = open_source(source, &source_encryption.to_encryption(), source_scope.as_ref(), *deadline).await?;
+    let destination = open_destination(destination, encryption, policies, writing.dry_run, *deadline).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;

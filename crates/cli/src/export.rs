@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<ExportEnd<Completeness>
 
 async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<ExportEnd<ExportReport>, Failure> {
     let ExportArguments { store, scope, target, overwrite, .. } = arguments;
-    let memory = open_source(&store.url, &store.encryption, scope.as_ref()).await?;
+    let memory = open_source(&store.url, &store.encryption, scope.as_ref(), store.deadline).await?;
     let export = if is_stream { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };
     // An archive on standard output leaves nothing to remove, and a write could block until it is read.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memory_tool::{ErrorKind, OpenError, OpenOptions, StoreUrl};
+use memory_tool::StoreUrl;
 use memory_tool_bucket::GcReport;
 use serde::Serialize;
 
@@ -18,12 +18,9 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     memory::refuse_temporary(url)?;
     let StoreUrl::Bucket { url } = url else { return Err(Failure::NothingToCollect) };
     let report = start_runtime()?.block_on(async {
-        let builder = memory::bucket(url)?.options(OpenOptions::new().must_exist());
+        let builder = memory::bucket(url)?.options(arguments.store.deadline.options().must_exist());
         let opened = builder.open().await;
-        let store = opened.map_err(|error| match error.kind() {
-            kind @ ErrorKind::NotFound => memory::failure(OpenError::new(format!("at {url}"), kind, error)),
-            _ => memory::failure(error),
-        })?;
+        let store = opened.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?;
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
     })?;
     let printed = PrintedReport::from(report);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use memory_tool::{Import, ImportReport, TransferError};
 
-use crate::arguments::ImportArguments;
+use crate::arguments::{ImportArguments, MemoryArgument};
 use crate::failure::{Failure, on_one_line};
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::ProgressLine;
@@ -26,8 +26,8 @@ async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {
     let failed = |error| failure(error, arguments);
     // A source without files creates no memory.
     let is_dry_run = writing.dry_run || !import.has_files().await.map_err(failed)?;
-    let destination =
-        open_destination(&memory.store.url, &memory.store.encryption, &memory.policies, is_dry_run).await?;
+    let MemoryArgument { store, policies } = memory;
+    let destination = open_destination(&store.url, &store.encryption, policies, is_dry_run, store.deadline).await?;
     let mut line = ProgressLine::of_standard_error();
     let imported = destination.import(import, |progress| show_progress(&mut line, progress)).await;
     let mut imported = imported.map_err(failed)?;

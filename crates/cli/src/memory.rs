@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 
 use memory_tool::policies::Scope;
 use memory_tool::sqlite::MemoryName;
-use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, OpenOptions, StoreUrl};
+use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, StoreUrl};
 use memory_tool_bucket::BucketStoreBuilder;
 
+use crate::arguments::DeadlineArgument;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 
@@ -34,11 +35,16 @@ pub(crate) fn refuse_temporary(url: &StoreUrl) -> Result<(), Failure> {
 }
 
 /// The memory at a URL, decrypted if there are keys. Keys are read first: if one is missing, nothing is created.
-pub(crate) async fn builder(url: &StoreUrl, encryption: &Encryption, access: Access) -> Result<MemoryBuilder, Failure> {
+pub(crate) async fn builder(
+    url: &StoreUrl,
+    encryption: &Encryption,
+    access: Access,
+    deadline: DeadlineArgument,
+) -> Result<MemoryBuilder, Failure> {
     let builder = encryption.encrypt(MemoryBuilder::from(url.clone())).await?;
     Ok(match access {
-        Access::Mode(mode) => builder.options(OpenOptions::new().mode(mode)),
-        Access::DryRun => builder.dry_run(),
+        Access::Mode(mode) => builder.options(deadline.options().mode(mode)),
+        Access::DryRun => builder.options(deadline.options()).dry_run(),
     })
 }
 

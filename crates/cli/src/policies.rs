@@ -9,6 +9,7 @@ use memory_tool::policies::{Actor, Detector, JsonLinesLog, Scope, SensitiveData,
 use memory_tool::{BoxError, Memory, MemoryBuilder, MemoryPath, OpenMode, Quota, StoreUrl};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::arguments::DeadlineArgument;
 use crate::arguments::values::Age;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
@@ -193,14 +194,15 @@ impl Policies {
         url: &StoreUrl,
         encryption: &Encryption,
         access: Access,
+        deadline: DeadlineArgument,
         configure: impl FnOnce(MemoryBuilder) -> MemoryBuilder,
     ) -> Result<Memory, Failure> {
         if let Some(detail) = self.log {
             start_log(detail);
         }
-        let mut builder = memory::builder(url, encryption, access).await?;
+        let mut builder = memory::builder(url, encryption, access, deadline).await?;
         builder = self.audit(builder, access).await?; // first, so that nothing happens without a record
-        builder = self.mount(builder, encryption, access).await?;
+        builder = self.mount(builder, encryption, access, deadline).await?;
         if let Some(scope) = &self.scope {
             builder = builder.scope(scope.clone());
         }
@@ -242,6 +244,7 @@ impl Policies {
         mut builder: MemoryBuilder,
         encryption: &Encryption,
         access: Access,
+        deadline: DeadlineArgument,
     ) -> Result<MemoryBuilder, Failure> {
         let access = match access {
             Access::Mode(_) if self.read_only => Access::Mode(OpenMode::ReadOnly),
@@ -249,11 +252,11 @@ impl Policies {
         };
         // Stores that must exist are opened first: if one is missing, nothing is created.
         for Mount { point, url } in &self.mount_read_only {
-            let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly)).await?;
+            let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), deadline).await?;
             builder = builder.mount_read_only(point.clone(), memory::open(mounted).await?.store());
         }
         for Mount { point, url } in &self.mount {
-            let mounted = memory::builder(url, encryption, access).await?;
+            let mounted = memory::builder(url, encryption, access, deadline).await?;
             builder = builder.mount(point.clone(), memory::open(mounted).await?.store());
         }
         Ok(builder)

@@ -29,8 +29,8 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
 }
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
-    let StoreArgument { url, encryption } = &arguments.store;
-    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::Existing)).await?;
+    let StoreArgument { url, deadline, encryption } = &arguments.store;
+    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::Existing), *deadline).await?;
     if !encryption.is_on() {
         return Err(Failure::NoKey);
     }

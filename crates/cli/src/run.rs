@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory_tool::{InputError, MemoryBuilder, MemoryTool, OpenMode, RejectedToolUse, ToolResult, ToolUse};
 use tokio::runtime::Runtime;
 
-use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, ViewCapArgument};
+use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, StoreArgument, ViewCapArgument};
 use crate::failure::{self, Failure, eprint_line, on_one_line};
 use crate::memory::Access;
 use crate::output::{ReaderState, to_json, write_line};
@@ -49,7 +49,8 @@ pub(crate) async fn open_tool(
             }
         })
     };
-    Ok(policies.open(&store.url, &store.encryption, Access::Mode(mode), configure).await?.tool())
+    let StoreArgument { url, deadline, encryption } = store;
+    Ok(policies.open(url, encryption, Access::Mode(mode), *deadline, configure).await?.tool())
 }
 
 /// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be

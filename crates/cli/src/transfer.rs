@@ -3,8 +3,9 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{FileProblem, Memory, OpenMode, OpenOptions, StoreUrl, TransferProgress, WriteReport};
+use memory_tool::{FileProblem, Memory, OpenMode, StoreUrl, TransferProgress, WriteReport};
 
+use crate::arguments::DeadlineArgument;
 use crate::encryption::Encryption;
 use crate::failure::{Failure, eprint_line, on_one_line};
 use crate::memory::{self, Access};
@@ -33,10 +34,11 @@ pub(crate) async fn open_source(
     url: &StoreUrl,
     encryption: &Encryption,
     scope: Option<&Scope>,
+    deadline: DeadlineArgument,
 ) -> Result<Memory, Failure> {
     memory::refuse_temporary(url)?;
     let builder = encryption.encrypt(memory::scoped(url, scope)).await?;
-    memory::open(builder.options(OpenOptions::new().read_only())).await
+    memory::open(builder.options(deadline.options().read_only())).await
 }
 
 /// Opens the destination. A dry run creates nothing.
@@ -45,10 +47,11 @@ pub(crate) async fn open_destination(
     encryption: &Encryption,
     policies: &Policies,
     is_dry_run: bool,
+    deadline: DeadlineArgument,
 ) -> Result<Memory, Failure> {
     policies.refuse_temporary(url)?;
     let access = if is_dry_run { Access::DryRun } else { Access::Mode(OpenMode::Create) };
-    policies.open(url, encryption, access, |builder| builder).await
+    policies.open(url, encryption, access, deadline, |builder| builder).await
 }
 
 /// Reports an empty source, so that a mistyped name does not look like a complete copy.

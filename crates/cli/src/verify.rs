@@ -29,7 +29,8 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
 }
 
 async fn verify(store: &StoreArgument) -> Result<VerifyReport, Failure> {
-    let builder = memory::builder(&store.url, &store.encryption, Access::Mode(OpenMode::ReadOnly)).await?;
+    let StoreArgument { url, deadline, encryption } = store;
+    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), *deadline).await?;
     memory::open(builder).await?.verify(|_| {}).await.map_err(Failure::Verification)
 }
 

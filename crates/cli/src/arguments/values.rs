@@ -85,7 +85,7 @@ impl FromStr for AnswerTimeout {
     }
 }
 
-/// An age, written as a whole number with a unit.
+/// An age or a time limit, written as a whole number with a unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Age(pub(crate) Duration);
 

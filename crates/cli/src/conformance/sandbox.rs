@@ -16,6 +16,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::arguments::DeadlineArgument;
 use crate::conformance::bucket::BucketSandbox;
 use crate::conformance::names::{PREFIX, url_under};
 use crate::encryption::Encryption;
@@ -212,7 +213,8 @@ impl CaseStore {
 
 impl CaseStores {
     async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
-        let builder = memory::builder(url, &self.encryption, Access::Mode(OpenMode::Create)).await;
+        let (access, deadline) = (Access::Mode(OpenMode::Create), DeadlineArgument::default());
+        let builder = memory::builder(url, &self.encryption, access, deadline).await;
         open(builder.map_err(FixtureError::failed)?).await
     }
 
