@@ -105,7 +105,8 @@ impl StoreUrl {
                     UrlError::NoFeature { feature, .. } => self.missing_feature(feature),
                     error => self.invalid(error),
                 })?;
-                builder.options(options).open().await.map(Backend::Bucket)
+                let opened = builder.options(options).open().await;
+                opened.map(Backend::Bucket).map_err(|error| error.with_place(format!("at {self}")))
             }
             Self::InProcess => Ok(Backend::InProcess(Arc::default())),
             #[allow(unreachable_patterns, reason = "with all features, every variant is matched above")]
