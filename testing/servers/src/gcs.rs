@@ -25,7 +25,7 @@ const TOKEN: &str = "test-token";
 ///
 /// 1. A lock makes each request atomic, including its preconditions.
 /// 2. Every write of an object creates a unique generation.
-/// 3. A request without the token is refused.
+/// 3. A request without the token is refused, unless the server was started without authentication.
 /// 4. The server supports only the requests of `object_store`: preconditions, ranges, copies, paged lists and multipart
 ///    uploads.
 #[derive(Debug)]
@@ -37,7 +37,15 @@ impl GcsServer {
     /// # Errors
     /// If the server cannot listen.
     pub fn start() -> Result<Self, Error> {
-        Self::with_objects(Objects::default())
+        Self::with_objects(Objects::default(), Some(TOKEN))
+    }
+
+    /// Starts a server without authentication, like other emulators.
+    ///
+    /// # Errors
+    /// If the server cannot listen.
+    pub fn start_without_authentication() -> Result<Self, Error> {
+        Self::with_objects(Objects::default(), None)
     }
 
     /// Starts a server that refuses a second write to an object within `pause` with status 429. Google's pause is about
@@ -46,15 +54,15 @@ impl GcsServer {
     /// # Errors
     /// If the server cannot listen.
     pub fn start_with_pause(pause: Duration) -> Result<Self, Error> {
-        Self::with_objects(Objects::with_pause(pause))
+        Self::with_objects(Objects::with_pause(pause), Some(TOKEN))
     }
 
-    fn with_objects(objects: Objects) -> Result<Self, Error> {
+    fn with_objects(objects: Objects, token: Option<&'static str>) -> Result<Self, Error> {
         let objects = Arc::new(Mutex::new(objects));
         let background = Background::start(move |connection| {
             let objects = Arc::clone(&objects);
             async move {
-                let service = service_fn(|request| requests::respond(&objects, request));
+                let service = service_fn(|request| requests::respond(&objects, token, request));
                 // Ignores broken connections.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), service).await;
             }

@@ -15,7 +15,6 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use super::TOKEN;
 use super::objects::{Object, Objects, Rejection, Selection};
 use super::xml::{self, List, UploadCompleted, UploadStarted};
 use crate::server::BUCKET;
@@ -33,10 +32,16 @@ type HttpResponse = Response<Full<Bytes>>;
 /// incomplete one has no effect.
 pub(super) async fn respond(
     objects: &Mutex<Objects>,
+    token: Option<&str>,
     request: Request<Incoming>,
 ) -> Result<HttpResponse, hyper::Error> {
     let (head, body) = request.into_parts();
     let content = body.collect().await?.to_bytes();
+    let is_allowed =
+        token.is_none_or(|token| text_of(&head.headers, AUTHORIZATION) == Some(&format!("Bearer {token}")));
+    if !is_allowed {
+        return Ok(reject(Rejection::Unauthorized));
+    }
     let call = ApiCall::parse(head.uri.path(), head.uri.query().unwrap_or_default());
     // The objects are consistent after a panic, because each change is a single step.
     let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,9 +70,6 @@ impl ApiCall {
         headers: &HeaderMap,
         content: Bytes,
     ) -> Result<HttpResponse, Rejection> {
-        if text_of(headers, AUTHORIZATION) != Some(&format!("Bearer {TOKEN}")) {
-            return Err(Rejection::Unauthorized);
-        }
         if self.bucket != BUCKET {
             return Err(Rejection::NoSuchBucket);
         }

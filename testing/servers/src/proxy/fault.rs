@@ -33,6 +33,12 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// 301 `PermanentRedirect` without a location: S3's response for a bucket at another endpoint.
+    OtherEndpoint,
+    /// 400 `AuthorizationHeaderMalformed`: S3's response for a bucket in the region `eu-west-1`.
+    OtherRegion,
+    /// 400 `ExpiredToken`.
+    ExpiredToken,
     /// 409 `ConditionalRequestConflict`: S3's response to concurrent writes.
     Conflict,
     /// 412 `PreconditionFailed`.
@@ -49,6 +55,8 @@ impl Refusal {
     /// The status of the response.
     pub fn status(self) -> u16 {
         match self {
+            Self::OtherEndpoint => 301,
+            Self::OtherRegion | Self::ExpiredToken => 400,
             Self::Conflict => 409,
             Self::PreconditionFailed => 412,
             Self::TooManyRequests => 429,
@@ -59,6 +67,9 @@ impl Refusal {
 
     fn code(self) -> &'static str {
         match self {
+            Self::OtherEndpoint => "PermanentRedirect",
+            Self::OtherRegion => "AuthorizationHeaderMalformed",
+            Self::ExpiredToken => "ExpiredToken",
             Self::Conflict => "ConditionalRequestConflict",
             Self::PreconditionFailed => "PreconditionFailed",
             Self::TooManyRequests => "TooManyRequests",
@@ -70,8 +81,11 @@ impl Refusal {
     /// Returns the response to a request of this method.
     pub(super) fn response(self, method: &str) -> Vec<u8> {
         let (status, code) = (self.status(), self.code());
-        let message = "refused by a test proxy";
-        let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+        let details = match self {
+            Self::OtherRegion => "<Message>refused by a test proxy</Message><Region>eu-west-1</Region>",
+            _ => "<Message>refused by a test proxy</Message>",
+        };
+        let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code>{details}</Error>");
         let head = format!(
             "HTTP/1.1 {status} {code}\r\ncontent-type: application/xml\r\ncontent-length: {}\r\n\r\n",
             body.len()
