@@ -17,10 +17,19 @@ pub(crate) fn aws(variables: Variables<'_>) -> Result<Settings, UrlError> {
     }
 }
 
-/// The variable by which Google's own libraries find an emulator.
+/// The variable by which Google's own libraries find an emulator. They send it no credentials, and accept it without a scheme.
 #[cfg(any(feature = "gcs", test))]
 pub(crate) fn google(variables: Variables<'_>) -> Result<Settings, UrlError> {
-    Ok(variables("STORAGE_EMULATOR_HOST").into_iter().map(|url| ("base_url", url)).collect())
+    let Some(host) = variables("STORAGE_EMULATOR_HOST").filter(|host| !host.is_empty()) else {
+        return Ok(Settings::new());
+    };
+    let url = if host.contains("://") { host } else { format!("http://{host}") };
+    let mut settings = vec![("base_url", url.trim_end_matches('/').to_owned())];
+    if variables("GOOGLE_BEARER_TOKEN").is_none() {
+        // The client has no anonymous writes. An emulator ignores the token.
+        settings.push(("bearer_token", "anonymous".to_owned()));
+    }
+    Ok(settings)
 }
 
 /// The variables of Azure's command line. What stands alone comes before what a connection string says.
@@ -89,8 +98,14 @@ mod tests {
 
     #[test]
     fn the_emulator_of_google_is_found() {
-        let settings = google(&among(&[("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")])).unwrap();
-        assert_eq!(settings, [("base_url", "http://127.0.0.1:1".to_owned())]);
+        let anonymous = ("bearer_token", "anonymous".to_owned());
+        for host in ["http://127.0.0.1:1", "127.0.0.1:1", "http://127.0.0.1:1/"] {
+            let settings = google(&among(&[("STORAGE_EMULATOR_HOST", host)])).unwrap();
+            assert_eq!(settings, [("base_url", "http://127.0.0.1:1".to_owned()), anonymous.clone()], "{host}");
+        }
+        let with_token = [("STORAGE_EMULATOR_HOST", "http://a:1"), ("GOOGLE_BEARER_TOKEN", "token")];
+        assert_eq!(google(&among(&with_token)).unwrap(), [("base_url", "http://a:1".to_owned())]);
+        assert!(google(&among(&[("STORAGE_EMULATOR_HOST", "")])).unwrap().is_empty());
     }
 
     #[test]
