@@ -13,6 +13,7 @@ use object_store::{
 };
 
 use crate::deadline::{Backoff, Deadline};
+use crate::diagnosis::{diagnose, is_bucket_missing};
 use crate::failure::{ErrorClass, Failure};
 use crate::keys::Keys;
 
@@ -58,7 +59,7 @@ impl Bucket {
             let options = GetOptions { if_none_match: if_none_match.clone(), ..GetOptions::default() };
             match self.objects.get_opts(key, options).await {
                 Err(ObjectError::NotModified { .. }) => Ok(Fetched::Unchanged),
-                Err(ObjectError::NotFound { .. }) => Ok(Fetched::Missing),
+                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(Fetched::Missing),
                 found => {
                     let found = found?;
                     let version =
@@ -82,7 +83,7 @@ impl Bucket {
             let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let range = Some(GetRange::Bounded(range.clone()));
             match self.objects.get_opts(key, GetOptions { range, ..GetOptions::default() }).await {
-                Err(ObjectError::NotFound { .. }) => Ok(None),
+                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(None),
                 found => Ok(Some(bytes_up_to(most, found?).await?.unwrap_or_default())),
             }
         })
@@ -108,8 +109,8 @@ impl Bucket {
         match deadline.limit_to_half(putting).await {
             Ok(Ok(done)) => Put::Done(done.into()),
             Ok(Err(error)) => match ErrorClass::of(&error) {
-                ErrorClass::Impossible(kind) => Put::Failed(Failure::new(kind, error)),
-                ErrorClass::Refused | ErrorClass::Unclear => Put::Undecided(error.into()),
+                ErrorClass::Impossible(kind) => Put::Failed(Failure::of_request(kind, error)),
+                ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => Put::Undecided(diagnose(error)),
             },
             Err(elapsed) => Put::Undecided(elapsed.into()),
         }
@@ -136,7 +137,8 @@ async fn bytes_up_to(most: usize, found: GetResult) -> object_store::Result<Opti
     Ok(Some(bytes.into()))
 }
 
-/// Makes a request that may be repeated until it gets a clear answer, or the deadline comes.
+/// Makes a request that may be repeated until it gets a clear answer, or the deadline comes. At opening, it is not repeated
+/// without a connection.
 pub(crate) async fn retry<T, F>(deadline: &Deadline, request: impl Fn() -> F) -> Result<T, Failure>
 where
     F: Future<Output = object_store::Result<T>>,
@@ -148,8 +150,11 @@ where
         match deadline.limit_to_half(request()).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => match ErrorClass::of(&error) {
-                ErrorClass::Impossible(kind) => return Err(Failure::new(kind, error)),
-                ErrorClass::Refused | ErrorClass::Unclear => last = Some(error.into()),
+                ErrorClass::Impossible(kind) => return Err(Failure::of_request(kind, error)),
+                ErrorClass::Unreachable if deadline.is_of_opening() => {
+                    return Err(Failure::of_request(FailureKind::Other, error));
+                }
+                ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => last = Some(diagnose(error)),
             },
             Err(elapsed) => last = last.or(Some(elapsed.into())),
         }

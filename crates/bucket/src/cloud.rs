@@ -43,7 +43,7 @@ fn client(scheme: ObjectStoreScheme, url: &Url) -> Result<Client, UrlError> {
 
 /// Names the function that makes the client of a cloud, with and without its feature.
 macro_rules! client_of {
-    ($name:ident, $feature:literal, $builder:path, $settings:path, $named_by:expr, $advice:literal) => {
+    ($name:ident, $feature:literal, $cloud:literal, $builder:path, $settings:path, $named_by:expr, $advice:literal) => {
         #[cfg(feature = $feature)]
         fn $name(url: &Url) -> Result<Client, UrlError> {
             choose_cryptography();
@@ -64,7 +64,7 @@ macro_rules! client_of {
                 let credentials = Arc::clone(asked.credentials());
                 async move { credentials.get_credential().await.map(drop) }
             };
-            Ok((client, (!are_named).then(|| MachineCredentials::new(ask, $advice))))
+            Ok((client, (!are_named).then(|| MachineCredentials::new(ask, $cloud, $advice))))
         }
 
         #[cfg(not(feature = $feature))]
@@ -77,6 +77,7 @@ macro_rules! client_of {
 client_of!(
     s3,
     "s3",
+    "AWS",
     object_store::aws::AmazonS3Builder,
     environment::aws,
     [
@@ -91,6 +92,7 @@ client_of!(
 client_of!(
     gcs,
     "gcs",
+    "Google Cloud",
     object_store::gcp::GoogleCloudStorageBuilder,
     environment::google,
     ["service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature"],
@@ -99,6 +101,7 @@ client_of!(
 client_of!(
     azure,
     "azure",
+    "Azure",
     object_store::azure::MicrosoftAzureBuilder,
     environment::azure,
     [

@@ -86,7 +86,7 @@ impl BucketStoreBuilder {
         }
         let bucket = Bucket { objects: bucket, keys: Keys::new(prefix) };
         let inner = Inner::new(bucket, options).map_err(Failure::from)?;
-        let deadline = Deadline::after(options.timeout);
+        let deadline = Deadline::of_opening(options.timeout);
         if inner.fetch(&deadline).await?.version.is_none() && options.mode != OpenMode::Create {
             return Err(OpenFailure::NotFound);
         }

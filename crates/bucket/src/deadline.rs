@@ -13,11 +13,21 @@ const FURTHEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(crate) struct Deadline {
     started: Instant,
     whole: Duration,
+    is_of_opening: bool,
 }
 
 impl Deadline {
     pub(crate) fn after(whole: Duration) -> Self {
-        Self { started: Instant::now(), whole: whole.min(FURTHEST) }
+        Self { started: Instant::now(), whole: whole.min(FURTHEST), is_of_opening: false }
+    }
+
+    /// The deadline of an opening, which reports an address without a server at once: it is probably wrong.
+    pub(crate) fn of_opening(whole: Duration) -> Self {
+        Self { is_of_opening: true, ..Self::after(whole) }
+    }
+
+    pub(crate) fn is_of_opening(&self) -> bool {
+        self.is_of_opening
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -6,6 +6,7 @@ use memory_tool_core::{BoxError, FailureKind, StoreError};
 use object_store::Error as ObjectError;
 
 use crate::content::ContentError;
+use crate::diagnosis::{Refusal, diagnose, is_plain_http, is_unreachable, unreadable_credentials};
 use crate::index::IndexError;
 
 /// Why work on a bucket was not done.
@@ -20,6 +21,11 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
         Self::Failed { kind, source: source.into() }
+    }
+
+    /// The failure of a request, with its cure.
+    pub(crate) fn of_request(kind: FailureKind, error: ObjectError) -> Self {
+        Self::new(kind, diagnose(error))
     }
 
     /// The failure of an operation that came to its deadline; `last` is what the bucket answered last.
@@ -102,10 +108,15 @@ pub(crate) enum ErrorClass {
     Refused,
     /// It may have been done, may be done yet, or may never have arrived.
     Unclear,
+    /// There was no connection. In use, the server may be restarting; at opening, the address is probably wrong.
+    Unreachable,
 }
 
 impl ErrorClass {
     pub(crate) fn of(error: &ObjectError) -> Self {
+        if let Some(kind) = Refusal::of(error).and_then(|refusal| refusal.kind_if_final()) {
+            return Self::Impossible(kind);
+        }
         match error {
             // S3's 409, for a write at the same time, comes as "already exists", too.
             ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. } => Self::Refused,
@@ -118,6 +129,9 @@ impl ErrorClass {
             | ObjectError::NotModified { .. }
             | ObjectError::NotImplemented { .. }
             | ObjectError::UnknownConfigurationKey { .. } => Self::Impossible(FailureKind::Other),
+            error if unreadable_credentials(error).is_some() => Self::Impossible(FailureKind::AccessDenied),
+            error if is_plain_http(error) => Self::Impossible(FailureKind::Other),
+            error if is_unreachable(error) => Self::Unreachable,
             _ => Self::Unclear,
         }
     }

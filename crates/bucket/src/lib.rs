@@ -9,6 +9,7 @@ mod commit;
 mod config;
 mod content;
 mod deadline;
+mod diagnosis;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure", test))]
 mod environment;
 mod failure;

@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct MachineCredentials {
     ask: Arc<dyn Fn() -> BoxFuture<'static, object_store::Result<()>> + Send + Sync>,
+    cloud: &'static str,
     /// What to set where there are none.
     advice: &'static str,
 }
@@ -27,11 +28,11 @@ impl MachineCredentials {
         not(any(feature = "s3", feature = "gcs", feature = "azure")),
         allow(dead_code, reason = "no client, no credentials")
     )]
-    pub(crate) fn new<F>(ask: impl Fn() -> F + Send + Sync + 'static, advice: &'static str) -> Self
+    pub(crate) fn new<F>(ask: impl Fn() -> F + Send + Sync + 'static, cloud: &'static str, advice: &'static str) -> Self
     where
         F: Future<Output = object_store::Result<()>> + Send + 'static,
     {
-        Self { ask: Arc::new(move || ask().boxed()), advice }
+        Self { ask: Arc::new(move || ask().boxed()), cloud, advice }
     }
 
     /// Gets them once, so that a machine without any is reported at once, and not when the first request is given up.
@@ -39,7 +40,7 @@ impl MachineCredentials {
         match timeout(PATIENCE, (self.ask)()).await {
             Ok(Ok(())) => Ok(()),
             // What the service answered, and where, says nothing to somebody who has not set anything.
-            Ok(Err(_)) | Err(_) => Err(OpenFailure::NoCredentials { advice: self.advice }),
+            Ok(Err(_)) | Err(_) => Err(OpenFailure::NoCredentials { cloud: self.cloud, advice: self.advice }),
         }
     }
 }

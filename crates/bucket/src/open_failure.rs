@@ -14,8 +14,10 @@ pub enum OpenFailure {
     #[error("there is no memory store")]
     NotFound,
     /// The environment names no credentials, and this machine has none of its own.
-    #[error("no credentials found: {advice}; the metadata service of this machine returned none")]
+    #[error("no {cloud} credentials: {advice}; the metadata service of this machine returned none")]
     NoCredentials {
+        /// The name of the cloud.
+        cloud: &'static str,
         /// What to set.
         advice: &'static str,
     },

@@ -88,7 +88,7 @@ fn failure(error: ObjectError) -> OpenFailure {
         (ErrorClass::Refused, _) | (_, ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. }) => {
             OpenFailure::NoConditions { source: error.into() }
         }
-        (ErrorClass::Impossible(kind), _) => OpenFailure::Failed { kind, source: error.into() },
-        _ => OpenFailure::Failed { kind: FailureKind::Other, source: error.into() },
+        (ErrorClass::Impossible(kind), _) => Failure::of_request(kind, error).into(),
+        _ => Failure::of_request(FailureKind::Other, error).into(),
     }
 }

@@ -5,6 +5,8 @@
 #[cfg(unix)]
 mod bridge;
 mod contention;
+#[cfg(unix)]
+mod errors;
 mod model;
 mod opening;
 mod policy_cases;

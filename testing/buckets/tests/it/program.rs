@@ -15,26 +15,26 @@ use serde_json::{Value, json};
 const PREFIX: &str = "of the/operator";
 
 /// An address without a server.
-const NOBODY: &str = "http://127.0.0.1:1";
+pub(crate) const NOBODY: &str = "http://127.0.0.1:1";
 
 /// A server with a memory in its bucket.
-struct Cloud(Box<dyn Server>);
+pub(crate) struct Cloud(pub(crate) Box<dyn Server>);
 
 impl Cloud {
-    fn s3() -> Self {
+    pub(crate) fn s3() -> Self {
         Self(Box::new(S3Server::start().unwrap()))
     }
 
-    fn gcs() -> Self {
+    pub(crate) fn gcs() -> Self {
         Self(Box::new(GcsServer::start().unwrap()))
     }
 
-    fn azure() -> Self {
+    pub(crate) fn azure() -> Self {
         Self(Box::new(AzureServer::start().unwrap()))
     }
 
     /// The value of `--store`.
-    fn store(&self) -> String {
+    pub(crate) fn store(&self) -> String {
         format!("{}/{}", self.0.bucket_url(), PREFIX.replace(' ', "%20"))
     }
 
@@ -72,7 +72,7 @@ impl Cloud {
 }
 
 /// Returns a command for the program without any cloud's variables.
-fn program_without_clouds() -> Command {
+pub(crate) fn program_without_clouds() -> Command {
     let mut command = program();
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -86,7 +86,7 @@ fn program_without_clouds() -> Command {
     command
 }
 
-fn outcome(output: Output) -> (Option<i32>, String, String) {
+pub(crate) fn outcome(output: Output) -> (Option<i32>, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -241,13 +241,9 @@ fn replies_never_contain_the_bucket_or_prefix() {
 
 /// Runs `view`, which must fail soon, with one line for the operator.
 fn assert_cannot_open(store: &str, environment: &[(&'static str, String)], reason: &str) {
-    assert_fails(&["view", "/memories"], store, environment, reason);
-}
-
-fn assert_fails(arguments: &[&str], store: &str, environment: &[(&'static str, String)], reason: &str) {
     let start = Instant::now();
     let mut command = program_without_clouds();
-    command.args(arguments).args(["--store", store]).envs(environment.iter().map(|(name, value)| (name, value)));
+    command.args(["view", "/memories", "--store", store]).envs(environment.iter().map(|(name, value)| (name, value)));
     let (status, output, errors) = outcome(command.output().unwrap());
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
@@ -256,32 +252,11 @@ fn assert_fails(arguments: &[&str], store: &str, environment: &[(&'static str, S
 }
 
 /// Returns the variables with a changed value.
-fn with(cloud: &Cloud, name: &'static str, value: &str) -> Vec<(&'static str, String)> {
+pub(crate) fn with(cloud: &Cloud, name: &'static str, value: &str) -> Vec<(&'static str, String)> {
     let mut environment = cloud.0.environment(cloud.0.url());
     environment.retain(|(known, _)| *known != name);
     environment.push((name, value.to_owned()));
     environment
-}
-
-#[test]
-fn wrong_credentials_are_reported() {
-    let (gcs, azure) = (Cloud::gcs(), Cloud::azure());
-    assert_cannot_open(&gcs.store(), &with(&gcs, "GOOGLE_BEARER_TOKEN", "wrong"), "401");
-    assert_cannot_open(&azure.store(), &with(&azure, "AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc="), "403");
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn wrong_signatures_are_reported() {
-    let s3 = Cloud(Box::new(S3Server::start_seaweed().unwrap()));
-    assert_cannot_open(&s3.store(), &with(&s3, "AWS_SECRET_ACCESS_KEY", "wrong"), "403");
-}
-
-#[test]
-fn missing_buckets_are_reported() {
-    let s3 = Cloud::s3();
-    let environment = s3.0.environment(s3.0.url());
-    assert_fails(&["create", "/memories/a", "--text", ""], "s3://no-such-bucket/a", &environment, "NoSuchBucket");
 }
 
 /// Tests the variables of Azure's command line and of Google's libraries, which `object_store` does not support.
@@ -335,16 +310,6 @@ fn invalid_settings_are_reported() {
     let arguments = ["conformance", "--filter", "delete.", "--store", "az://container/a"];
     let (status, output, errors) = outcome(program_without_clouds().args(arguments).output().unwrap());
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-}
-
-#[test]
-fn unreachable_endpoints_are_reported_within_bounded_time() {
-    let clouds = [Cloud::s3(), Cloud::gcs(), Cloud::azure()];
-    thread::scope(|scope| {
-        for cloud in &clouds {
-            scope.spawn(|| assert_cannot_open(&cloud.store(), &cloud.0.environment(NOBODY), "not done within"));
-        }
-    });
 }
 
 #[test]
