@@ -31,6 +31,10 @@ pub struct Record {
     /// The status of the server's response, even if the client did not receive it. `None` if the server has not
     /// responded.
     pub status: Option<u16>,
+    /// The length of the request's body, or 0 if the proxy did not read all of it.
+    pub request_bytes: usize,
+    /// The length of the body of the server's response, even if the client did not receive it.
+    pub response_bytes: usize,
 }
 
 /// An HTTP/1.1 proxy for one server, on a free port of the loopback address.
@@ -120,15 +124,21 @@ impl State {
     /// Records a request. Returns its number and its fault.
     fn record(&mut self, head: &Head) -> (usize, Option<Fault>) {
         let fault = self.plan.next(&head.method, &head.target);
-        let record = Record { method: head.method.clone(), target: head.target.clone(), fault, status: None };
-        self.records.push(record);
+        self.records.push(Record {
+            method: head.method.clone(),
+            target: head.target.clone(),
+            fault,
+            status: None,
+            request_bytes: 0,
+            response_bytes: 0,
+        });
         (self.taken + self.records.len() - 1, fault)
     }
 
-    fn set_status(&mut self, number: usize, status: u16) {
-        let record = number.checked_sub(self.taken).and_then(|index| self.records.get_mut(index));
-        if let Some(record) = record {
-            record.status = Some(status);
+    /// Completes the record of a request, unless it was taken.
+    fn update(&mut self, number: usize, update: impl FnOnce(&mut Record)) {
+        if let Some(record) = number.checked_sub(self.taken).and_then(|index| self.records.get_mut(index)) {
+            update(record);
         }
     }
 }
@@ -148,6 +158,7 @@ async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> i
             return Ok(());
         }
         let request = message::read_request(&mut client, &head).await?;
+        lock(state).update(number, |record| record.request_bytes = request.len() - head.length());
         match fault {
             Some(Fault::Swallow) => return wait_for_end(&mut client).await,
             Some(Fault::RefuseBefore(refusal)) => {
@@ -158,7 +169,10 @@ async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> i
             _ => (),
         }
         let response = forward(server, &head, &request).await?;
-        lock(state).set_status(number, response.status);
+        lock(state).update(number, |record| {
+            record.status = Some(response.status);
+            record.response_bytes = response.body_length();
+        });
         if !send_response(&mut client, &head, response, fault).await? {
             return Ok(());
         }

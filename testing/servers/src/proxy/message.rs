@@ -18,6 +18,12 @@ pub(super) struct Head {
     body: Body,
 }
 
+impl Head {
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// A complete response.
 #[derive(Debug)]
 pub(super) struct Response {
@@ -29,6 +35,10 @@ pub(super) struct Response {
 }
 
 impl Response {
+    pub(super) fn body_length(&self) -> usize {
+        self.bytes.len() - self.body_start
+    }
+
     /// Returns the first half of the response.
     pub(super) fn half(&self) -> &[u8] {
         let start = if self.body_start == self.bytes.len() { 0 } else { self.body_start };

@@ -80,6 +80,17 @@ async fn requests_are_counted() {
     assert_eq!(line.proxy.count(&Requests::all()), 0);
 }
 
+#[tokio::test]
+async fn bytes_of_bodies_are_counted() {
+    let line = Line::new();
+    line.client.put(&key(), "content".into()).await.unwrap();
+    line.client.get(&key()).await.unwrap().bytes().await.unwrap();
+    line.client.head(&key()).await.unwrap();
+    let bytes: Vec<_> =
+        line.proxy.records().iter().map(|record| (record.request_bytes, record.response_bytes)).collect();
+    assert_eq!(bytes, [("content".len(), 0), (0, "content".len()), (0, 0)]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_of_concurrent_requests_are_exact() {
     let line = Line::new();
