@@ -1,0 +1,132 @@
+//! The requests and bytes of each command in a store of 200 files of 4 KB.
+
+use std::cell::Cell;
+
+use memory_tool_bucket::BucketStore;
+use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreExt as _};
+use serde_json::{Value, json};
+
+use crate::results::Command;
+use crate::site::Site;
+use crate::texts::{edit, text, view};
+use crate::usage::Usage;
+
+/// How many commits another store makes before each command.
+pub(crate) const FOREIGN: [usize; 3] = [0, 1, 10];
+pub(crate) const FILES: usize = 200;
+pub(crate) const SIZE: usize = 4 * 1024;
+const LARGE_SIZE: usize = 16 * 1024;
+/// Files of 16 KB, of which each is viewed once.
+const LARGE_FILES: usize = 50;
+/// The file that the other store edits.
+const OTHER: &str = "/memories/other.md";
+
+pub(crate) fn path(number: usize) -> String {
+    format!("/memories/d/{number:03}.md")
+}
+
+fn large_path(number: usize) -> String {
+    format!("/memories/large/{number:03}.md")
+}
+
+/// Writes the 200 files in one batch.
+pub(crate) async fn fill(store: &BucketStore) {
+    let write = |batch: Batch, number| batch.write(path(number).parse().unwrap(), text(number, SIZE));
+    store.apply((0..FILES).fold(Batch::new(), write)).await.unwrap();
+}
+
+pub(crate) async fn measure(site: &Site, rounds: usize) -> Vec<Command> {
+    let mut commands: Vec<Command> = Vec::new();
+    for foreign in FOREIGN {
+        let session = Session::new(site, rounds, foreign).await;
+        for (number, (name, usage)) in session.measure().await.into_iter().enumerate() {
+            match commands.get_mut(number) {
+                Some(command) => command.usage.push(usage),
+                None => commands.push(Command { name: name.to_owned(), usage: vec![usage] }),
+            }
+        }
+    }
+    commands
+}
+
+/// A process with an open store, and another one that commits in between.
+struct Session<'a> {
+    site: &'a Site,
+    rounds: usize,
+    foreign: usize,
+    prefix: String,
+    tool: Engine<BucketStore>,
+    other: Engine<BucketStore>,
+    foreign_edits: Cell<usize>,
+}
+
+impl<'a> Session<'a> {
+    async fn new(site: &'a Site, rounds: usize, foreign: usize) -> Self {
+        let prefix = format!("commands-{foreign}");
+        let other = site.open_uncounted(&prefix).await;
+        for number in 0..FILES {
+            other.write(path(number), text(number, SIZE)).await.unwrap();
+        }
+        for number in 0..LARGE_FILES {
+            other.write(large_path(number), text(number, LARGE_SIZE)).await.unwrap();
+        }
+        other.write(OTHER, text(0, SIZE)).await.unwrap();
+        let tool = Engine::new(site.open(&prefix, OpenOptions::new()).await);
+        tool.call(view("/memories")).await.unwrap();
+        site.take_all().await;
+        let other = Engine::new(other);
+        Self { site, rounds, foreign, prefix, tool, other, foreign_edits: Cell::new(0) }
+    }
+
+    /// The commands, in an order in which each finds the files that it needs.
+    async fn measure(&self) -> Vec<(&'static str, Usage)> {
+        let new = |number| format!("/memories/new/{number:03}.md");
+        let moved = |number| format!("/memories/moved/{number:03}.md");
+        let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
+        let create =
+            |number| json!({"command": "create", "path": new(number), "file_text": text(FILES + number, SIZE)});
+        let insert = |number| {
+            let path = path(FILES / 2 + number);
+            json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "a line"})
+        };
+        let rename_all = |number: usize| {
+            let (from, to) = if number.is_multiple_of(2) { ("d", "e") } else { ("e", "d") };
+            rename(&format!("/memories/{from}"), &format!("/memories/{to}"))
+        };
+        let fresh = |number| format!("{}-fresh-{number}", self.prefix);
+        vec![
+            ("open a new store", self.opening(OpenOptions::new(), fresh).await),
+            ("open an existing store", self.opening(OpenOptions::new(), |_| self.prefix.clone()).await),
+            ("open it read-only", self.opening(OpenOptions::new().read_only(), |_| self.prefix.clone()).await),
+            ("`view` of 200 files", self.command(|_| view("/memories/d")).await),
+            ("`view` of a file of 4 KB, first", self.command(|number| view(&path(number))).await),
+            ("`view` of a file of 4 KB, again", self.command(|_| view(&path(0))).await),
+            ("`view` of a file of 16 KB, first", self.command(|number| view(&large_path(number))).await),
+            ("`create` of a file of 4 KB", self.command(create).await),
+            ("`str_replace` in a file of 4 KB", self.command(|number| edit(&path(number), 0)).await),
+            ("`insert` into a file of 4 KB", self.command(insert).await),
+            ("`rename` of a file", self.command(|number| rename(&new(number), &moved(number))).await),
+            ("`delete` of a file", self.command(|number| json!({"command": "delete", "path": moved(number)})).await),
+            ("`rename` of 200 files", self.command(rename_all).await),
+        ]
+    }
+
+    async fn opening(&self, options: OpenOptions, prefix: impl Fn(usize) -> String) -> Usage {
+        self.mean(async |number| drop(self.site.open(&prefix(number), options).await)).await
+    }
+
+    async fn command(&self, input: impl Fn(usize) -> Value) -> Usage {
+        self.mean(async |number| drop(self.tool.call(input(number)).await.unwrap())).await
+    }
+
+    async fn mean(&self, call: impl AsyncFn(usize)) -> Usage {
+        for number in 0..self.rounds {
+            for _ in 0..self.foreign {
+                self.other.call(edit(OTHER, self.foreign_edits.get())).await.unwrap();
+                self.foreign_edits.update(|edits| edits + 1);
+            }
+            call(number).await;
+        }
+        self.site.usage().await / self.rounds
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Site`]: a server behind a proxy that counts requests.
+
+use std::process::Command;
+use std::time::Duration;
+
+use memory_tool_bucket::BucketStore;
+use memory_tool_core::OpenOptions;
+use memory_tool_test_servers::{Fault, Faults, Proxy, Record, Requests, Server};
+use object_store::RetryConfig;
+use tokio::time::sleep;
+
+use crate::usage::Usage;
+use crate::worker::{Job, Worker};
+
+/// Background work has ended after this time without a request.
+const QUIET: Duration = Duration::from_millis(500);
+
+pub(crate) struct Site {
+    server: Box<dyn Server>,
+    proxy: Proxy,
+}
+
+impl Site {
+    pub(crate) fn new(server: impl Server + 'static) -> Self {
+        Self { proxy: Proxy::start(server.url()).unwrap(), server: Box::new(server) }
+    }
+
+    /// Delays each response.
+    pub(crate) fn delayed(self, delay: Duration) -> Self {
+        let chances = vec![(Fault::Delay(delay), 1.0)];
+        self.proxy.fault_at_random(Faults { seed: 1, requests: Requests::all(), chances });
+        self
+    }
+
+    /// Opens a store whose requests are counted.
+    pub(crate) async fn open(&self, prefix: &str, options: OpenOptions) -> BucketStore {
+        self.open_at(self.proxy.url(), prefix, options).await
+    }
+
+    /// Opens a store whose requests are neither counted nor delayed.
+    pub(crate) async fn open_uncounted(&self, prefix: &str) -> BucketStore {
+        self.open_at(self.server.url(), prefix, OpenOptions::new()).await
+    }
+
+    async fn open_at(&self, url: &str, prefix: &str, options: OpenOptions) -> BucketStore {
+        // Like the clients of `BucketStoreBuilder::from_url`: the store itself retries.
+        let client = self.server.client(url, RetryConfig { max_retries: 0, ..RetryConfig::default() }).unwrap();
+        BucketStore::builder(client, prefix.into()).options(options).open().await.unwrap()
+    }
+
+    /// Starts a process whose requests are counted.
+    pub(crate) fn start(&self, prefix: &str, job: &Job) -> Worker {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg("worker").arg(format!("{}/{prefix}", self.server.bucket_url()));
+        command.arg(serde_json::to_string(job).unwrap()).envs(self.server.environment(self.proxy.url()));
+        Worker::start(command)
+    }
+
+    /// The requests since the last call.
+    pub(crate) fn take(&self) -> Vec<Record> {
+        self.proxy.take_records()
+    }
+
+    /// The requests since the last call, including background work, which it waits for.
+    pub(crate) async fn take_all(&self) -> Vec<Record> {
+        let mut records = self.take();
+        loop {
+            sleep(QUIET).await;
+            let more = self.take();
+            if more.is_empty() {
+                return records;
+            }
+            records.extend(more);
+        }
+    }
+
+    pub(crate) async fn usage(&self) -> Usage {
+        self.take_all().await.into()
+    }
+}
