@@ -16,7 +16,7 @@ pub(crate) const FOREIGN: [usize; 3] = [0, 1, 10];
 pub(crate) const FILES: usize = 200;
 pub(crate) const SIZE: usize = 4 * 1024;
 const LARGE_SIZE: usize = 16 * 1024;
-/// Files of 16 KB, of which each is viewed once.
+/// Files of 16 KB. Each is viewed at most once.
 const LARGE_FILES: usize = 50;
 /// The file that the other store edits.
 const OTHER: &str = "/memories/other.md";
@@ -49,7 +49,7 @@ pub(crate) async fn measure(site: &Site, rounds: usize) -> Vec<Command> {
     commands
 }
 
-/// A process with an open store, and another one that commits in between.
+/// A client with an open store, and another client of the same store.
 struct Session<'a> {
     site: &'a Site,
     rounds: usize,

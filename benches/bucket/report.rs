@@ -28,7 +28,13 @@ const RACE_COLUMNS: [&str; 13] = [
 pub(crate) fn json(machine: &Machine, results: &Results) -> String {
     let Machine { kernel, file_system, processor, rust, commit } = machine;
     let report = json!({
-        "machine": {"kernel": kernel, "file_system": file_system, "processor": processor, "rust": rust, "commit": commit},
+        "machine": {
+            "kernel": kernel,
+            "file_system": file_system,
+            "processor": processor,
+            "rust": rust,
+            "commit": commit,
+        },
         "prices": {"date": PRICE_DATE, "write_or_list": WRITE_PRICE, "read": READ_PRICE, "delete": 0.0},
         "foreign_commits": FOREIGN,
         "results": results,
@@ -58,8 +64,8 @@ pub(crate) fn markdown(machine: &Machine, results: &Results) -> String {
 fn description(machine: &Machine) -> String {
     let Machine { kernel, processor, rust, commit, .. } = machine;
     format!(
-        "{kernel}, {processor}, {rust}, commit {commit}. Prices in US dollars per million commands, by the list prices of \
-         {PRICE_DATE}, which are the same for S3 Standard (us-east-1) and GCS Standard: `PUT`, `POST` and `LIST` \
+        "{kernel}, {processor}, {rust}, commit {commit}. Prices in US dollars per million commands, by the list prices \
+         of {PRICE_DATE}, which are the same for S3 Standard (us-east-1) and GCS Standard: `PUT`, `POST` and `LIST` \
          {WRITE_PRICE:.2}, `GET` and `HEAD` {READ_PRICE:.2}, `DELETE` free.\n"
     )
 }
@@ -86,7 +92,7 @@ fn usage_cells(usage: &Usage) -> Vec<String> {
         .concat()
 }
 
-/// What a command takes more than without foreign commits.
+/// The difference to a command without foreign edits.
 fn added(before: &Usage, after: &Usage) -> String {
     let more = |of: fn(&Usage) -> f64| of(after) - of(before);
     let requests = more(Usage::requests);
@@ -163,7 +169,7 @@ fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     header + &rows.map(|cells| format!("| {} |\n", cells.join(" | "))).collect::<String>()
 }
 
-/// A mean number of requests: at most two decimals, and none if it is whole.
+/// A mean number of requests, with two decimals unless it is an integer.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.strip_suffix(".00").map_or(text.clone(), str::to_owned)

@@ -17,7 +17,7 @@ pub(crate) fn text(seed: usize, bytes: usize) -> String {
     text + END
 }
 
-/// The `str_replace` that changes the last line of a text between `A` and `B`.
+/// Returns a `str_replace` of the last line: `A` by `B` in even rounds, `B` by `A` in odd ones.
 pub(crate) fn edit(path: &str, round: usize) -> Value {
     let (old, new) = if round.is_multiple_of(2) { ("A\n", "B\n") } else { ("B\n", "A\n") };
     json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})

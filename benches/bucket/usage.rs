@@ -6,8 +6,8 @@ use std::ops::{Add, Div};
 use memory_tool_test_servers::Record;
 use serde::Serialize;
 
-/// List prices in US dollars per million requests: Amazon S3 Standard in us-east-1, and Google Cloud Storage Standard in
-/// a region, where they are class A and class B.
+/// List prices in US dollars per million requests, of Amazon S3 Standard in us-east-1 and of classes A and B of Google
+/// Cloud Storage Standard.
 pub(crate) const WRITE_PRICE: f64 = 5.00;
 pub(crate) const READ_PRICE: f64 = 0.40;
 /// The month of the list prices.

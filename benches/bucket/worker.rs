@@ -19,9 +19,9 @@ use crate::texts::{edit, text, view};
 pub(crate) enum Job {
     /// Opens the store and views a file. The outcome is a [`FirstView`].
     View { path: String },
-    /// Edits each file in a session of its own. The outcome is a [`Session`] for each.
+    /// Edits each file in a separate session. The outcome is a [`Session`] for each.
     Edit { paths: Vec<String>, seconds: f64 },
-    /// Puts an object again and again. The outcome is one [`Session`].
+    /// Repeats the put of one object. The outcome is one [`Session`].
     Put { object: String, bytes: usize, seconds: f64 },
 }
 
@@ -85,7 +85,7 @@ impl Drop for Worker {
     }
 }
 
-/// Does a job as a process of its own.
+/// Does a job, in the process of a worker.
 pub(crate) fn run(url: &str, job: &Job) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let builder = BucketStoreBuilder::from_url(url).unwrap();

@@ -1,4 +1,4 @@
-//! Concurrent sessions, of which each edits its own file of one store.
+//! Concurrent sessions. Each edits its own file of one store.
 
 use crate::commands::{SIZE, fill, path};
 use crate::results::Race;
