@@ -7,6 +7,7 @@ mod plan;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -55,6 +56,8 @@ struct State {
     records: Vec<Record>,
     /// The number of records that were taken, so that a request in progress finds its record.
     taken: usize,
+    /// The number of requests that are sent to the server later.
+    late: usize,
 }
 
 impl Proxy {
@@ -87,12 +90,18 @@ impl Proxy {
         lock(&self.state).plan.add(requests, n, fault);
     }
 
+    /// Injects a fault into the next matching request. After that, requests that match `silenced` get no response, although
+    /// the server processes them, until [`Proxy::withdraw_exact`].
+    pub fn fault_and_silence(&self, requests: Requests, fault: Fault, silenced: Requests) {
+        lock(&self.state).plan.add_with_silence(requests, fault, silenced);
+    }
+
     /// Injects random faults from now on. Replaces earlier random faults.
     pub fn fault_at_random(&self, faults: Faults) {
         lock(&self.state).plan.randomize(faults);
     }
 
-    /// Cancels all faults of [`Proxy::fault_at`].
+    /// Cancels all faults of [`Proxy::fault_at`] and [`Proxy::fault_and_silence`].
     pub fn withdraw_exact(&self) {
         lock(&self.state).plan.withdraw_exact();
     }
@@ -114,9 +123,14 @@ impl Proxy {
         std::mem::take(&mut state.records)
     }
 
+    /// Returns the number of delayed and repeated requests that the server has not processed yet.
+    pub fn late(&self) -> usize {
+        lock(&self.state).late
+    }
+
     /// Counts the matching requests in the record.
     pub fn count(&self, requests: &Requests) -> usize {
-        lock(&self.state).records.iter().filter(|record| requests.matches(&record.method, &record.target)).count()
+        lock(&self.state).records.iter().filter(|record| requests.include(record)).count()
     }
 }
 
@@ -149,7 +163,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 /// Serves a connection until either side or a fault ends it.
-async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> io::Result<()> {
+async fn serve(client: TcpStream, server: SocketAddr, state: &Arc<Mutex<State>>) -> io::Result<()> {
     let mut client = BufReader::new(client);
     while let Some(head) = message::read_request_head(&mut client).await? {
         let (number, fault) = lock(state).record(&head);
@@ -159,13 +173,20 @@ async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> i
         }
         let request = message::read_request(&mut client, &head).await?;
         lock(state).update(number, |record| record.request_bytes = request.len() - head.length());
+        let mut late = None;
         match fault {
             Some(Fault::Swallow) => return wait_for_end(&mut client).await,
             Some(Fault::RefuseBefore(refusal)) => {
                 client.write_all(&refusal.response(&head.method)).await?;
                 continue;
             }
-            Some(Fault::DelayRequest(delay)) => tokio::time::sleep(delay).await,
+            Some(Fault::DelayRequest(delay)) => {
+                late = Some(Late::new(state));
+                tokio::time::sleep(delay).await;
+            }
+            Some(Fault::RepeatRequest(delay)) => {
+                tokio::spawn(repeat(server, head.clone(), request.clone(), delay, Late::new(state)));
+            }
             _ => (),
         }
         let response = forward(server, &head, &request).await?;
@@ -173,6 +194,7 @@ async fn serve(client: TcpStream, server: SocketAddr, state: &Mutex<State>) -> i
             record.status = Some(response.status);
             record.response_bytes = response.body_length();
         });
+        drop(late);
         if !send_response(&mut client, &head, response, fault).await? {
             return Ok(());
         }
@@ -187,6 +209,29 @@ async fn forward(server: SocketAddr, head: &Head, request: &[u8]) -> io::Result<
     server.get_ref().set_zero_linger()?;
     server.write_all(request).await?;
     message::read_response(&mut server, &head.method).await
+}
+
+/// Sends a request after a delay, also if the client has disconnected.
+async fn repeat(server: SocketAddr, head: Head, request: Vec<u8>, delay: Duration, late: Late) {
+    tokio::time::sleep(delay).await;
+    let _ = forward(server, &head, &request).await; // nobody waits for the response
+    drop(late);
+}
+
+/// A request that the server has not processed yet, although its client may have disconnected.
+struct Late(Arc<Mutex<State>>);
+
+impl Late {
+    fn new(state: &Arc<Mutex<State>>) -> Self {
+        lock(state).late += 1;
+        Self(Arc::clone(state))
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        lock(&self.0).late -= 1;
+    }
 }
 
 /// Sends the response, or a fault, to the client. Returns whether the connection stays open.
@@ -205,7 +250,14 @@ async fn send_response(
             return client.write_all(&refusal.response(&head.method)).await.map(|()| true);
         }
         Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
-        Some(Fault::CutRequest | Fault::Swallow | Fault::DelayRequest(_) | Fault::RefuseBefore(_)) | None => (),
+        Some(
+            Fault::CutRequest
+            | Fault::Swallow
+            | Fault::DelayRequest(_)
+            | Fault::RepeatRequest(_)
+            | Fault::RefuseBefore(_),
+        )
+        | None => (),
     }
     client.write_all(&response.bytes).await?;
     Ok(head.keeps_open && response.keeps_open)

@@ -12,6 +12,8 @@ pub enum Fault {
     Swallow,
     /// Delays the request. The server receives it even if the client has disconnected.
     DelayRequest(Duration),
+    /// Sends the request to the server a second time after a delay. The client gets the first response.
+    RepeatRequest(Duration),
     /// Closes the connection after the server has processed the request, without a response.
     CloseUnanswered,
     /// Resets the connection after the server has processed the request, without a response.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 const HEADERS: usize = 100;
 
 /// The head of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) method: String,
     pub(super) target: String,

@@ -2,6 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::Record;
 use super::fault::Fault;
 
 /// A filter for requests.
@@ -22,14 +23,20 @@ impl Requests {
         Self { method: Some(method.into()), ..Self::default() }
     }
 
-    /// Matches only requests whose encoded path or query contains `part`.
+    /// Matches only requests whose encoded path or query contains `part`. Google's client encodes slashes, which makes no
+    /// difference here.
     #[must_use]
     pub fn with(self, part: impl Into<String>) -> Self {
         Self { part: part.into(), ..self }
     }
 
     pub(super) fn matches(&self, method: &str, target: &str) -> bool {
-        self.method.as_deref().is_none_or(|only| only == method) && target.contains(&self.part)
+        self.method.as_deref().is_none_or(|only| only == method) && target.replace("%2F", "/").contains(&self.part)
+    }
+
+    /// Whether it matches a recorded request.
+    pub fn include(&self, record: &Record) -> bool {
+        self.matches(&record.method, &record.target)
     }
 }
 
@@ -49,6 +56,8 @@ pub struct Faults {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     exact: Vec<Exact>,
+    /// Requests that get no response.
+    silenced: Vec<Requests>,
     random: Option<Random>,
 }
 
@@ -59,6 +68,8 @@ struct Exact {
     /// The number of matching requests until the fault, including the faulty one.
     remaining: usize,
     fault: Fault,
+    /// The requests that get no response from then on.
+    then_silences: Option<Requests>,
 }
 
 #[derive(Debug)]
@@ -69,7 +80,11 @@ struct Random {
 
 impl Plan {
     pub(super) fn add(&mut self, requests: Requests, n: usize, fault: Fault) {
-        self.exact.push(Exact { requests, remaining: n.max(1), fault });
+        self.exact.push(Exact { requests, remaining: n.max(1), fault, then_silences: None });
+    }
+
+    pub(super) fn add_with_silence(&mut self, requests: Requests, fault: Fault, silenced: Requests) {
+        self.exact.push(Exact { requests, remaining: 1, fault, then_silences: Some(silenced) });
     }
 
     pub(super) fn randomize(&mut self, faults: Faults) {
@@ -78,16 +93,20 @@ impl Plan {
 
     pub(super) fn withdraw_exact(&mut self) {
         self.exact.clear();
+        self.silenced.clear();
     }
 
     /// Returns the fault of the next request. All planned faults count the request.
     pub(super) fn next(&mut self, method: &str, target: &str) -> Option<Fault> {
         let random = self.random.as_mut().and_then(|random| random.next(method, target));
-        let mut exact = None;
+        let is_silenced = self.silenced.iter().any(|silenced| silenced.matches(method, target));
+        let mut exact = is_silenced.then_some(Fault::Hang);
+        let silenced = &mut self.silenced;
         self.exact.retain_mut(|one| {
             one.remaining -= usize::from(one.requests.matches(method, target));
             if one.remaining == 0 {
                 exact = exact.or(Some(one.fault));
+                silenced.extend(one.then_silences.take());
             }
             one.remaining > 0
         });
@@ -133,6 +152,17 @@ mod tests {
         let faults = requests.map(|(method, target)| plan.next(method, target));
         assert_eq!(faults, [None, None, None, Some(Fault::Hang), Some(Fault::CutAnswer)]);
         assert_eq!(plan.next("PUT", "/key"), None);
+    }
+
+    #[test]
+    fn silence_begins_after_the_fault_and_can_be_withdrawn() {
+        let mut plan = Plan::default();
+        plan.add_with_silence(Requests::of("PUT").with("/key"), Fault::CutAnswer, Requests::of("GET"));
+        let requests = [("GET", "/a%2Fkey"), ("PUT", "/a%2Fkey"), ("GET", "/a"), ("GET", "/a"), ("PUT", "/a/key")];
+        let faults = requests.map(|(method, target)| plan.next(method, target));
+        assert_eq!(faults, [None, Some(Fault::CutAnswer), Some(Fault::Hang), Some(Fault::Hang), None]);
+        plan.withdraw_exact();
+        assert_eq!(plan.next("GET", "/a"), None);
     }
 
     #[test]

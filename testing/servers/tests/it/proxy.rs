@@ -162,7 +162,21 @@ async fn delayed_requests_reach_the_server_after_a_disconnect() {
     line.client = line.impatient();
     line.create(Fault::DelayRequest(2 * PATIENCE)).await.unwrap_err();
     assert_eq!(line.stored().await, None);
-    while line.proxy.records()[0].status.is_none() {
+    assert_eq!(line.proxy.late(), 1);
+    while line.proxy.late() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(line.stored().await.as_deref(), Some("content"));
+    assert_eq!(line.record().status, Some(200));
+}
+
+#[tokio::test]
+async fn repeated_requests_reach_the_server_twice() {
+    let line = Line::new();
+    line.create(Fault::RepeatRequest(PATIENCE / 4)).await.unwrap();
+    line.direct.delete(&key()).await.unwrap();
+    assert_eq!((line.proxy.late(), line.stored().await), (1, None));
+    while line.proxy.late() > 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(line.stored().await.as_deref(), Some("content"));
