@@ -8,8 +8,8 @@ use futures::TryStreamExt;
 use memory_tool_core::{BoxError, FailureKind};
 use object_store::path::Path;
 use object_store::{
-    Error as ObjectError, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    PutPayload, UpdateVersion,
+    Error as ObjectError, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutOptions, PutPayload,
 };
 
 use crate::deadline::{Backoff, Deadline};
@@ -23,56 +23,50 @@ pub(crate) struct Bucket {
     pub(crate) keys: Keys,
 }
 
-/// What became of a conditional request for an object.
+/// What became of a request for an object.
 pub(crate) enum Fetched {
-    /// It is as it was.
-    Unchanged,
     /// There is none.
     Missing,
     /// It is this.
-    Found(Bytes, UpdateVersion),
-    /// It has more bytes than it may have, and these are not here.
+    Found(Bytes),
+    /// It is larger than it may be, and was not read.
     TooLarge,
 }
 
-/// What became of one attempt to put an object under a condition.
+/// What became of one attempt to create an object.
 pub(crate) enum Put {
-    /// It was put.
-    Done(UpdateVersion),
-    /// It may have been put, may be put yet, or may not have been.
+    /// It was created.
+    Done,
+    /// It may have been created, may be created later, or may never be.
     Undecided(BoxError),
-    /// It was not put.
+    /// It was not created.
     Failed(Failure),
 }
 
 impl Bucket {
-    /// The object, unless it is still at the version that is known. It may have `most` bytes.
-    pub(crate) async fn get_unless(
-        &self,
-        key: &Path,
-        most: usize,
-        known: Option<&UpdateVersion>,
-        deadline: &Deadline,
-    ) -> Result<Fetched, Failure> {
-        let if_none_match = known.and_then(|version| version.e_tag.clone());
+    /// An object of at most `most` bytes.
+    pub(crate) async fn get(&self, key: &Path, most: usize, deadline: &Deadline) -> Result<Fetched, Failure> {
         retry(deadline, || async {
-            let options = GetOptions { if_none_match: if_none_match.clone(), ..GetOptions::default() };
-            match self.objects.get_opts(key, options).await {
-                Err(ObjectError::NotModified { .. }) => Ok(Fetched::Unchanged),
+            match self.objects.get(key).await {
                 Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(Fetched::Missing),
-                found => {
-                    let found = found?;
-                    let version =
-                        UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
-                    let bytes = bytes_up_to(most, found).await?;
-                    Ok(bytes.map_or(Fetched::TooLarge, |bytes| Fetched::Found(bytes, version)))
-                }
+                found => Ok(bytes_up_to(most, found?).await?.map_or(Fetched::TooLarge, Fetched::Found)),
             }
         })
         .await
     }
 
-    /// A part of an object, or `None` where there is no such object. Of one that gives more than was asked for, it is empty.
+    /// Whether there is an object, and when it was written last.
+    pub(crate) async fn head(&self, key: &Path, deadline: &Deadline) -> Result<Option<ObjectMeta>, Failure> {
+        retry(deadline, || async {
+            match self.objects.head(key).await {
+                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(None),
+                found => found.map(Some),
+            }
+        })
+        .await
+    }
+
+    /// A part of an object, or `None` if there is no such object. It is empty if the object is too short, or gives more than was asked for.
     pub(crate) async fn get_range(
         &self,
         key: &Path,
@@ -81,33 +75,55 @@ impl Bucket {
     ) -> Result<Option<Bytes>, Failure> {
         retry(deadline, || async {
             let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let end = range.end;
             let range = Some(GetRange::Bounded(range.clone()));
             match self.objects.get_opts(key, GetOptions { range, ..GetOptions::default() }).await {
                 Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(None),
+                Err(error @ ObjectError::NotFound { .. }) => Err(error),
+                // An object that ends before the range is an error without a kind.
+                Err(error) => match self.objects.head(key).await {
+                    Ok(object) if object.size < end => Ok(Some(Bytes::new())),
+                    _ => Err(error),
+                },
                 found => Ok(Some(bytes_up_to(most, found?).await?.unwrap_or_default())),
             }
         })
         .await
     }
 
-    /// Puts an object that never changes. It may be put twice: the second time is the same.
-    pub(crate) async fn put_content(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
+    /// The objects under a prefix.
+    pub(crate) async fn list(&self, prefix: &Path, deadline: &Deadline) -> Result<Vec<ObjectMeta>, Failure> {
+        retry(deadline, || self.objects.list(Some(prefix)).try_collect()).await
+    }
+
+    /// The objects under a prefix whose keys sort after another.
+    pub(crate) async fn list_after(
+        &self,
+        prefix: &Path,
+        key: &Path,
+        deadline: &Deadline,
+    ) -> Result<Vec<ObjectMeta>, Failure> {
+        retry(deadline, || self.objects.list_with_offset(Some(prefix), key).try_collect()).await
+    }
+
+    /// The directories right under a prefix.
+    pub(crate) async fn directories(&self, prefix: &Path, deadline: &Deadline) -> Result<Vec<Path>, Failure> {
+        let listed = retry(deadline, || self.objects.list_with_delimiter(Some(prefix))).await?;
+        Ok(listed.common_prefixes)
+    }
+
+    /// Puts an object, whatever is there. It may be put twice, so all who put it must put the same bytes.
+    pub(crate) async fn put(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
         retry(deadline, || async { self.objects.put(key, PutPayload::from_bytes(content.clone())).await.map(drop) })
             .await
     }
 
-    /// Puts an object under the condition that it is at the version, or absent. It is tried once.
-    pub(crate) async fn put_if(
-        &self,
-        key: &Path,
-        content: Bytes,
-        current: Option<&UpdateVersion>,
-        deadline: &Deadline,
-    ) -> Put {
-        let mode = current.map_or(PutMode::Create, |version| PutMode::Update(version.clone()));
-        let putting = self.objects.put_opts(key, PutPayload::from_bytes(content), PutOptions::from(mode));
+    /// Creates an object under the condition that its name is free. It is tried once.
+    pub(crate) async fn create(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Put {
+        let options = PutOptions::from(PutMode::Create);
+        let putting = self.objects.put_opts(key, PutPayload::from_bytes(content), options);
         match deadline.limit_to_half(putting).await {
-            Ok(Ok(done)) => Put::Done(done.into()),
+            Ok(Ok(_)) => Put::Done,
             Ok(Err(error)) => match ErrorClass::of(&error) {
                 ErrorClass::Impossible(kind) => Put::Failed(Failure::of_request(kind, error)),
                 ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => Put::Undecided(diagnose(error)),

@@ -3,18 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use memory_tool_core::{OpenError, OpenMode, OpenOptions};
+use memory_tool_core::{OpenError, OpenOptions};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::bucket::Bucket;
-use crate::deadline::Deadline;
-use crate::failure::Failure;
 use crate::inner::Inner;
 use crate::keys::Keys;
 use crate::machine::MachineCredentials;
 use crate::open_failure::OpenFailure;
-use crate::probe;
+use crate::repair::RepairReport;
 use crate::store::BucketStore;
 
 /// Options of a [`BucketStore`]. Made by [`BucketStore::builder`].
@@ -41,7 +39,7 @@ impl BucketStoreBuilder {
     /// Sets the options that every backend takes.
     ///
     /// # Behavior
-    /// 1. A store exists if its index does, which the first write puts. In the mode [`OpenMode::ReadOnly`] no object is put or
+    /// 1. A store exists if its index does, which the first write puts. In the mode [`OpenMode::ReadOnly`](memory_tool_core::OpenMode::ReadOnly) no object is put or
     ///    removed, not even to test the bucket.
     /// 2. The timeout is the time that an operation may take with all its attempts. Then it fails: as
     ///    [`Busy`](memory_tool_core::FailureKind::Busy) if others were always first, with nothing changed, or as
@@ -65,7 +63,7 @@ impl BucketStoreBuilder {
     }
 
     /// Opens the store, after a test of the bucket: an object under the prefix is put under preconditions that hold and under
-    /// some that do not, and then removed. Except in the mode [`OpenMode::Create`] the store must exist, and nothing is put before
+    /// some that do not, and then removed. Except in the mode [`OpenMode::Create`](memory_tool_core::OpenMode::Create) the store must exist, and nothing is put before
     /// that is known.
     ///
     /// # Errors
@@ -78,22 +76,37 @@ impl BucketStoreBuilder {
         }
     }
 
-    /// Opens a store whose index can be read, and whose bucket keeps conditions if the store may be changed.
+    /// Repairs a store whose log or checkpoint is damaged, from the checkpoints, commits and contents that are left. An intact store is left
+    /// alone. Others may have the store open, and see the repaired store with their next command. Only one repair may run at a time.
+    ///
+    /// What the report says is lost may still be in the bucket until the next [`gc`](BucketStore::gc), so copy the bucket first.
+    ///
+    /// # Errors
+    /// [`OpenError`] with an [`OpenFailure`] as its source, [`NotFound`](OpenFailure::NotFound) if nothing of a store is there.
+    pub async fn repair(self) -> Result<RepairReport, OpenError> {
+        let place = format!("under {:?} in the bucket", self.prefix.as_ref());
+        let repaired = self.repair_inner().await;
+        repaired.map_err(|failure| OpenError::new(place, failure.kind(), failure))
+    }
+
+    async fn repair_inner(self) -> Result<RepairReport, OpenFailure> {
+        let inner = Arc::new(self.connect().await?);
+        inner.refuse_nothing().await?;
+        Ok(inner.repair().await?)
+    }
+
     async fn open_inner(self) -> Result<Inner, OpenFailure> {
-        let Self { bucket, prefix, options, machine_credentials } = self;
-        if let Some(credentials) = machine_credentials {
+        let inner = self.connect().await?;
+        inner.open().await?;
+        Ok(inner)
+    }
+
+    /// The store, of which nothing is known yet.
+    async fn connect(self) -> Result<Inner, OpenFailure> {
+        if let Some(credentials) = self.machine_credentials {
             credentials.check().await?;
         }
-        let bucket = Bucket { objects: bucket, keys: Keys::new(prefix) };
-        let inner = Inner::new(bucket, options).map_err(Failure::from)?;
-        let deadline = Deadline::of_opening(options.timeout);
-        if inner.fetch(&deadline).await?.version.is_none() && options.mode != OpenMode::Create {
-            return Err(OpenFailure::NotFound);
-        }
-        if options.mode != OpenMode::ReadOnly {
-            probe::probe(&inner.bucket, &deadline).await?;
-        }
-        Ok(inner)
+        Ok(Inner::new(Bucket { objects: self.bucket, keys: Keys::new(self.prefix) }, self.options))
     }
 }
 

@@ -1,19 +1,18 @@
-//! [`FileRecord`]: what the index has for a file or a record, and where the contents are.
+//! [`FileRecord`]: what the store knows of a file or a record, and where the contents are.
 
-use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use memory_tool_core::{FileEntry, MemoryPath, PathMapEntry, Version};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// A file or a record of the store.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct FileRecord {
     /// Unlike that of all other contents, in all stores. A rename keeps it.
     pub(crate) version: String,
-    /// The write that made the contents, by the revision that it led to.
-    pub(crate) revision: u64,
+    /// The number of the commit that wrote the contents.
+    pub(crate) commit: u64,
     /// In bytes.
     pub(crate) size: u64,
     pub(crate) content: Content,
@@ -21,21 +20,29 @@ pub(crate) struct FileRecord {
 
 /// Where the bytes of a file are.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(from = "WrittenContent", into = "WrittenContent")]
 pub(crate) enum Content {
-    /// Here, as text.
-    Text(String),
-    /// Here, as they are not UTF-8.
-    Base64(String),
+    /// Here.
+    Inline(Bytes),
     /// In an object.
+    Object(Slice),
+}
+
+/// [`Content`] as it is written.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenContent {
+    Text(String),
+    /// Of bytes that are not UTF-8.
+    #[serde(with = "base64_text")]
+    Base64(Vec<u8>),
     Object(Slice),
 }
 
 /// A part of an object.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Slice {
-    /// The object's key beneath `contents/`.
+    /// The key of the object under `contents/`.
     pub(crate) key: String,
     /// Where the bytes begin in it.
     pub(crate) offset: u64,
@@ -47,59 +54,67 @@ pub(crate) struct Slice {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ContentError {
-    #[error("the object {key:?} with the contents is gone")]
-    Gone { key: Option<String> },
+    #[error("the object {key:?} with the contents is missing")]
+    Missing { key: Option<String> },
     #[error("the object {key} does not hold the contents that were put there")]
     Changed { key: String },
-    #[error("the contents in the index are not of the size that it says")]
+    #[error("the contents are not of the size that was recorded")]
     WrongSize,
-    #[error("the contents in the index are not base64")]
-    NotBase64(#[source] base64::DecodeError),
-    #[error("the index names an impossible object")]
+    #[error("the log names an impossible object")]
     ImpossibleKey(#[source] object_store::path::Error),
 }
 
-impl Content {
-    pub(crate) fn inline(bytes: &[u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Self::Text(text.to_owned()),
-            Err(_) => Self::Base64(BASE64_STANDARD.encode(bytes)),
+impl From<WrittenContent> for Content {
+    fn from(written: WrittenContent) -> Self {
+        match written {
+            WrittenContent::Text(text) => Self::Inline(text.into()),
+            WrittenContent::Base64(bytes) => Self::Inline(bytes.into()),
+            WrittenContent::Object(slice) => Self::Object(slice),
         }
     }
+}
 
-    /// How many characters of the index the contents are, about.
-    pub(crate) fn inline_len(&self) -> usize {
-        match self {
-            Self::Text(text) | Self::Base64(text) => text.len(),
-            Self::Object(_) => 0,
+impl From<Content> for WrittenContent {
+    fn from(content: Content) -> Self {
+        match content {
+            Content::Inline(bytes) => match String::from_utf8(bytes.into()) {
+                Ok(text) => Self::Text(text),
+                Err(error) => Self::Base64(error.into_bytes()),
+            },
+            Content::Object(slice) => Self::Object(slice),
         }
     }
+}
 
-    /// The bytes, where they are in the index.
-    fn inline_bytes(&self) -> Result<Option<Vec<u8>>, ContentError> {
-        match self {
-            Self::Text(text) => Ok(Some(text.clone().into_bytes())),
-            Self::Base64(text) => BASE64_STANDARD.decode(text).map(Some).map_err(ContentError::NotBase64),
-            Self::Object(_) => Ok(None),
-        }
+mod base64_text {
+    use base64::Engine as _;
+    use serde::{Deserializer, Serializer, de};
+
+    use super::{BASE64_STANDARD, Deserialize};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        BASE64_STANDARD.decode(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
 impl FileRecord {
-    /// The object that the contents are in, as the index names it.
-    pub(crate) fn object(&self) -> Option<&str> {
+    /// The part of an object that the contents are in, unless they are here.
+    pub(crate) fn slice(&self) -> Option<&Slice> {
         match &self.content {
-            Content::Object(slice) => Some(&slice.key),
-            Content::Text(_) | Content::Base64(_) => None,
+            Content::Object(slice) => Some(slice),
+            Content::Inline(_) => None,
         }
     }
 
-    /// The bytes where they are in the index, checked.
-    pub(crate) fn inline_bytes(&self) -> Result<Option<Vec<u8>>, ContentError> {
-        let bytes = self.content.inline_bytes()?;
-        match &bytes {
-            Some(bytes) if bytes.len() as u64 != self.size => Err(ContentError::WrongSize),
-            _ => Ok(bytes),
+    /// How many bytes of contents are here.
+    pub(crate) fn inline_len(&self) -> usize {
+        match &self.content {
+            Content::Inline(bytes) => bytes.len(),
+            Content::Object(_) => 0,
         }
     }
 }
@@ -109,7 +124,7 @@ impl PathMapEntry for FileRecord {
         Version::new(self.version.as_bytes())
     }
 
-    /// Without times, which the index does not have.
+    /// Without times, which the store does not record.
     fn to_entry(&self, path: &MemoryPath) -> FileEntry {
         FileEntry::new(path.clone(), self.size)
     }

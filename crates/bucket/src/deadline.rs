@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::contention::random_part;
 use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
 
 /// No deadline is further away, so that the sum of a time and a duration is always a time.
@@ -39,13 +40,17 @@ impl Deadline {
         self.started.elapsed() >= self.whole / 4 * 3
     }
 
+    pub(crate) fn end(&self) -> Instant {
+        self.started + self.whole
+    }
+
     pub(crate) fn whole(&self) -> Duration {
         self.whole
     }
 
     /// Waits for `future` until the deadline.
     pub(crate) async fn limit<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
-        timeout_at(self.started + self.whole, future).await
+        timeout_at(self.end(), future).await
     }
 
     /// Waits for `future` for half of the time that is left, so that as much is left to try again or to find out what became of it.
@@ -55,7 +60,7 @@ impl Deadline {
     }
 }
 
-/// The pauses of all who use one store and were not served: longer each time, until somebody is served.
+/// The pauses between the attempts of one request: longer each time.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     pauses: AtomicU32,
@@ -72,14 +77,4 @@ impl Backoff {
             Self::FIRST.saturating_mul(2_u32.saturating_pow(earlier)).min(Self::LONGEST).min(deadline.whole / 16);
         sleep(span.mul_f64(random_part())).await;
     }
-
-    /// Notes that somebody was served.
-    pub(crate) fn reset(&self) {
-        self.pauses.store(0, Ordering::Relaxed);
-    }
-}
-
-/// A number from 0 to 1. Without randomness it is 1: the pause is then as long as the span.
-fn random_part() -> f64 {
-    getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
 }

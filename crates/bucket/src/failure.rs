@@ -1,13 +1,15 @@
 //! How a failure is reported: its kind for the model, itself for the operator.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{BoxError, FailureKind, StoreError};
 use object_store::Error as ObjectError;
 
+use crate::commit::MAX_COMMIT_BYTES;
 use crate::content::ContentError;
 use crate::diagnosis::{Refusal, diagnose, is_plain_http, is_unreachable, unreadable_credentials};
-use crate::index::IndexError;
+use crate::format::Damage;
 
 /// Why work on a bucket was not done.
 #[derive(Debug)]
@@ -33,13 +35,48 @@ impl Failure {
         Self::new(kind, DeadlineOver { deadline, last })
     }
 
-    /// The failure to find out what became of a write. `cause` is why that was not clear in the first place.
-    pub(crate) fn with_outcome_unknown(self, cause: BoxError) -> Self {
-        let why: BoxError = match self {
+    /// Whether others were always first.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Failed { kind: FailureKind::Busy, .. })
+    }
+
+    /// Whether what is stored is damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Failed { kind: FailureKind::Damaged, .. })
+    }
+
+    /// The failure to find out what became of a commit.
+    pub(crate) fn with_outcome_unknown(self) -> Self {
+        let source: BoxError = match self {
             Self::Refused(error) => error.into(),
             Self::Failed { source, .. } => source,
         };
-        Self::new(FailureKind::OutcomeUnknown, OutcomeUnresolved { why, cause })
+        Self::new(FailureKind::OutcomeUnknown, OutcomeUnresolved(source))
+    }
+
+    /// The failure to write JSON.
+    pub(crate) fn unwritable(error: serde_json::Error) -> Self {
+        Self::new(FailureKind::Other, error)
+    }
+
+    /// The failure of changes that do not fit into one commit.
+    pub(crate) fn commit_too_large(size: usize) -> Self {
+        Self::new(FailureKind::Full, CommitTooLarge { size })
+    }
+
+    /// The failure of a checkpoint that others made useless.
+    pub(crate) fn checkpoint_outdated() -> Self {
+        Self::new(FailureKind::Busy, "another checkpoint or a collection was first")
+    }
+
+    /// The same failure, for all who waited for one commit.
+    pub(crate) fn shared(self) -> impl FnMut() -> Self {
+        let (kind, source): (_, BoxError) = match self {
+            Self::Refused(error) => (FailureKind::Other, error.into()),
+            Self::Failed { kind, source } => (kind, source),
+        };
+        let source: Arc<dyn std::error::Error + Send + Sync> = source.into();
+        move || Self::new(kind, Arc::clone(&source))
     }
 
     /// The error that says what the store was doing.
@@ -60,13 +97,16 @@ struct DeadlineOver {
     last: Option<BoxError>,
 }
 
-/// What became of a write could not be found out.
+/// What became of a commit could not be found out.
 #[derive(Debug, thiserror::Error)]
-#[error("the put of the index got no clear answer, and then what became of it could not be found out: {why}")]
-struct OutcomeUnresolved {
-    why: BoxError,
-    #[source]
-    cause: BoxError,
+#[error("the commit got no clear answer, and what became of it could not be found out")]
+struct OutcomeUnresolved(#[source] BoxError);
+
+/// The changes do not fit into one commit.
+#[derive(Debug, thiserror::Error)]
+#[error("the commit would have {size} bytes, and may have {MAX_COMMIT_BYTES}")]
+struct CommitTooLarge {
+    size: usize,
 }
 
 impl From<StoreError> for Failure {
@@ -81,11 +121,10 @@ impl From<getrandom::Error> for Failure {
     }
 }
 
-impl From<IndexError> for Failure {
-    fn from(error: IndexError) -> Self {
+impl From<Damage> for Failure {
+    fn from(error: Damage) -> Self {
         let kind = match error {
-            IndexError::TooLarge { .. } => FailureKind::Full,
-            IndexError::NewerVersion { .. } => FailureKind::Other,
+            Damage::NewerVersion { .. } => FailureKind::Other,
             _ => FailureKind::Damaged,
         };
         Self::new(kind, error)

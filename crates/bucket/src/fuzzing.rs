@@ -1,54 +1,72 @@
-//! A door to the parser of indexes, for the fuzz target and a test of the same kind. No other build has it.
+//! A door to the parsers of the objects in a bucket, for the fuzz target and a test of the same kind. No other build has it.
 
-use memory_tool_core::{Batch, MemoryPath, StoreError};
 use object_store::path::Path;
 
-use crate::id::Id;
-use crate::index::{Author, Index};
+use crate::checkpoint::Manifest;
+use crate::commit::{LogObject, Step};
+use crate::content::FileRecord;
 use crate::keys::Keys;
+use crate::state::State;
 
-/// Reads arbitrary bytes as an index. What is understood can be written and changed, and names nothing outside the store.
-pub fn index(stored: &[u8]) {
-    let Ok(index) = Index::decode(stored) else { return };
-    let keys = Keys::new(Path::from("prefix"));
-    for file in index.files.values() {
-        if let Some(Ok(key)) = file.object().map(|name| keys.content(name)) {
-            assert!(key.prefix_matches(&keys.contents()), "{key}");
-            assert!(key.as_ref().split('/').all(|part| !part.is_empty() && part != "." && part != ".."), "{key}");
+/// Reads arbitrary bytes as a commit. What is understood can be applied and written again, and names nothing outside the store.
+pub fn commit(stored: &[u8]) {
+    let Ok(LogObject::Commit(mut commit)) = LogObject::decode("log/1", stored) else { return };
+    let Ok(written) = commit.encode() else { return };
+    assert!(
+        matches!(LogObject::decode("log/1", &written), Ok(LogObject::Commit(again)) if again == commit),
+        "{}",
+        String::from_utf8_lossy(&written)
+    );
+    for step in commit.batches.iter().flatten() {
+        match step {
+            Step::Write { file, .. } | Step::WriteRecord { file, .. } => check_place(file),
+            Step::Checkpoint(manifest) => check_runs(manifest),
+            _ => {}
         }
     }
-    let records = index.files.records().keys().cloned();
-    let everything = records.fold(Batch::new().remove(MemoryPath::root()), Batch::remove_record);
-    let planned =
-        index.files.plan(&everything, |_, _, _| -> Result<_, StoreError> { unreachable!("nothing is written") });
-    let Ok(edits) = planned else { return };
-    let next = index.after(Author { writer: Id::default(), write: Id::default() }, edits);
-    let Ok(written) = next.encode() else { return };
-    assert!(Index::decode(&written).is_ok(), "{}", String::from_utf8_lossy(&written));
+    let mut state = State::default();
+    (commit.number, commit.id, commit.after) = (1, commit.store, state.commit);
+    let before = state.files.clone();
+    match state.apply("log/1", commit, stored.len()) {
+        Ok(()) => assert_eq!(state.number, 1),
+        Err(_) => assert_eq!((state.number, state.files), (0, before)),
+    }
+}
+
+/// Reads arbitrary bytes as a checkpoint, which names nothing outside the store.
+pub fn checkpoint(stored: &[u8]) {
+    if let Ok(manifest) = Manifest::decode("checkpoints/1", stored) {
+        check_runs(&manifest);
+        assert!(manifest.base() <= manifest.through);
+    }
+}
+
+fn check_runs(manifest: &Manifest) {
+    manifest.runs.iter().for_each(|run| check_name(&run.key));
+}
+
+fn check_place(file: &FileRecord) {
+    file.slice().into_iter().for_each(|slice| check_name(&slice.key));
+}
+
+fn check_name(name: &str) {
+    let keys = Keys::new(Path::from("prefix"));
+    let Ok(key) = keys.content(name) else { return };
+    assert!(key.prefix_matches(&keys.contents()), "{key}");
+    assert!(key.as_ref().split('/').all(|part| !part.is_empty() && part != "." && part != ".."), "{key}");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GOLDEN: &str = include_str!("../tests/index-version-1.json");
-
     #[test]
     fn names_that_lead_elsewhere_break_nothing() {
+        let golden = include_str!("../tests/commit-version-1.json");
         let key = "packs/0000000000000000000000000000000a";
-        for name in [
-            "..",
-            "../index.json",
-            "/etc/passwd",
-            "a/../../b",
-            "%2e%2e/x",
-            ".",
-            "",
-            "a//b",
-            "\\u0000",
-            "../../x/index.json",
-        ] {
-            index(GOLDEN.replace(key, name).as_bytes());
+        assert!(golden.contains(key));
+        for name in ["..", "../log/1", "/etc/passwd", "a/../../b", "%2e%2e/x", ".", "", "a//b", "\\u0000"] {
+            commit(golden.replace(key, name).as_bytes());
         }
     }
 }

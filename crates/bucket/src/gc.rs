@@ -1,88 +1,188 @@
-//! Collecting the objects that no file refers to. Why it is safe is said at [`BucketStore::gc`](crate::BucketStore::gc).
+//! Removing what is no longer needed: contents that nothing refers to, commits that a checkpoint covers, and older checkpoints.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::Batch;
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
 
 use crate::bucket::retry;
-use crate::commit::Write;
+use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
-use crate::deadline::Deadline;
 use crate::failure::Failure;
-use crate::index::Index;
+use crate::format::Damage;
+use crate::id::Id;
 use crate::inner::Inner;
+use crate::keys::Keys;
+use crate::log::Entry;
+use crate::state::State;
 
-/// An age from which on an object that no file refers to belongs to no write that is still going on, by far.
+/// An age from which on an object that nothing refers to belongs to no write that is still going on, by far.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many objects are removed before one deadline: as many as S3 removes by one request.
 const REMOVED_AT_ONCE: usize = 1_000;
+/// How many commits are read or trimmed at a time.
+const CONCURRENCY: usize = 16;
+/// How often a checkpoint is tried while others write checkpoints.
+const MAX_ATTEMPTS: u32 = 10;
 
 /// What a collection found.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct GcReport {
-    /// How many objects were removed.
+    /// How many objects were removed: unused contents and older checkpoints.
     pub removed_objects: u64,
     /// How many bytes they had.
     pub removed_bytes: u64,
-    /// How many objects were kept: those that files refer to, and those that are too young.
+    /// How many objects with contents were kept: those in use, and those that are too young.
     pub kept_objects: u64,
+    /// How many commits were trimmed: nothing of what they held is left in the log.
+    pub trimmed_commits: u64,
 }
 
 impl Inner {
-    pub(crate) async fn gc(&self, older_than: Duration) -> Result<GcReport, Failure> {
+    pub(crate) async fn gc(self: &Arc<Self>, older_than: Duration) -> Result<GcReport, Failure> {
         self.refuse_read_only()?;
-        let listed = self.list_objects().await?;
-        let old = listed.iter().filter(|object| age(object) >= older_than.max(self.least_age(object))).collect();
-        let index_before = self.fetch(&Deadline::after(self.options.timeout)).await?;
-        let mut unused = self.unused(old, &index_before.index)?;
-        if !unused.is_empty() {
-            let noted = self.commit(&Write { batch: Batch::new(), collects: true }).await?;
-            unused = self.unused(unused, &noted.index)?;
-            self.remove(unused.iter().map(|object| object.location.clone()).collect()).await?;
+        let listed = self.bucket.list(&self.bucket.keys.contents(), &self.deadline()).await?;
+        let old: Vec<_> = listed.iter().filter(|object| age(object) >= older_than).collect();
+        self.poll(&self.deadline()).await?;
+        let trim = self.numbers_to_trim(older_than).await?;
+        let mut report = GcReport { kept_objects: listed.len() as u64, ..GcReport::default() };
+        if trim.is_empty() && remove_used(old.clone(), &self.keys_in_use(trim.end).await?).is_empty() {
+            return Ok(report);
         }
-        Ok(GcReport {
-            removed_objects: unused.len() as u64,
-            removed_bytes: unused.iter().fold(0, |sum, object| object.size.saturating_add(sum)),
-            kept_objects: (listed.len() - unused.len()) as u64,
-        })
-    }
-
-    /// The objects with contents, and those that were left behind by openings.
-    async fn list_objects(&self) -> Result<Vec<ObjectMeta>, Failure> {
-        let mut objects = Vec::new();
-        for prefix in [self.bucket.keys.contents(), self.bucket.keys.probes()] {
-            let listing = || self.bucket.objects.list(Some(&prefix)).try_collect::<Vec<_>>();
-            objects.extend(retry(&Deadline::after(self.options.timeout), listing).await?);
+        self.cover(trim.end).await?;
+        self.note_collection().await?;
+        let latest = self.state().checkpoint.clone();
+        if latest.through > 0 {
+            self.put_pointer(&latest).await?;
         }
-        Ok(objects)
+        // The runs of the checkpoint before are unused only now.
+        let mut unused: Vec<_> = remove_used(old, &self.keys_in_use(trim.end).await?).into_iter().cloned().collect();
+        report.kept_objects -= unused.len() as u64;
+        report.trimmed_commits = self.trim(trim).await?;
+        unused.extend(self.older_checkpoints(latest.through).await?);
+        report.removed_objects = unused.len() as u64;
+        report.removed_bytes = unused.iter().fold(0, |sum, object| object.size.saturating_add(sum));
+        self.remove(unused.into_iter().map(|object| object.location).collect()).await?;
+        Ok(report)
     }
 
-    /// The age below which an object stays in any case. An opening whose probe is taken away would blame the bucket.
-    fn least_age(&self, object: &ObjectMeta) -> Duration {
-        if object.location.prefix_matches(&self.bucket.keys.probes()) { DEFAULT_GRACE } else { Duration::ZERO }
+    /// The numbers of the commits that are old enough to be trimmed. All before them were trimmed, but the first.
+    async fn numbers_to_trim(&self, older_than: Duration) -> Result<Range<u64>, Failure> {
+        let last = self.state().number;
+        let commits = self.list_untrimmed().await?;
+        let begin = commits.first().map_or(last + 1, |(number, _)| *number);
+        let old = commits.iter().take_while(|(number, object)| *number <= last && age(object) >= older_than).count();
+        let numbers = begin..begin + old as u64;
+        Ok(if self.holds_changes(numbers.clone()).await? { numbers } else { begin..begin })
     }
 
-    /// Those of the objects that no file and no record of the index refers to.
-    fn unused<'a>(&self, objects: Vec<&'a ObjectMeta>, index: &Index) -> Result<Vec<&'a ObjectMeta>, Failure> {
-        let in_use: BTreeSet<Path> = index
-            .files
-            .values()
-            .filter_map(FileRecord::object)
-            .map(|name| self.bucket.keys.content(name))
-            .collect::<Result<_, _>>()
-            .map_err(ContentError::ImpossibleKey)?;
-        Ok(objects.into_iter().filter(|object| !in_use.contains(&object.location)).collect())
+    /// The commits that are not known to be trimmed, the first left out.
+    ///
+    /// # Errors
+    /// [`Damage::Missing`] if one is missing.
+    pub(crate) async fn list_untrimmed(&self) -> Result<Vec<(u64, ObjectMeta)>, Failure> {
+        let (trimmed, last) = (self.state().trimmed.max(1), self.state().number);
+        let offset = self.bucket.keys.commit(trimmed);
+        let mut listed = self.bucket.list_after(&self.bucket.keys.log(), &offset, &self.deadline()).await?;
+        listed.sort_unstable_by(|one, other| one.location.cmp(&other.location));
+        let mut commits = Vec::with_capacity(listed.len());
+        for (number, object) in (trimmed + 1..).zip(listed) {
+            if Keys::number(&object.location) != Some(number) {
+                self.refuse_hole(number, &self.deadline()).await?;
+                break; // it was created after it would have been listed
+            }
+            commits.push((number, object));
+        }
+        let next = trimmed + 1 + commits.len() as u64;
+        if next <= last {
+            self.refuse_hole(next, &self.deadline()).await?;
+        }
+        Ok(commits)
+    }
+
+    /// Whether any of these commits changed a file or a record. A collection leaves a few that did not.
+    async fn holds_changes(&self, numbers: Range<u64>) -> Result<bool, Failure> {
+        if numbers.end - numbers.start > CONCURRENCY as u64 {
+            return Ok(true);
+        }
+        let entries = stream::iter(numbers).map(|number| async move { self.entry(number, &self.deadline()).await });
+        let entries: Vec<_> = entries.buffered(CONCURRENCY).try_collect().await?;
+        let is_note = |step: &Step| matches!(step, Step::Collection | Step::Checkpoint(_) | Step::Trimmed { .. });
+        Ok(entries.iter().any(|entry| match entry {
+            Entry::Commit(commit, _) => !commit.batches.iter().flatten().all(is_note),
+            Entry::Free | Entry::Trimmed(_) => false,
+        }))
+    }
+
+    /// Makes sure that a checkpoint without older runs covers the commits before a number.
+    async fn cover(self: &Arc<Self>, end: u64) -> Result<(), Failure> {
+        for attempt in 1.. {
+            if self.state().checkpoint.base() + 1 >= end {
+                break;
+            }
+            match self.write_checkpoint(true).await {
+                Err(failure) if attempt == MAX_ATTEMPTS || !failure.is_busy() => return Err(failure),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of the contents that the latest checkpoint, the state after it or a commit that is not trimmed refers to.
+    async fn keys_in_use(&self, first_kept: u64) -> Result<BTreeSet<Path>, Failure> {
+        let latest = self.state().checkpoint.clone();
+        let state = self.load_to_end(Some(latest), &self.deadline()).await?.unwrap_or_default();
+        let mut names = names_in_state(&state);
+        let kept = stream::iter(first_kept..=state.number)
+            .map(|number| async move { self.entry(number, &self.deadline()).await });
+        let mut kept = kept.buffer_unordered(CONCURRENCY);
+        while let Some(entry) = kept.try_next().await? {
+            if let Entry::Commit(commit, _) = entry {
+                names.extend(names_in_commit(&commit));
+            }
+        }
+        let keys = names.iter().map(|name| self.bucket.keys.content(name));
+        keys.collect::<Result<_, _>>().map_err(|error| ContentError::ImpossibleKey(error).into())
+    }
+
+    /// Replaces commits by markers, and notes that.
+    async fn trim(self: &Arc<Self>, numbers: Range<u64>) -> Result<u64, Failure> {
+        if numbers.is_empty() {
+            return Ok(0);
+        }
+        let trim = |number| async move {
+            match self.entry(number, &self.deadline()).await? {
+                Entry::Commit(commit, _) => self.put_marker(number, commit.id).await,
+                Entry::Trimmed(_) => Ok(()), // by a collection that did not come to its end
+                Entry::Free => Err(Damage::Missing { key: self.bucket.keys.commit(number).to_string() }.into()),
+            }
+        };
+        stream::iter(numbers.clone()).map(trim).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
+        self.note_trimmed(numbers.end - 1).await?;
+        Ok(numbers.end - numbers.start)
+    }
+
+    /// Replaces a commit by a marker with its id, so that its number stays taken, and its author can tell what became of it.
+    pub(crate) async fn put_marker(&self, number: u64, id: Id) -> Result<(), Failure> {
+        let marker = trimmed_marker(id).map_err(Failure::unwritable)?;
+        self.bucket.put(&self.bucket.keys.commit(number), marker.into(), &self.deadline()).await
+    }
+
+    async fn older_checkpoints(&self, latest: u64) -> Result<Vec<ObjectMeta>, Failure> {
+        let mut listed = self.bucket.list(&self.bucket.keys.checkpoints(), &self.deadline()).await?;
+        listed.retain(|object| Keys::number(&object.location).is_some_and(|number| number < latest));
+        Ok(listed)
     }
 
     async fn remove(&self, keys: Vec<Path>) -> Result<(), Failure> {
         for keys in keys.chunks(REMOVED_AT_ONCE) {
-            retry(&Deadline::after(self.options.timeout), || self.remove_some(keys)).await?;
+            retry(&self.deadline(), || self.remove_some(keys)).await?;
         }
         Ok(())
     }
@@ -98,6 +198,26 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+fn remove_used<'a>(mut objects: Vec<&'a ObjectMeta>, in_use: &BTreeSet<Path>) -> Vec<&'a ObjectMeta> {
+    objects.retain(|object| !in_use.contains(&object.location));
+    objects
+}
+
+fn names_in_state(state: &State) -> Vec<String> {
+    let contents = state.files.values().filter_map(FileRecord::slice).map(|slice| slice.key.clone());
+    contents.chain(state.checkpoint.runs.iter().map(|run| run.key.clone())).collect()
+}
+
+fn names_in_commit(commit: &Commit) -> impl Iterator<Item = String> + '_ {
+    commit.batches.iter().flatten().flat_map(|step| match step {
+        Step::Write { file, .. } | Step::WriteRecord { file, .. } => {
+            file.slice().map(|slice| slice.key.clone()).into_iter().collect()
+        }
+        Step::Checkpoint(manifest) => manifest.runs.iter().map(|run| run.key.clone()).collect::<Vec<_>>(),
+        _ => Vec::new(),
+    })
 }
 
 /// How old an object is, by the clocks of the bucket and of this machine.

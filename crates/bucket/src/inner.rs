@@ -1,45 +1,35 @@
-//! [`Inner`]: what the clones of a store have in common.
+//! [`Inner`]: what the clones of a store have in common, and how they read.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use memory_tool_core::{
-    FailureKind, MemoryPath, Node, OpenMode, OpenOptions, PathMapEntry, Problem, ReadOptions, RecordName, StoreError,
-    StoredFile,
+    FailureKind, MemoryPath, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, RecordName, StoreError, StoredFile,
 };
-use object_store::UpdateVersion;
 
-use crate::blocking::run_maybe_blocking;
-use crate::bucket::{Bucket, Fetched};
-use crate::content::{ContentError, FileRecord};
-use crate::deadline::{Backoff, Deadline};
+use tokio::sync::Semaphore;
+
+use crate::bucket::Bucket;
+use crate::content::{Content, ContentError, FileRecord, Slice, digest};
+use crate::contention::Contention;
+use crate::deadline::Deadline;
 use crate::failure::Failure;
-use crate::id::Id;
-use crate::index::{Index, IndexError, MAX_INDEX_BYTES};
-use crate::staging;
-
-/// What the bucket held at one moment.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshot {
-    pub(crate) index: Index,
-    /// The version of the object that is the index; `None` where there is none.
-    pub(crate) version: Option<UpdateVersion>,
-    /// How many bytes that object has.
-    pub(crate) size: usize,
-}
+use crate::log::LastContact;
+use crate::state::State;
+use crate::writer::Queue;
 
 /// A store in use.
 pub(crate) struct Inner {
     pub(crate) bucket: Bucket,
     pub(crate) options: OpenOptions,
-    /// Tells this store from all others that write to the bucket.
-    pub(crate) writer: Id,
-    /// The latest snapshot that is known. Others may have replaced the index since.
-    latest: Mutex<Option<Arc<Snapshot>>>,
-    /// Whose turn it is to replace the index, until it is known whether that was done: the index remembers one write of a
-    /// writer, and requests in vain are spared.
-    pub(crate) turn: tokio::sync::Mutex<()>,
-    pub(crate) backoff: Backoff,
+    /// The latest state that is known. Others may have written since.
+    state: RwLock<State>,
+    /// The batches that wait for a commit.
+    pub(crate) queue: Queue,
+    pub(crate) contention: Contention,
+    pub(crate) last_contact: LastContact,
+    /// Held by the task that writes a checkpoint.
+    pub(crate) checkpointing: Semaphore,
 }
 
 impl fmt::Debug for Inner {
@@ -51,15 +41,16 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(bucket: Bucket, options: OpenOptions) -> Result<Self, getrandom::Error> {
-        Ok(Self {
+    pub(crate) fn new(bucket: Bucket, options: OpenOptions) -> Self {
+        Self {
             bucket,
             options,
-            writer: Id::random()?,
-            latest: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-            backoff: Backoff::default(),
-        })
+            state: RwLock::default(),
+            queue: Queue::default(),
+            contention: Contention::default(),
+            last_contact: LastContact::default(),
+            checkpointing: Semaphore::new(1),
+        }
     }
 
     /// Refuses a change of a store that was opened to be read.
@@ -72,119 +63,99 @@ impl Inner {
         }
     }
 
-    pub(crate) fn latest(&self) -> Option<Arc<Snapshot>> {
-        self.lock().clone()
+    /// The deadline of an operation that begins now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.options.timeout)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
-        // It holds a pointer, which is whole even if a holder panicked.
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The latest state that is known.
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
+        // A state is changed as a whole or not at all, even by a holder that panicked.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a snapshot for later, unless a later one is known: answers may come in another order than they were made. An older
-    /// one than that which was `known` before the request says that somebody put a copy of the index back.
-    pub(crate) fn keep(&self, snapshot: Arc<Snapshot>, known: Option<&Arc<Snapshot>>) {
-        let mut latest = self.lock();
-        let is_overtaken = latest.as_ref().is_some_and(|latest| {
-            latest.index.is_of_the_store_of(&snapshot.index)
-                && latest.index.revision() > snapshot.index.revision()
-                && !known.is_some_and(|known| Arc::ptr_eq(known, latest))
-        });
-        if !is_overtaken {
-            *latest = Some(snapshot);
-        }
-    }
-
-    /// What the bucket holds at a moment between the call and the answer: one request, and a cheap one where nothing changed.
-    pub(crate) async fn fetch(&self, deadline: &Deadline) -> Result<Arc<Snapshot>, Failure> {
-        let known = self.latest();
-        let known_version = known.as_ref().and_then(|known| known.version.as_ref());
-        let fetched =
-            self.bucket.get_unless(&self.bucket.keys.index(), MAX_INDEX_BYTES, known_version, deadline).await?;
-        let snapshot = match (fetched, &known) {
-            (Fetched::Unchanged, Some(known)) => return Ok(Arc::clone(known)),
-            (Fetched::Found(bytes, version), _) => {
-                let size = bytes.len();
-                let index = run_maybe_blocking(size, move || Index::decode(&bytes)).await??;
-                Arc::new(Snapshot { index, version: Some(version), size })
-            }
-            (Fetched::TooLarge, _) => return Err(IndexError::Oversized.into()),
-            (Fetched::Missing | Fetched::Unchanged, _) => Arc::default(),
-        };
-        self.keep(Arc::clone(&snapshot), known.as_ref());
-        Ok(snapshot)
+    pub(crate) fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is at a path, under the preconditions of the options.
     pub(crate) async fn read(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
-        let loading = self.load(|index| {
-            options.check(&index.files)?;
-            let file = index.files.files().get(path);
-            match file.map(|file| file.size).filter(|size| *size > self.options.max_file_bytes) {
-                Some(size) => Err(StoreError::too_large_to_read(path, size, self.options.max_file_bytes)),
-                None => Ok(file),
-            }
-        });
-        let (snapshot, file) = loading.await?;
-        let files = &snapshot.index.files;
-        Ok(match file {
-            Some(file) => Node::File(file),
-            None if files.is_directory(path) => Node::Directory(files.entries(path)),
-            None => Node::Absent,
+        let limit = self.options.max_file_bytes;
+        let look = |state: &State| -> Result<Found<Node>, StoreError> {
+            options.check(&state.files)?;
+            Ok(match state.files.files().get(path) {
+                Some(file) if file.size > limit => return Err(StoreError::too_large_to_read(path, file.size, limit)),
+                Some(file) => Found::File(file.clone()),
+                None if state.files.is_directory(path) => Found::Other(Node::Directory(state.files.entries(path))),
+                None => Found::Other(Node::Absent),
+            })
+        };
+        Ok(match self.look(look).await? {
+            Found::File(file) => Node::File(file),
+            Found::Other(node) => node,
         })
     }
 
     /// A record, if there is one of that name.
     pub(crate) async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
-        let loading = self.load(|index| {
-            let record = index.files.records().get(name);
-            match record.map(|record| record.size).filter(|size| *size > self.options.max_file_bytes) {
-                Some(size) => Err(StoreError::record_too_large(size, self.options.max_file_bytes)),
-                None => Ok(record),
-            }
-        });
-        Ok(loading.await?.1)
-    }
-
-    /// The file or record that `find` finds in the index, read as of the snapshot that comes with it.
-    async fn load(
-        &self,
-        find: impl Fn(&Index) -> Result<Option<&FileRecord>, StoreError>,
-    ) -> Result<(Arc<Snapshot>, Option<StoredFile>), Failure> {
-        let deadline = Deadline::after(self.options.timeout);
-        let mut snapshot = self.fetch(&deadline).await?;
-        loop {
-            let Some(file) = find(&snapshot.index)? else { return Ok((snapshot, None)) };
-            if let Some(bytes) = staging::load(&self.bucket, file, &deadline).await? {
-                let stored = StoredFile::new(bytes, file.version());
-                return Ok((snapshot, Some(stored)));
-            }
-            // It was replaced or removed since, and its old contents were collected; otherwise they are lost.
-            let later = self.fetch(&deadline).await?;
-            if find(&later.index)?.is_some_and(|later| later.content == file.content) {
-                return Err(ContentError::Gone { key: file.object().map(str::to_owned) }.into());
-            }
-            snapshot = later;
-        }
-    }
-
-    /// The records that cannot be read. An index that cannot be read has none: that is a problem of the files.
-    pub(crate) async fn verify_records(&self) -> Result<Vec<Problem>, Failure> {
-        let snapshot = match self.fetch(&Deadline::after(self.options.timeout)).await {
-            Err(Failure::Failed { kind: FailureKind::Damaged, .. }) => return Ok(Vec::new()),
-            fetched => fetched?,
+        let limit = self.options.max_file_bytes;
+        let look = |state: &State| match state.files.records().get(name) {
+            Some(record) if record.size > limit => Err(StoreError::record_too_large(record.size, limit)),
+            Some(record) => Ok(Found::File(record.clone())),
+            None => Ok(Found::Other(())),
         };
-        let mut problems = Vec::new();
-        for name in snapshot.index.files.records().keys() {
-            match self.read_record(name).await {
-                Ok(_) => {}
-                Err(busy @ Failure::Failed { kind: FailureKind::Busy, .. }) => return Err(busy),
-                Err(failure) => {
-                    let error = failure.during("reading");
-                    problems.push(Problem::new(format!("the record {name} cannot be read: {}", Problem::of(&error))));
-                }
-            }
-        }
-        Ok(problems)
+        Ok(match self.look(look).await? {
+            Found::File(record) => Some(record),
+            Found::Other(()) => None,
+        })
     }
+
+    /// What `look` finds in the latest state, with the contents of a file.
+    async fn look<T>(
+        &self,
+        look: impl Fn(&State) -> Result<Found<T, FileRecord>, StoreError>,
+    ) -> Result<Found<T, StoredFile>, Failure> {
+        let deadline = self.deadline();
+        let mut gone: Option<Slice> = None;
+        loop {
+            self.poll(&deadline).await?;
+            let found = look(&self.state())?;
+            let file = match found {
+                Found::File(file) => file,
+                Found::Other(other) => return Ok(Found::Other(other)),
+            };
+            if let Some(bytes) = self.contents(&file, &deadline).await? {
+                return Ok(Found::File(StoredFile::new(bytes, file.version())));
+            }
+            // It was replaced or removed since, or moved by a checkpoint, and its old contents were collected. Otherwise they are lost.
+            let slice = file.slice().cloned();
+            if gone == slice {
+                return Err(ContentError::Missing { key: slice.map(|slice| slice.key) }.into());
+            }
+            gone = slice;
+            self.reload(&deadline).await?;
+        }
+    }
+
+    /// The bytes of a file, or `None` if the object that should hold them is missing.
+    pub(crate) async fn contents(&self, file: &FileRecord, deadline: &Deadline) -> Result<Option<Vec<u8>>, Failure> {
+        let slice = match &file.content {
+            Content::Inline(bytes) if bytes.len() as u64 == file.size => return Ok(Some(bytes.to_vec())),
+            Content::Inline(_) => return Err(ContentError::WrongSize.into()),
+            Content::Object(slice) => slice,
+        };
+        let key = self.bucket.keys.content(&slice.key).map_err(ContentError::ImpossibleKey)?;
+        let range = slice.offset..slice.offset.saturating_add(file.size);
+        match self.bucket.get_range(&key, range, deadline).await? {
+            None => Ok(None),
+            Some(bytes) if bytes.len() as u64 == file.size && digest(&bytes) == slice.sha256 => Ok(Some(bytes.into())),
+            Some(_) => Err(ContentError::Changed { key: slice.key.clone() }.into()),
+        }
+    }
+}
+
+/// What is at a path or name.
+enum Found<T, F = FileRecord> {
+    File(F),
+    Other(T),
 }

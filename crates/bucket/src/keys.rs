@@ -7,8 +7,10 @@ use object_store::path::{Error, Path};
 const MAX_KEY_BYTES: usize = 900;
 /// The most names of a path that a key shows. Azure allows 254 in a key.
 const MAX_KEY_NAMES: usize = 64;
+/// The number of digits of a commit number in a key, so that keys sort by number.
+const NUMBER_DIGITS: usize = 20;
 
-/// The names of a store's objects, all beneath its prefix.
+/// The names of a store's objects, all under its prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: Path,
@@ -19,30 +21,52 @@ impl Keys {
         Self { prefix }
     }
 
-    pub(crate) fn index(&self) -> Path {
-        self.prefix.clone().join("index.json")
+    /// What all objects of the store lie under.
+    pub(crate) fn prefix(&self) -> &Path {
+        &self.prefix
     }
 
-    /// What all contents lie beneath.
+    /// The commit of a number.
+    pub(crate) fn commit(&self, number: u64) -> Path {
+        self.log().join(format!("{number:0NUMBER_DIGITS$}"))
+    }
+
+    /// What all commits lie under.
+    pub(crate) fn log(&self) -> Path {
+        self.prefix.clone().join("log")
+    }
+
+    /// The checkpoint of the state after a commit.
+    pub(crate) fn checkpoint(&self, number: u64) -> Path {
+        self.checkpoints().join(format!("{number:0NUMBER_DIGITS$}"))
+    }
+
+    /// What all checkpoints lie under.
+    pub(crate) fn checkpoints(&self) -> Path {
+        self.prefix.clone().join("checkpoints")
+    }
+
+    /// The number in the key of a commit or a checkpoint.
+    pub(crate) fn number(key: &Path) -> Option<u64> {
+        let name = key.filename()?;
+        if name.len() == NUMBER_DIGITS { name.parse().ok() } else { None }
+    }
+
+    /// What all contents and runs lie under.
     pub(crate) fn contents(&self) -> Path {
         self.prefix.clone().join("contents")
     }
 
-    /// What the objects lie beneath that tell how a bucket behaves.
-    pub(crate) fn probes(&self) -> Path {
-        self.prefix.clone().join("probe")
-    }
-
-    /// The object of a name that the index gives, which is relative to [`contents`](Self::contents).
+    /// The object of a name from the log or a checkpoint, which is relative to [`contents`](Self::contents).
     pub(crate) fn content(&self, name: &str) -> Result<Path, Error> {
         Path::parse(format!("{}/{name}", self.contents()))
     }
 
-    /// The name of the object for the contents of `path`, unlike all others by `unique`. The path is there for people who look
-    /// into the bucket, as far as there is room for it; a rename does not change it.
+    /// The name of the object for the contents of `path`, which `unique` tells from all others. The path is there for people
+    /// who look into the bucket, as far as there is room for it. A rename does not change it.
     pub(crate) fn name_for(&self, path: &MemoryPath, unique: &str) -> String {
-        let room = MAX_KEY_BYTES.saturating_sub(self.contents().as_ref().len() + 1 + unique.len());
-        let mut name = String::new();
+        let room = MAX_KEY_BYTES.saturating_sub(self.contents().as_ref().len() + "files//".len() + unique.len());
+        let mut name = "files/".to_owned();
         for segment in path.segments().take(MAX_KEY_NAMES) {
             if name.len() + segment.len() + 1 > room {
                 break;
@@ -61,5 +85,10 @@ impl Keys {
     /// The name of the object for the contents of many small files.
     pub(crate) fn name_for_pack(unique: &str) -> String {
         format!("packs/{unique}")
+    }
+
+    /// The name of the object for a part of a checkpoint.
+    pub(crate) fn name_for_run(unique: &str) -> String {
+        format!("runs/{unique}")
     }
 }

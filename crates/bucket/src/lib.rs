@@ -4,33 +4,40 @@
 
 mod blocking;
 mod bucket;
+mod checkpoint;
 mod cloud;
 mod commit;
 mod config;
 mod content;
+mod contention;
 mod deadline;
 mod diagnosis;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure", test))]
 mod environment;
 mod failure;
+mod format;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
 mod id;
-mod index;
 mod inner;
 mod keys;
+mod log;
 mod machine;
 mod open_failure;
-mod probe;
+mod opening;
+mod repair;
 mod staging;
+mod state;
 mod store;
 mod url_error;
+mod verify;
+mod writer;
 
 pub use config::BucketStoreBuilder;
 pub use gc::{DEFAULT_GRACE, GcReport};
-pub use index::MAX_INDEX_BYTES;
 pub use open_failure::OpenFailure;
+pub use repair::RepairReport;
 pub use store::BucketStore;
 pub use url_error::UrlError;

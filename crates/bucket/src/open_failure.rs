@@ -3,7 +3,7 @@
 use memory_tool_core::{BoxError, ErrorKind, FailureKind};
 
 use crate::failure::Failure;
-use crate::index::IndexError;
+use crate::format::Damage;
 
 /// What is wrong with a bucket that cannot be used: the source of an [`OpenError`](memory_tool_core::OpenError). No memory in it
 /// was changed.
@@ -70,9 +70,9 @@ impl OpenFailure {
 impl From<Failure> for OpenFailure {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Failed { kind, source } => match source.downcast::<IndexError>() {
+            Failure::Failed { kind, source } => match source.downcast::<Damage>() {
                 Ok(error) => match *error {
-                    IndexError::NewerVersion { found, known } => Self::NewerVersion { found, known },
+                    Damage::NewerVersion { found, known, .. } => Self::NewerVersion { found, known },
                     error => Self::Failed { kind, source: error.into() },
                 },
                 Err(source) => Self::Failed { kind, source },

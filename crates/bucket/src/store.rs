@@ -57,32 +57,37 @@ impl BucketStore {
         BucketStoreBuilder::new(bucket, prefix)
     }
 
-    /// Removes the objects that no file and no record refers to any more and that are older than `older_than`, such as those of deleted files.
-    /// [`DEFAULT_GRACE`](crate::DEFAULT_GRACE) is a good age. Others may use the store meanwhile.
+    /// Removes what is older than `older_than` and no longer needed: contents that no file and no record refers to, commits that a
+    /// checkpoint covers, and older checkpoints. [`DEFAULT_GRACE`](crate::DEFAULT_GRACE) is a good age. Others may use the store
+    /// meanwhile.
     ///
     /// # Behavior
-    /// 1. No object that a file or a record refers to, or ever will, is removed, whatever the age. The objects are listed; then a write to
-    ///    the index notes that there was a collection; then those are removed that are in the list, but not in that index. A
-    ///    write of somebody else that was planned before the note can no longer be made, because the index that it was to
-    ///    replace is gone. It is planned anew, sees the note, and puts its contents once more under other names, which are not
-    ///    in the list. No clock is part of this, so a machine that was suspended between two steps does no harm.
-    /// 2. The age spares those that write at the time from putting their contents twice.
-    /// 3. Where there is nothing to remove, nothing is written.
+    /// 1. No contents that a file, a record or a kept commit refers to, or ever will, are removed, whatever the age. The contents
+    ///    are listed; then a commit notes the collection; then those are removed that are in the list, but not in use
+    ///    after that commit. A commit of somebody else that was planned before the note can no longer be made, because its number is
+    ///    taken. It is planned again, sees the note, and puts its contents once more under other names, which are not in the list.
+    ///    No clock is part of this, so a machine that was suspended between two steps does no harm.
+    /// 2. The age spares those that write at the time from putting their contents twice. It is also the time for which the commits,
+    ///    and thus deleted and replaced contents, stay in the bucket. With an age of zero, nothing that was deleted or
+    ///    replaced before the call stays.
+    /// 3. A trimmed commit is replaced by a marker, so that its number stays taken.
+    /// 4. If there is nothing to remove, nothing is written.
     ///
     /// # Errors
-    /// [`StoreError::Failure`]. What was not removed is found by the next collection.
+    /// [`StoreError::Failure`], also if the log is damaged. What was not removed is found by the next collection.
     pub async fn gc(&self, older_than: Duration) -> Result<GcReport, StoreError> {
         self.inner.gc(older_than).await.map_err(|failure| failure.during("collecting unused objects"))
     }
 
-    /// Reads every file and every record, and checks the contents against their digests in the index. Others may use the store at
-    /// the same time.
+    /// Checks the store for damage: reads every file and every record, and the log as a new process would read it. Others may
+    /// use the store meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if the bucket fails. Damage is a problem of the report instead.
+    /// [`StoreError::Failure`] if the bucket fails. Damage is a problem of the report instead. A store whose log cannot be
+    /// read cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default().read_files(self, progress).await?;
-        let records = self.inner.verify_records().await.map_err(|failure| failure.during("verifying"))?;
+        let records = self.inner.verify_log_and_records().await.map_err(|failure| failure.during("verifying"))?;
         report.problems.extend(records);
         Ok(report)
     }

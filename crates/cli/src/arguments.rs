@@ -245,6 +245,12 @@ pub(crate) struct VerifyArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Repair the log of a store in a bucket first
+    ///
+    /// What cannot be recovered is reported. Copy the bucket first, and run only one repair at a time.
+    #[arg(long)]
+    pub(crate) repair: bool,
+
     #[command(flatten)]
     pub(crate) store: StoreArgument,
 }

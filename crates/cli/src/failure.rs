@@ -138,6 +138,9 @@ pub(crate) enum Failure {
     /// `gc` was given a store that is not in a bucket.
     #[error("nothing to collect: only stores in buckets accumulate unused objects")]
     NothingToCollect,
+    /// Only buckets can be repaired.
+    #[error("nothing to repair: only stores in buckets have a log that can be repaired")]
+    NothingToRepair,
     /// Unused objects could not be removed.
     #[error("cannot remove unused objects")]
     Collection(#[source] StoreError),

@@ -34,18 +34,20 @@ struct PrintedReport {
     removed_objects: u64,
     removed_bytes: u64,
     kept_objects: u64,
+    trimmed_commits: u64,
 }
 
 impl From<GcReport> for PrintedReport {
     fn from(report: GcReport) -> Self {
-        let GcReport { removed_objects, removed_bytes, kept_objects, .. } = report;
-        Self { removed_objects, removed_bytes, kept_objects }
+        let GcReport { removed_objects, removed_bytes, kept_objects, trimmed_commits, .. } = report;
+        Self { removed_objects, removed_bytes, kept_objects, trimmed_commits }
     }
 }
 
 impl PrintedReport {
     fn to_text(&self) -> String {
         let removed = count(self.removed_objects, "object");
-        format!("removed {removed}, {}; kept {}", count(self.removed_bytes, "byte"), count(self.kept_objects, "object"))
+        let (bytes, kept) = (count(self.removed_bytes, "byte"), count(self.kept_objects, "object"));
+        format!("removed {removed}, {bytes}; kept {kept}; trimmed {}", count(self.trimmed_commits, "commit"))
     }
 }

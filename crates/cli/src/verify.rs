@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memory_tool::{OpenMode, VerifyReport};
+use memory_tool::{OpenMode, Problem, StoreUrl, VerifyReport};
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
@@ -21,7 +21,12 @@ pub(crate) enum Integrity {
 /// Verifies the store, and prints the report.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
-    let report = start_runtime()?.block_on(verify(&arguments.store))?;
+    let report = start_runtime()?.block_on(async {
+        let lost = if arguments.repair { repair(&arguments.store).await? } else { Vec::new() };
+        let mut report = verify(&arguments.store).await?;
+        report.problems.extend(lost);
+        Ok::<_, Failure>(report)
+    })?;
     let printed = PrintedReport::from(&report);
     let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
     write_line(&mut io::stdout().lock(), text)?;
@@ -32,6 +37,13 @@ async fn verify(store: &StoreArgument) -> Result<VerifyReport, Failure> {
     let StoreArgument { url, deadline, encryption } = store;
     let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), *deadline).await?;
     memory::open(builder).await?.verify(|_| {}).await.map_err(Failure::Verification)
+}
+
+/// Repairs the log of a store in a bucket. Returns what could not be recovered.
+async fn repair(store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
+    let StoreUrl::Bucket { url } = &store.url else { return Err(Failure::NothingToRepair) };
+    let repaired = memory::bucket(url)?.options(store.deadline.options()).repair().await;
+    Ok(repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost)
 }
 
 /// The report.

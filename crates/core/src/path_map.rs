@@ -113,23 +113,26 @@ impl<T> PathMap<T> {
         })
     }
 
-    /// Applies the edits of a [plan](Self::plan).
-    pub fn edit(&mut self, edits: PathMapEdits<T>) {
-        edit(&mut self.files, edits.files);
-        edit(&mut self.records, edits.records);
+    /// Applies the edits of a [plan](Self::plan), and returns the edits that undo them.
+    pub fn edit(&mut self, edits: PathMapEdits<T>) -> PathMapEdits<T> {
+        PathMapEdits { files: edit(&mut self.files, edits.files), records: edit(&mut self.records, edits.records) }
     }
 }
 
 /// The new value of a path or record, or `None` to remove it.
 type Edit<K, T> = (K, Option<T>);
 
-fn edit<K: Ord, T>(entries: &mut BTreeMap<K, T>, edits: Vec<Edit<K, T>>) {
-    for (key, entry) in edits {
-        match entry {
-            Some(entry) => entries.insert(key, entry),
+fn edit<K: Clone + Ord, T>(entries: &mut BTreeMap<K, T>, edits: Vec<Edit<K, T>>) -> Vec<Edit<K, T>> {
+    let apply = |(key, entry): Edit<K, T>| {
+        let replaced = match entry {
+            Some(entry) => entries.insert(key.clone(), entry),
             None => entries.remove(&key),
         };
-    }
+        (key, replaced)
+    };
+    let mut undo: Vec<_> = edits.into_iter().map(apply).collect();
+    undo.reverse();
+    undo
 }
 
 /// The effect of a batch on a [`PathMap`], returned by [`PathMap::plan`].

@@ -1,19 +1,34 @@
 //! Shared code of the tests on object-store servers: a [client] of a server's bucket, [`session`]s that serve a store
-//! in it, broken stores that make a [`Mistake`], and the [`mod@reference`] with the expected replies.
+//! in it, broken stores that make a [`Mistake`], the [`mod@reference`] with the expected replies, and [`Objects`] of a
+//! store.
 
 mod mistake;
+mod objects;
 pub mod reference;
 pub mod session;
 
 pub use mistake::Mistake;
+pub use objects::Objects;
 
 use std::sync::Arc;
 
 use memory_tool_test_servers::Server;
 use object_store::{ObjectStore, RetryConfig};
 
-/// A part of the target of every request for the index. It has no dot, because Google's client encodes dots.
-pub const INDEX: &str = "index";
+/// A part of the path of every request for a commit.
+pub const COMMIT: &str = "/log/00000";
+
+/// A part of the path of every request for a checkpoint.
+pub const CHECKPOINT: &str = "/checkpoints/00000";
+
+/// Creates a client of the bucket that retries failed requests, for a test that looks at the bucket. Azurite sometimes resets
+/// connections.
+///
+/// # Errors
+/// The errors of `object_store`.
+pub fn patient_client(server: &dyn Server) -> object_store::Result<Arc<dyn ObjectStore>> {
+    server.client(server.url(), RetryConfig::default())
+}
 
 /// Creates a client of the bucket, without a proxy or retries.
 ///

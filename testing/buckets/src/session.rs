@@ -84,9 +84,9 @@ async fn call(tool: &dyn MemoryTool, line: &[u8]) -> Value {
     })
 }
 
-/// Returns the number of removed objects, or null after a failure.
+/// Returns the numbers of removed objects and trimmed commits, or null after a failure.
 async fn collect(store: &BucketStore) -> Value {
-    json!(store.gc(Duration::ZERO).await.ok().map(|report| report.removed_objects))
+    json!(store.gc(Duration::ZERO).await.ok().map(|report| (report.removed_objects, report.trimmed_commits)))
 }
 
 /// A process that serves a store. It is killed on drop.

@@ -2,36 +2,37 @@
 //! the next process has nothing to repair.
 //!
 //! Each request is a step, because the bucket does not change between requests. A proxy holds each request of each
-//! command, once before the server receives it and once after the server has processed it, and the test kills the
-//! process there. The test counts the requests first, so it covers new steps automatically. It starts itself as the
-//! processes, so it has no harness.
+//! command, opening, checkpoint and collection, once before the server receives it and once after the server has
+//! processed it, and the test kills the process there. The test counts the requests first, so it covers new steps
+//! automatically. It starts itself as the processes, so it has no harness.
 
 #![cfg(test)]
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures::TryStreamExt as _;
 use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{BoxError, Engine, MemoryTool as _, Store as _};
-use memory_tool_test_buckets::Mistake;
+use memory_tool_core::{BoxError, Engine, MemoryTool as _, Store as _, StoreExt as _};
 use memory_tool_test_buckets::reference::{Files, Reference, batch_of, files_of};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, serve_if_requested};
-use memory_tool_test_buckets::{INDEX, client};
+use memory_tool_test_buckets::{CHECKPOINT, COMMIT, Mistake, Objects, patient_client};
 use memory_tool_test_checker::Model as _;
 use memory_tool_test_servers::{AzureServer, Fault, GcsServer, Proxy, Record, Requests, S3Server, Server};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 /// The timeout for a process to reach a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The timeout for the other requests of a killed process. One that was cut off by the kill never gets to the server.
+const TIMEOUT_OF_OTHERS: Duration = Duration::from_millis(200);
 
 fn main() -> Result<ExitCode, BoxError> {
     if serve_if_requested(Mistake::wrap)? {
@@ -58,7 +59,7 @@ fn kill_at_every_task(server: &dyn Server) -> Result<(), Failed> {
         kills += outcomes.len();
         applied += applied_by_task;
     }
-    println!("{}: {kills} kills, {applied} of them after the index was replaced", server.bucket_url());
+    println!("{}: {kills} kills, {applied} of them after the commit was created", server.bucket_url());
     Ok(())
 }
 
@@ -77,21 +78,25 @@ fn detect_partial_changes(server: &dyn Server) -> Result<(), Failed> {
 /// A task during which a process is killed.
 struct Task {
     name: &'static str,
-    /// The initial files.
-    start: Files,
+    start: Start,
     work: Work,
-    /// A part of the key of an object that the task must upload.
+    /// A part of the path of the last object that the task uploads.
     uploads: &'static str,
 }
 
-impl Task {
-    /// Returns the expected final files.
-    fn end(&self) -> Files {
-        match &self.work {
-            Work::Change(command) => Reference::new().run(&self.start, command).1,
-            Work::Open | Work::Collect => self.start.clone(),
-        }
-    }
+/// What is in the bucket before a task.
+enum Start {
+    Nothing,
+    /// A store with these files and unused objects.
+    Store(Files),
+    /// A store in which the next command is the last before a checkpoint, which its process writes in the background.
+    BeforeCheckpoint,
+    /// A store without the checkpoint that somebody else should have written, so that the next command waits for one.
+    BeforeOverdueCheckpoint,
+    /// A store in which the next command is the last before a checkpoint that moves contents into packs.
+    BeforePacks,
+    /// A store with trimmed commits, an older checkpoint, deleted files and unused objects.
+    BeforeCollection,
 }
 
 /// The work of a task.
@@ -117,41 +122,63 @@ impl Work {
 
 /// The size of contents that get a separate object.
 const LARGE: usize = 20_000;
-/// The size of contents that are stored in the index. The files of [`start`] fill the index, and one more forces the
-/// store to create a pack.
+/// The size of contents that are stored in commits.
 const MEDIUM: usize = 14_000;
+/// The size of contents that a checkpoint moves into packs.
+const PACKED: usize = 16_000;
+
+/// After this many commits a checkpoint is due, and after twice as many it is overdue.
+const COMMITS_PER_CHECKPOINT: u64 = 256;
 
 /// Parts of object keys.
-const CONTENTS: &str = "contents";
-const PACK: &str = "packs";
-const PROBE: &str = "probe";
+const CONTENTS: &str = "/contents/files/";
+const PACK: &str = "/contents/packs/";
+const RUN: &str = "/contents/runs/";
+
+/// The name of a file that every task on an existing store keeps or changes.
+const SMALL: &str = "/memories/small";
 
 fn tasks() -> Vec<Task> {
-    let task = |name, work, uploads| Task { name, start: start(), work, uploads };
-    let change = |name, command, uploads| task(name, Work::Change(command), uploads);
+    let change =
+        |name, command, uploads| Task { name, start: Start::Store(start()), work: Work::Change(command), uploads };
+    let from = |start, task| Task { start, ..task };
     let create = |size| json!({"command": "create", "path": "/memories/new/file", "file_text": "n".repeat(size)});
     let replace = |path| json!({"command": "str_replace", "path": path, "old_str": "mark", "new_str": "new"});
     let insert = |path| json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "new"});
     let delete = |path| json!({"command": "delete", "path": path});
     let rename = |path| json!({"command": "rename", "old_path": path, "new_path": "/memories/new/name"});
     vec![
-        task("opening", Work::Open, PROBE),
-        Task { start: Files::new(), ..change("the first create", create(10), INDEX) },
-        change("create of a small file", create(10), INDEX),
-        change("create of a large file", create(LARGE), CONTENTS),
-        change("create with a pack", create(MEDIUM), PACK),
-        change("str_replace in a small file", replace("/memories/small"), INDEX),
-        change("str_replace in a large file", replace("/memories/large"), CONTENTS),
-        change("insert into a small file", insert("/memories/small"), INDEX),
-        change("insert into a large file", insert("/memories/large"), CONTENTS),
-        change("delete of a small file", delete("/memories/small"), INDEX),
-        change("delete of a large file", delete("/memories/large"), INDEX),
-        change("delete of a directory", delete("/memories/directory"), INDEX),
-        change("rename of a small file", rename("/memories/small"), INDEX),
-        change("rename of a large file", rename("/memories/large"), INDEX),
-        change("rename of a directory", rename("/memories/directory"), INDEX),
-        task("collection", Work::Collect, INDEX),
+        Task { name: "opening of a new store", start: Start::Nothing, work: Work::Open, uploads: COMMIT },
+        Task { name: "opening", start: Start::BeforeCollection, work: Work::Open, uploads: "" },
+        from(Start::Store(Files::new()), change("the first create", create(10), COMMIT)),
+        change("create of a small file", create(10), COMMIT),
+        change("create of a large file", create(LARGE), COMMIT),
+        change("str_replace in a small file", replace(SMALL), COMMIT),
+        change("str_replace in a large file", replace("/memories/large"), COMMIT),
+        change("insert into a small file", insert(SMALL), COMMIT),
+        change("insert into a large file", insert("/memories/large"), COMMIT),
+        change("delete of a small file", delete(SMALL), COMMIT),
+        change("delete of a large file", delete("/memories/large"), COMMIT),
+        change("delete of a directory", delete("/memories/directory"), COMMIT),
+        change("rename of a small file", rename(SMALL), COMMIT),
+        change("rename of a large file", rename("/memories/large"), COMMIT),
+        change("rename of a directory", rename("/memories/directory"), COMMIT),
+        from(Start::BeforeCheckpoint, change("checkpoint", delete(SMALL), CHECKPOINT)),
+        from(Start::BeforeOverdueCheckpoint, change("overdue checkpoint", delete(SMALL), CHECKPOINT)),
+        from(Start::BeforePacks, change("checkpoint with packs", create(PACKED), CHECKPOINT)),
+        Task { name: "collection", start: Start::BeforeCollection, work: Work::Collect, uploads: COMMIT },
     ]
+}
+
+/// What a task must upload on its way.
+fn uploads_on_the_way(task: &Task) -> Vec<&'static str> {
+    match task.name {
+        "create of a large file" | "str_replace in a large file" | "insert into a large file" => vec![CONTENTS],
+        "checkpoint" | "overdue checkpoint" => vec![COMMIT, RUN],
+        "checkpoint with packs" => vec![COMMIT, RUN, PACK],
+        "collection" => vec![CHECKPOINT, RUN],
+        _ => Vec::new(),
+    }
 }
 
 fn view() -> Value {
@@ -160,11 +187,113 @@ fn view() -> Value {
 
 /// The initial files of most tasks.
 fn start() -> Files {
-    let file = |name: &str, size| {
-        (format!("/memories/{name}").parse().unwrap(), format!("mark\n{}", "x".repeat(size)).into_bytes())
-    };
+    let file = |name: &str, size| (format!("/memories/{name}").parse().unwrap(), content(name, size).into_bytes());
     let medium = (0..9).map(|number| file(&format!("directory/{number}"), MEDIUM));
     medium.chain([file("small", 10), file("large", LARGE)]).collect()
+}
+
+fn content(name: &str, size: usize) -> String {
+    format!("mark\n{}\n{}", secret(name), "x".repeat(size))
+}
+
+/// The files whose contents may not be in any object after they were deleted and collected.
+const SECRETS: [&str; 5] = ["small", "large", "directory/0", "deleted", "small-and-deleted"];
+
+/// A text that occurs in a single file.
+fn secret(name: &str) -> String {
+    format!("the secret of {name}")
+}
+
+/// A prepared store, of which each killed process gets a copy.
+#[derive(Default)]
+struct Template {
+    objects: Objects,
+    files: Files,
+}
+
+/// The prefix of a template.
+const TEMPLATE: &str = "template";
+
+impl Template {
+    fn new(start: &Start) -> Self {
+        let bucket = Arc::new(InMemory::new());
+        let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+        let open = async || BucketStore::open(bucket.clone(), TEMPLATE.into()).await.unwrap();
+        let objects = async || Objects::read(&*bucket, &TEMPLATE.into()).await;
+        match start {
+            Start::Nothing => return Self::default(),
+            Start::Store(files) => runtime().block_on(async {
+                open().await.apply(batch_of(files)).await.unwrap();
+                put_unused_objects(&*bucket).await;
+            }),
+            Start::BeforeCheckpoint => runtime().block_on(async {
+                let store = open().await;
+                store.apply(batch_of(&self::start())).await.unwrap();
+                add_commits(&store, objects().await.last_commit(), COMMITS_PER_CHECKPOINT - 1).await;
+            }),
+            Start::BeforeOverdueCheckpoint => {
+                // The end of the first runtime ends the checkpoint that is due.
+                runtime().block_on(async {
+                    let store = open().await;
+                    store.apply(batch_of(&self::start())).await.unwrap();
+                    add_commits(&store, objects().await.last_commit(), COMMITS_PER_CHECKPOINT).await;
+                });
+                runtime().block_on(async {
+                    let last = objects().await.last_commit();
+                    add_commits(&open().await, last, 2 * COMMITS_PER_CHECKPOINT - 1).await;
+                    assert_eq!(objects().await.last_checkpoint(), 0);
+                });
+            }
+            Start::BeforePacks => runtime().block_on(async { fill_with_contents(&open().await, &objects).await }),
+            Start::BeforeCollection => runtime().block_on(async {
+                let store = open().await;
+                store.apply(batch_of(&self::start())).await.unwrap();
+                store.write("/memories/deleted", content("deleted", LARGE)).await.unwrap();
+                store.gc(Duration::ZERO).await.unwrap();
+                store.remove("/memories/deleted").await.unwrap();
+                store.write("/memories/small-and-deleted", content("small-and-deleted", 10)).await.unwrap();
+                store.remove("/memories/small-and-deleted").await.unwrap();
+                store.write("/memories/new", content("new", LARGE)).await.unwrap();
+                put_unused_objects(&*bucket).await;
+            }),
+        }
+        runtime().block_on(async {
+            let files = files_of(&open().await).await;
+            Self { objects: objects().await, files }
+        })
+    }
+}
+
+/// Adds empty files until the log has this many commits.
+async fn add_commits(store: &BucketStore, last: u64, commits: u64) {
+    for number in last..commits {
+        store.write(format!("/memories/empty/{number}"), "").await.unwrap();
+    }
+}
+
+async fn put_unused_objects(bucket: &dyn ObjectStore) {
+    use object_store::ObjectStoreExt as _;
+    for name in ["files/one", "packs/two", "runs/three"] {
+        let key = Path::from(format!("{TEMPLATE}/contents/{name}"));
+        bucket.put(&key, "unused".into()).await.unwrap();
+    }
+}
+
+/// Writes as many small contents as a checkpoint holds, and then almost as many as lead to one.
+async fn fill_with_contents<F: Future<Output = Objects>>(store: &BucketStore, objects: &impl Fn() -> F) {
+    let write = |numbers: std::ops::Range<usize>| {
+        let file = |number| (format!("/memories/d/{number}").parse().unwrap(), vec![b'x'; PACKED]);
+        batch_of(&numbers.map(file).collect())
+    };
+    for batch in 0..4 {
+        let last = objects().await.last_commit();
+        store.apply(write(64 * batch..64 * (batch + 1))).await.unwrap();
+        while batch % 2 == 1 && objects().await.last_checkpoint() <= last {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    store.apply(write(0..58)).await.unwrap();
+    store.apply(write(256..262)).await.unwrap();
 }
 
 /// The point at which a process is killed.
@@ -202,9 +331,9 @@ impl Moment {
 /// The outcome of a task whose process was killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
-    /// The index was replaced, so the whole change must be visible.
+    /// The commit was created, so the whole change must be visible.
     Applied,
-    /// The index was not replaced, so no part of the change may be visible.
+    /// The commit was not created, so no part of the change may be visible.
     NotApplied,
 }
 
@@ -221,7 +350,7 @@ impl<'a> Stage<'a> {
     fn new(server: &'a dyn Server, mistake: Option<Mistake>) -> Self {
         Self {
             server,
-            bucket: client(server).unwrap(),
+            bucket: patient_client(server).unwrap(),
             runtime: Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
             stores: Cell::new(0),
             mistake,
@@ -233,39 +362,45 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// A description of an invalid final state.
     fn kill_at_every_request(&self, task: &Task) -> Result<Vec<Outcome>, String> {
-        let requests = self.count_requests(task);
+        let template = Template::new(&task.start);
+        let end = match &task.work {
+            Work::Change(command) => Reference::new().run(&template.files, command).1,
+            Work::Open | Work::Collect => template.files.clone(),
+        };
+        let requests = self.count_requests(task, &template, &end);
         let moments = [Moment::BeforeServer, Moment::AfterServer];
         let kills = (1..=requests).flat_map(|number| moments.map(|moment| Kill { number, moment }));
-        kills.map(|kill| self.kill(task, kill)).collect()
+        kills.map(|kill| self.kill(task, &template, &end, kill)).collect()
     }
 
-    fn count_requests(&self, task: &Task) -> usize {
-        let prefix = self.new_store(&task.start);
+    fn count_requests(&self, task: &Task, template: &Template, end: &Files) -> usize {
+        let prefix = self.copy(template);
         let mut process = self.begin(&prefix, task, None);
         process.session.receive().unwrap();
-        let requests = process.proxy.records();
-        assert!(
-            requests.iter().any(|request| is_put(request, task.uploads)),
-            "{} uploads no {}",
-            task.name,
-            task.uploads
-        );
+        let requests = wait_for_upload(&process.proxy, task);
+        for part in uploads_on_the_way(task) {
+            assert!(requests.iter().any(|request| is_put(request, part)), "{} uploads no {part}", task.name);
+        }
         let files = self.runtime.block_on(async { files_of(&self.open(&prefix).await).await });
-        assert!(files == task.end(), "{} has the wrong result", task.name);
+        assert!(files == *end, "{} has the wrong result", task.name);
         requests.len()
     }
 
     /// Kills a process and checks the store.
-    fn kill(&self, task: &Task, kill: Kill) -> Result<Outcome, String> {
-        let prefix = self.new_store(&task.start);
+    fn kill(&self, task: &Task, template: &Template, end: &Files, kill: Kill) -> Result<Outcome, String> {
+        let prefix = self.copy(template);
         let process = self.begin(&prefix, task, Some(kill));
         let requests = wait_for(&process.proxy, kill);
         process.session.kill().unwrap();
+        wait_for_others(&process.proxy, kill);
 
-        let outcome =
-            if requests.iter().any(|request| is_put(request, INDEX)) { Outcome::Applied } else { Outcome::NotApplied };
-        let expected = if outcome == Outcome::Applied { task.end() } else { task.start.clone() };
-        let checked = self.check(&prefix, expected);
+        let is_commit = |request: &Record| matches!(task.work, Work::Change(_)) && is_put(request, COMMIT);
+        let outcome = if requests.iter().any(is_commit) { Outcome::Applied } else { Outcome::NotApplied };
+        let expected = if outcome == Outcome::Applied { end } else { &template.files };
+        // The next process writes the checkpoint in the background that the killed one did not, so its runs may be younger
+        // than the first collection.
+        let collections = if task.uploads == CHECKPOINT { 3 } else { 1 };
+        let checked = self.check(&prefix, expected.clone(), collections);
         checked.map(|()| outcome).map_err(|what| format!("{}, {kill:?}: {what}\n{requests:#?}", task.name))
     }
 
@@ -292,16 +427,11 @@ impl<'a> Stage<'a> {
         Process { proxy, session }
     }
 
-    /// Creates a store with these files and unused objects.
-    fn new_store(&self, files: &Files) -> Path {
+    /// Copies a prepared store to a new prefix.
+    fn copy(&self, template: &Template) -> Path {
         let number = self.stores.replace(self.stores.get() + 1);
         let prefix = Path::from(format!("kills/{number}"));
-        self.runtime.block_on(async {
-            self.open(&prefix).await.apply(batch_of(files)).await.unwrap();
-            for name in ["one", "two"] {
-                self.bucket.put(&contents(&prefix).join("unused").join(name), "unused".into()).await.unwrap();
-            }
-        });
+        self.runtime.block_on(template.objects.write(&*self.bucket, &prefix));
         prefix
     }
 
@@ -310,45 +440,29 @@ impl<'a> Stage<'a> {
     }
 
     /// Checks that the store has exactly these files, and that the next process can change it and collect garbage.
-    fn check(&self, prefix: &Path, mut files: Files) -> Result<(), String> {
+    fn check(&self, prefix: &Path, mut files: Files, collections: usize) -> Result<(), String> {
         self.runtime.block_on(async {
             let tool = Engine::new(self.open(prefix).await);
             require(files_of(tool.store()).await == files, "the change was applied partially")?;
             let create = json!({"command": "create", "path": "/memories/next", "file_text": "next"});
             tool.call(create).await.unwrap();
             files.insert("/memories/next".parse().unwrap(), b"next".to_vec());
-            tool.store().gc(Duration::ZERO).await.unwrap();
+            for _ in 0..collections {
+                tool.store().gc(Duration::ZERO).await.unwrap();
+            }
             require(files_of(tool.store()).await == files, "the next change had the wrong result")?;
-            let probes = self.objects(&prefix.clone().join(PROBE)).await;
-            require(probes.len() <= 1, "more than one probe is left")?;
-            let others = &self.objects(prefix).await - &probes;
-            require(others == self.objects_in_use(prefix).await, "unused objects are left after garbage collection")
+            require(files_of(&self.open(prefix).await).await == files, "the next process finds other files")?;
+            let objects = Objects::read(&*self.bucket, prefix).await;
+            objects.check_collected()?;
+            let is_in_use = |text: &str| files.values().any(|file| String::from_utf8_lossy(file).contains(text));
+            let left = SECRETS.map(secret).into_iter().find(|secret| !is_in_use(secret) && objects.contain(secret));
+            left.map_or(Ok(()), |secret| Err(format!("deleted contents are left after a collection: {secret}")))
         })
-    }
-
-    async fn objects(&self, prefix: &Path) -> BTreeSet<Path> {
-        self.bucket.list(Some(prefix)).map_ok(|object| object.location).try_collect().await.unwrap()
-    }
-
-    /// Returns the keys of the index and of the objects that it references.
-    async fn objects_in_use(&self, prefix: &Path) -> BTreeSet<Path> {
-        let at = prefix.clone().join("index.json");
-        let index = self.bucket.get(&at).await.unwrap().bytes().await.unwrap();
-        let index: Value = serde_json::from_slice(&index).unwrap();
-        let files = index["files"].as_object().unwrap().values();
-        let keys = files.filter_map(|file| file["content"]["object"]["key"].as_str());
-        let contents = keys.map(|key| Path::parse(format!("{}/{key}", contents(prefix))).unwrap());
-        contents.chain([at]).collect()
     }
 }
 
 fn require(condition: bool, problem: &str) -> Result<(), String> {
     if condition { Ok(()) } else { Err(problem.to_owned()) }
-}
-
-/// The prefix of all content objects of a store.
-fn contents(prefix: &Path) -> Path {
-    prefix.clone().join(CONTENTS)
 }
 
 /// A process that will be killed, and the proxy between it and the server.
@@ -371,7 +485,30 @@ fn wait_for(proxy: &Proxy, kill: Kill) -> Vec<Record> {
     }
 }
 
+/// Waits until the server has answered all requests except the one of the kill. A checkpoint or collection makes several at a
+/// time, and the death of a process does not stop those that it has sent.
+fn wait_for_others(proxy: &Proxy, kill: Kill) {
+    let start = Instant::now();
+    let is_open = |(index, request): (usize, &Record)| index + 1 != kill.number && request.status.is_none();
+    while proxy.records().iter().enumerate().any(is_open) && start.elapsed() < TIMEOUT_OF_OTHERS {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the task has uploaded its last object, which may be after its reply. Returns the requests.
+fn wait_for_upload(proxy: &Proxy, task: &Task) -> Vec<Record> {
+    let start = Instant::now();
+    loop {
+        let requests = proxy.records();
+        if task.uploads.is_empty() || requests.iter().any(|request| is_put(request, task.uploads)) {
+            return requests;
+        }
+        assert!(start.elapsed() < TIMEOUT, "{} uploads no {}: {requests:#?}", task.name, task.uploads);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Whether the server has stored an object whose key contains `part`.
 fn is_put(request: &Record, part: &str) -> bool {
-    request.method == "PUT" && request.target.contains(part) && request.status.is_some_and(|status| status < 300)
+    Requests::of("PUT").with(part).include(request) && request.status.is_some_and(|status| status < 300)
 }

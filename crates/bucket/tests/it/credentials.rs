@@ -1,5 +1,5 @@
-//! Clouds without credentials: what to set is reported, and not where they were looked for. The metadata service of a machine still
-//! gives them where there is one.
+//! Missing credentials: the error names the variables to set and no address. The metadata service of a machine still
+//! supplies credentials if there is one.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use memory_tool_core::OpenOptions;
 
 const URL: &str = "MEMORY_TOOL_TEST_URL";
 
-/// Opens the URL in another process, whose environment is this alone. What came of it.
+/// Opens the URL in another process with this environment only, and returns its output.
 fn open(url: &str, environment: &[(&str, &str)]) -> String {
     let test = ["--exact", "credentials::open_a_url", "--ignored", "--nocapture"];
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -21,7 +21,7 @@ fn open(url: &str, environment: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-#[ignore = "the other tests run it in an environment of its own"]
+#[ignore = "the other tests run it in a separate process"]
 async fn open_a_url() {
     let builder = BucketStoreBuilder::from_url(&std::env::var(URL).unwrap()).unwrap();
     match builder.options(OpenOptions::new().must_exist()).open().await {
@@ -34,7 +34,7 @@ async fn open_a_url() {
     }
 }
 
-/// A server that gives each request to `answer`, with its first line.
+/// A server that calls `answer` with the first line of each request.
 fn serve(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -64,6 +64,14 @@ fn ok(body: &str) -> String {
 }
 
 const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// The replies of S3 for a bucket without objects.
+fn empty_bucket(request: &str) -> String {
+    if !request.contains("list-type=2") {
+        return MISSING.to_owned();
+    }
+    ok("<ListBucketResult><Name>bucket</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>")
+}
 
 #[test]
 fn what_to_set_is_reported() {
@@ -106,18 +114,18 @@ fn the_credentials_of_a_machine_are_used() {
             path if path.ends_with("/security-credentials/role") => ok(
                 r#"{"AccessKeyId": "id", "SecretAccessKey": "secret", "Token": "token", "Expiration": "2999-01-01T00:00:00Z"}"#,
             ),
-            _ => MISSING.to_owned(),
+            _ => empty_bucket(request),
         }
     });
     let environment = [("AWS_METADATA_ENDPOINT", &*server), ("AWS_ENDPOINT", &server), ("AWS_ALLOW_HTTP", "true")];
     let told = open("s3://bucket/prefix", &environment);
     assert!(told.contains("not found"), "{told}");
-    assert!(requests.lock().unwrap().iter().any(|request| request.contains("/bucket/prefix/index.json")));
+    assert!(requests.lock().unwrap().iter().any(|request| request.contains("/bucket/prefix/log/00000000000000000001")));
 }
 
 #[test]
 fn credentials_in_the_environment_need_no_metadata_service() {
-    let server = serve(|_| MISSING.to_owned());
+    let server = serve(empty_bucket);
     let environment = [
         ("AWS_ACCESS_KEY_ID", "id"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),

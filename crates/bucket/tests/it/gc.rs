@@ -1,19 +1,19 @@
-//! Collecting objects that no file and no record refers to.
+//! Garbage collection: unused contents are removed, and old commits are trimmed.
 
 use std::time::Duration;
 
-use crate::support::{Answer, Fault, PREFIX, TestBucket, path, read, record, write};
-use futures::{FutureExt, TryStreamExt};
+use crate::support::{Answer, Fault, TestBucket, log, path, read, record, remove, write};
+use futures::FutureExt;
 use memory_tool_bucket::DEFAULT_GRACE;
-use memory_tool_core::{Batch, Store};
-use object_store::{ObjectStore, ObjectStoreExt};
+use memory_tool_core::{Batch, FailureKind, Store, StoreError};
 
 fn large(letter: &str) -> String {
     letter.repeat(20_000)
 }
 
-async fn objects(bucket: &TestBucket) -> usize {
-    bucket.objects.list(None).try_collect::<Vec<_>>().await.unwrap().len()
+/// The number of objects with contents of files.
+async fn files(bucket: &TestBucket) -> usize {
+    bucket.keys("contents/files").await.len()
 }
 
 #[tokio::test]
@@ -24,14 +24,14 @@ async fn what_is_in_use_or_young_stays() {
     write(&store, "/memories/replaced", &large("a")).await.unwrap();
     write(&store, "/memories/replaced", &large("b")).await.unwrap();
     write(&store, "/memories/deleted", &large("c")).await.unwrap();
-    store.apply(Batch::new().remove(path("/memories/deleted"))).await.unwrap();
-    assert_eq!(objects(&bucket).await, 5);
+    remove(&store, "/memories/deleted").await.unwrap();
+    assert_eq!(files(&bucket).await, 4);
 
     let report = store.gc(DEFAULT_GRACE).await.unwrap();
     assert_eq!((report.removed_objects, report.kept_objects), (0, 4));
     let report = store.gc(Duration::ZERO).await.unwrap();
-    assert_eq!((report.removed_objects, report.removed_bytes, report.kept_objects), (2, 40_000, 2));
-    assert_eq!(objects(&bucket).await, 3);
+    assert_eq!((report.removed_objects, report.removed_bytes, report.trimmed_commits), (2, 40_000, 5));
+    assert_eq!(files(&bucket).await, 2);
     assert_eq!(read(&store, "/memories/kept").await.unwrap(), large("k"));
     assert_eq!(read(&store, "/memories/replaced").await.unwrap(), large("b"));
 }
@@ -45,31 +45,113 @@ async fn the_contents_of_a_record_are_kept_as_long_as_there_is_one() {
     assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 0);
     assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, large("r").into_bytes());
     store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
-    assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 1);
+    store.gc(Duration::ZERO).await.unwrap();
+    assert_eq!(bucket.keys("contents/records").await, Vec::<String>::new());
     assert_eq!(store.read_record(&name).await.unwrap(), None);
 }
 
+/// The second run finds only the commits that the first one wrote, and they hold no changes.
 #[tokio::test]
-async fn nothing_is_written_where_nothing_is_to_be_removed() {
+async fn a_collection_with_nothing_to_remove_writes_nothing() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
-    write(&store, "/memories/a", &large("a")).await.unwrap();
-    bucket.take_requests();
     store.gc(Duration::ZERO).await.unwrap();
-    assert!(bucket.take_requests().iter().all(|request| request.starts_with("GET") || request.starts_with("LIST")));
+    let empty = bucket.snapshot().await;
+    assert_eq!(empty.len(), 1);
+    write(&store, "/memories/a", &large("a")).await.unwrap();
+    let written = bucket.snapshot().await;
+    store.gc(DEFAULT_GRACE).await.unwrap();
+    assert_eq!(bucket.snapshot().await, written);
+    let report = store.gc(Duration::ZERO).await.unwrap();
+    assert_eq!((report.trimmed_commits, report.removed_objects), (1, 0));
+    bucket.take_requests();
+    for store in [store, bucket.open().await, bucket.other().await] {
+        bucket.take_requests();
+        let report = store.gc(Duration::ZERO).await.unwrap();
+        assert_eq!((report.trimmed_commits, report.removed_objects), (0, 0));
+        let requests = bucket.take_requests();
+        let reads = |request: &String| ["GET", "HEAD", "LIST"].iter().any(|method| request.starts_with(method));
+        assert!(requests.iter().all(reads), "{requests:?}");
+    }
 }
 
+/// Deleted text stays in no object of the bucket.
 #[tokio::test]
-async fn the_probe_of_an_opening_that_is_still_going_on() {
+async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
-    bucket.objects.put(&format!("{PREFIX}/probe/of-another").into(), "first".into()).await.unwrap();
-    assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 0);
+    for (file, text) in [("kept", "kept"), ("deleted", "secret"), ("replaced", "secret"), ("large", &large("secret"))] {
+        write(&store, &format!("/memories/{file}"), text).await.unwrap();
+    }
+    store.apply(Batch::new().write_record(record("test/record"), "secret")).await.unwrap();
+    remove(&store, "/memories/deleted").await.unwrap();
+    remove(&store, "/memories/large").await.unwrap();
+    write(&store, "/memories/replaced", "harmless").await.unwrap();
+    store.apply(Batch::new().remove_record(record("test/record"))).await.unwrap();
+    store.gc(Duration::ZERO).await.unwrap();
+    for (key, bytes) in bucket.snapshot().await {
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret"), "{key}");
+    }
+    let other = bucket.other().await;
+    assert_eq!(read(&other, "/memories/replaced").await.unwrap(), "harmless");
+    assert_eq!(read(&other, "/memories/kept").await.unwrap(), "kept");
+    assert_eq!(read(&other, "/memories/deleted").await, None);
 }
 
-/// The collection comes between the put of the contents and that of the index, however long that takes.
+/// Each number stays taken, and the first commit stays.
 #[tokio::test]
-async fn contents_of_a_write_that_is_still_going_on() {
+async fn a_trimmed_commit_is_replaced_by_a_marker() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    let birth = bucket.snapshot().await.remove(&log(1)).unwrap();
+    for number in 0..5 {
+        write(&store, "/memories/a", &number.to_string()).await.unwrap();
+    }
+    assert_eq!(store.gc(Duration::ZERO).await.unwrap().trimmed_commits, 5);
+    let objects = bucket.snapshot().await;
+    assert_eq!(objects[&log(1)], birth);
+    for number in 2..=6 {
+        let marker = String::from_utf8_lossy(&objects[&log(number)]);
+        assert!(marker.starts_with(r#"{"format":"memory-tool trimmed commit","version":1,"id":""#), "{marker}");
+    }
+}
+
+/// Two batches are in one group, and one of them is refused. To make sure, the writer reads the log and meets a
+/// collection, which removed the contents that the other batch had put.
+#[tokio::test]
+async fn a_collection_that_is_read_while_a_group_is_planned() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    write(&store, "/memories/a", "small").await.unwrap();
+    let collector = bucket.other().await;
+    let (go_on, wait) = tokio::sync::oneshot::channel::<()>();
+    let meanwhile = async move {
+        wait.await.unwrap();
+        assert_eq!(collector.gc(Duration::ZERO).await.unwrap().removed_objects, 2);
+    };
+    bucket.add_fault(Fault { put: true, meanwhile: Some(meanwhile.boxed()), answer: Answer::Unclear });
+    let spawn = |at: &'static str, batch: Batch| {
+        let store = store.clone();
+        tokio::spawn(async move { (at, store.apply(batch).await) })
+    };
+    let new = || Batch::new().require(path("/memories/new"), memory_tool_core::Precondition::Absent);
+    let first = spawn("first", Batch::new().write(path("/memories/a"), "first"));
+    bucket.wait_for_faults().await;
+    let second = spawn("second", new().write(path("/memories/new"), large("n")));
+    let third = spawn("third", new().write(path("/memories/new"), large("m")));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    go_on.send(()).unwrap();
+    first.await.unwrap().1.unwrap(); // its commit was trimmed before it was settled, and the marker has its id
+    let outcomes = [second.await.unwrap().1, third.await.unwrap().1];
+    assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
+    assert_eq!(read(&bucket.other().await, "/memories/new").await.unwrap(), large("n"));
+}
+
+/// The collection runs between the PUT of the contents and the PUT of the commit.
+#[tokio::test]
+async fn contents_of_a_write_in_progress() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
     write(&store, "/memories/a", "small").await.unwrap();
@@ -83,7 +165,7 @@ async fn contents_of_a_write_that_is_still_going_on() {
     assert_eq!(read(&bucket.other().await, "/memories/a").await.unwrap(), large("a"));
 }
 
-/// A reader with an old index finds that the contents are gone, and looks again.
+/// A reader with an old state finds that the contents were removed, and reads the log again.
 #[tokio::test]
 async fn a_reader_between_two_requests() {
     let bucket = TestBucket::new();
@@ -101,4 +183,47 @@ async fn a_reader_between_two_requests() {
     for reading in reading {
         assert_eq!(reading.await.unwrap().len(), 20_000);
     }
+}
+
+/// A collection on a log with a hole names the missing commit, and removes nothing.
+#[tokio::test]
+async fn a_collection_on_a_log_with_a_hole() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    for number in 0..5 {
+        write(&store, "/memories/a", &number.to_string().repeat(20_000)).await.unwrap();
+    }
+    bucket.remove_object(&log(4)).await;
+    let before = bucket.snapshot().await;
+    let error = store.gc(Duration::ZERO).await.unwrap_err();
+    assert!(crate::support::messages(&error).contains(&log(4)), "{error:?}");
+    assert_eq!(bucket.snapshot().await, before);
+}
+
+/// Collections by several machines at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_collections() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    for number in 0..30 {
+        write(&store, &format!("/memories/{}", number % 3), &large(&number.to_string())).await.unwrap();
+    }
+    let mut collecting = Vec::new();
+    for _ in 0..4 {
+        let store = bucket.open().await;
+        collecting.push(tokio::spawn(async move { store.gc(Duration::ZERO).await }));
+    }
+    for collecting in collecting {
+        // Another collection may trim a commit of this one before its reply arrives.
+        if let Err(error) = collecting.await.unwrap() {
+            assert!(matches!(error, StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }), "{error:?}");
+        }
+    }
+    let opened = bucket.other().await;
+    for number in 27..30 {
+        assert_eq!(read(&opened, &format!("/memories/{}", number % 3)).await.unwrap(), large(&number.to_string()));
+    }
+    assert_eq!(read(&store, "/memories/0").await.unwrap(), large("27"));
+    write(&store, "/memories/0", "next").await.unwrap();
+    assert_eq!(read(&opened, "/memories/0").await.unwrap(), "next");
 }

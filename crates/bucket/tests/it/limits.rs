@@ -1,41 +1,47 @@
-//! An index and files as large as may be, and objects that are larger.
+//! The largest commits and files, and objects that are larger than allowed.
 
-use crate::support::{PREFIX, TestBucket, open_failure, path, read, record, write};
-use memory_tool_bucket::{BucketStore, MAX_INDEX_BYTES, OpenFailure};
+use std::time::Duration;
+
+use crate::support::{PREFIX, TestBucket, failure, log, messages, open_failure, path, read, record, write};
+use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
-use object_store::ObjectStoreExt;
 
-/// Two times as many fill the index.
-const FILES: usize = 8_800;
+/// The largest object that is read, in bytes.
+const LIMIT: u64 = 64 * 1024 * 1024;
 
-/// Files with paths so long that few of them fill an index.
-async fn fill(store: &BucketStore, directory: &str, files: usize) -> Result<(), StoreError> {
+/// A batch of this many empty files with paths of 826 bytes.
+fn batch(directory: &str, files: usize) -> Batch {
     let long = vec!["x".repeat(200); 4].join("/");
-    let batch = (0..files).fold(Batch::new(), |batch, number| {
+    (0..files).fold(Batch::new(), |batch, number| {
         batch.write(path(&format!("/memories/{directory}/{number:06}/{long}")), Vec::new())
-    });
-    store.apply(batch).await
+    })
 }
 
 #[tokio::test]
-async fn a_write_that_the_index_has_no_room_for_is_refused_as_full() {
+async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
-    fill(&store, "first", FILES).await.unwrap();
-    fill(&store, "second", FILES).await.unwrap();
-    let index = bucket.objects.head(&format!("{PREFIX}/index.json").into()).await.unwrap();
-    assert!((MAX_INDEX_BYTES as u64 / 10 * 9..MAX_INDEX_BYTES as u64).contains(&index.size), "{}", index.size);
-
-    let refused = fill(&store, "third", FILES).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Full, .. }), "{refused:?}");
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2 * FILES);
-
-    store.apply(Batch::new().remove(path("/memories/first"))).await.unwrap();
-    fill(&store, "third", FILES).await.unwrap();
     write(&store, "/memories/a", "text").await.unwrap();
-    let other = bucket.other().await;
-    assert_eq!(read(&other, "/memories/a").await.unwrap(), "text");
-    assert_eq!(other.list(&MemoryPath::root()).await.unwrap().len(), 2 * FILES + 1);
+    let before = bucket.snapshot().await;
+    let (kind, message) = failure(store.apply(batch("large", 75_000)).await);
+    assert_eq!(kind, FailureKind::Full, "{message}");
+    assert_eq!(bucket.snapshot().await, before);
+    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    store.apply(batch("fits", 1_000)).await.unwrap();
+    assert_eq!(bucket.other().await.list(&MemoryPath::root()).await.unwrap().len(), 1_001);
+}
+
+/// The batches wait together, and each fits into a separate commit.
+#[tokio::test]
+async fn batches_that_are_too_large_for_one_commit_get_several() {
+    const FILES: usize = 45_000;
+    let bucket = TestBucket::new();
+    let store = bucket.open_with_deadline(Duration::from_secs(600)).await;
+    let batches = ["a", "b"].map(|directory| store.apply(batch(directory, FILES)));
+    for outcome in futures::future::join_all(batches).await {
+        outcome.unwrap();
+    }
+    assert_eq!(bucket.other().await.list(&MemoryPath::root()).await.unwrap().len(), 2 * FILES);
 }
 
 #[tokio::test]
@@ -53,7 +59,7 @@ async fn a_file_that_is_too_large_is_not_read() {
     let reason =
         "The file is too large to read: it has 20001 bytes and the limit is 20000. You can delete or rename it.";
     assert!(matches!(&refused, StoreError::Refused { reason: given, .. } if given == reason), "{refused:?}");
-    assert!(bucket.take_requests().iter().all(|request| request.ends_with("index.json")));
+    assert!(bucket.take_requests().iter().all(|request| request.starts_with("GET memory/log/")));
     let refused = write(&limited, "/memories/new", &"x".repeat(20_001)).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!(bucket.take_requests(), Vec::<String>::new());
@@ -78,28 +84,33 @@ async fn a_record_that_is_too_large_is_neither_read_nor_written() {
     assert_eq!(limited.read_record(&name).await.unwrap().unwrap().content.len(), 20_000);
 }
 
+/// At an opening, at a read, and at a write.
 #[tokio::test]
-async fn an_index_that_is_too_large_is_not_read() {
+async fn a_commit_that_is_too_large_is_not_read() {
     let bucket = TestBucket::new();
-    let index = vec![b' '; MAX_INDEX_BYTES + 1];
-    bucket.objects.put(&format!("{PREFIX}/index.json").into(), index.into()).await.unwrap();
-    let error = BucketStore::open(bucket, PREFIX.into()).await.unwrap_err();
+    let store = bucket.open().await;
+    bucket.put_object(&log(2), vec![b' '; LIMIT as usize + 1]).await;
+    let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
     let OpenFailure::Failed { kind: FailureKind::Damaged, source } = open_failure(&error) else { panic!("{error:?}") };
-    assert!(source.to_string().contains("16777216"), "{source}");
+    assert_eq!(source.to_string(), format!("memory/{} is larger than 67108864 bytes", log(2)));
+    let (kind, message) = failure(store.read(&path("/memories/a")).await);
+    assert_eq!((kind, message), (FailureKind::Damaged, source.to_string()));
+    let error = write(&store, "/memories/a", "text").await.unwrap_err();
+    assert!(messages(&error).contains(&log(2)), "{error:?}");
 }
 
-/// A server may say that an answer is short, and send more.
+/// A server may announce a short body and send a longer one.
 #[tokio::test]
-async fn an_answer_that_is_longer_than_it_says_is_not_kept() {
+async fn a_body_that_is_longer_than_announced_is_not_kept() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
     write(&store, "/memories/large", &"x".repeat(20_000)).await.unwrap();
     bucket.send_without_end();
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
     assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::Damaged, .. }), "{error:?}");
-    assert!(bucket.sent() <= 2 * MAX_INDEX_BYTES as u64, "{}", bucket.sent());
+    assert!(bucket.sent() <= 3 * LIMIT, "{}", bucket.sent());
     let before = bucket.sent();
-    let failure = store.read(&path("/memories/large")).await.unwrap_err();
-    assert!(matches!(failure, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{failure:?}");
-    assert!(bucket.sent() - before <= 2 * MAX_INDEX_BYTES as u64, "{}", bucket.sent());
+    let (kind, message) = failure(store.read(&path("/memories/large")).await);
+    assert_eq!(kind, FailureKind::Damaged, "{message}");
+    assert!(bucket.sent() - before <= LIMIT, "{}", bucket.sent());
 }

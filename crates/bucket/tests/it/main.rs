@@ -1,12 +1,17 @@
-//! Tests of the store in a bucket that is in this process.
+//! Tests of the store in a bucket in memory.
 
 #![cfg(test)]
 
+mod checkpoints;
 mod concurrency;
+#[cfg(all(feature = "s3", feature = "gcs"))]
 mod credentials;
 mod gc;
+mod groups;
 mod limits;
+mod log;
 mod opening;
 mod outcomes;
+mod repair;
 mod requests;
 mod support;

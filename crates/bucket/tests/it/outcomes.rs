@@ -1,19 +1,19 @@
-//! What becomes of a write whose answer says nothing, or the wrong thing: it is made once or not at all, and the caller is told
-//! which, or that nobody knows.
+//! Writes with a lost or misleading reply. Each is made once or not made, and the caller learns which, or that the
+//! outcome is unknown. The tests cover the rows of the table in `writer.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Answer, Fault, TestBucket, call, path, read, write};
+use crate::support::{Answer, Fault, TestBucket, call, commits, failure, log, messages, path, read, write};
 use futures::FutureExt;
 use memory_tool_core::{FailureKind, StoreError, StoreExt};
 use serde_json::json;
 
 const LINE: &str = "line";
-/// Of an operation that is to miss it: long enough to come that far on a busy machine.
+/// The timeout of an operation that must exceed it: long enough for the steps before that on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Adds a line to a file that has none, which shows whether it was added twice.
+/// Inserts a line into an empty file, whose contents then show whether the insert was made twice.
 async fn insert_into_empty_file(
     bucket: &Arc<TestBucket>,
     faults: impl FnOnce(&Arc<TestBucket>),
@@ -65,7 +65,7 @@ async fn a_lost_answer_while_the_bucket_cannot_be_read() {
     assert_eq!(insert_into_empty_file(&TestBucket::new(), faults).await, edited_once());
 }
 
-/// Others write after the write whose answer was lost: it is found among the writers.
+/// The commit is in its place in the log, with others after it.
 #[tokio::test]
 async fn a_lost_answer_before_many_writes_of_another() {
     let bucket = TestBucket::new();
@@ -81,7 +81,7 @@ async fn a_lost_answer_before_many_writes_of_another() {
     assert_eq!(insert_into_empty_file(&bucket, faults).await, edited_once());
 }
 
-/// The write did not arrive, and others wrote: it is planned anew on what they left.
+/// Another commit has the number, so the write is planned again on the state after it.
 #[tokio::test]
 async fn a_lost_request_before_writes_of_others() {
     let bucket = TestBucket::new();
@@ -95,9 +95,9 @@ async fn a_lost_request_before_writes_of_others() {
     assert_eq!(read(&store, "/memories/b").await.unwrap(), "theirs");
 }
 
-/// The same, but what they left does not allow it any more.
+/// The same, but the other commit makes the write invalid.
 #[tokio::test]
-async fn a_lost_request_that_is_refused_at_last() {
+async fn a_lost_request_that_is_then_refused() {
     let bucket = TestBucket::new();
     let other = bucket.other().await;
     let store = bucket.open().await;
@@ -109,28 +109,43 @@ async fn a_lost_request_that_is_refused_at_last() {
 }
 
 fn kind(outcome: Result<(), StoreError>) -> FailureKind {
-    match outcome {
-        Err(StoreError::Failure { kind, .. }) => kind,
-        other => panic!("{other:?}"),
+    failure(outcome).0
+}
+
+/// `gc` replaced the commit by a marker, which tells whose commit it was.
+#[tokio::test]
+async fn the_log_is_trimmed_past_a_commit_in_doubt() {
+    for put in [false, true] {
+        let bucket = TestBucket::new();
+        let store = bucket.open().await;
+        write(&store, "/memories/a", "old").await.unwrap();
+        let other = bucket.other().await;
+        let meanwhile = async move {
+            write(&other, "/memories/b", "theirs").await.unwrap();
+            other.gc(Duration::ZERO).await.unwrap();
+        };
+        bucket.add_fault(Fault { put, meanwhile: Some(meanwhile.boxed()), answer: Answer::Unclear });
+        write(&store, "/memories/a", "new").await.unwrap();
+        assert_eq!(read(&store, "/memories/a").await.unwrap(), "new");
+        assert_eq!(read(&bucket.other().await, "/memories/b").await.unwrap(), "theirs");
     }
 }
 
+/// The number has an object that this program cannot read.
 #[tokio::test]
-async fn so_many_others_wrote_that_the_outcome_is_forgotten() {
+async fn garbage_at_the_number_of_a_commit() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
     write(&store, "/memories/a", "old").await.unwrap();
-    let objects = bucket.objects.clone();
-    let meanwhile = async move {
-        for number in 0..65 {
-            let other =
-                memory_tool_bucket::BucketStore::open(objects.clone(), crate::support::PREFIX.into()).await.unwrap();
-            write(&other, "/memories/b", &number.to_string()).await.unwrap();
-        }
-    };
-    bucket.add_fault(Fault { put: true, meanwhile: Some(meanwhile.boxed()), answer: Answer::Unclear });
-    assert_eq!(kind(write(&store, "/memories/a", "new").await), FailureKind::OutcomeUnknown);
-    write(&store, "/memories/a", "newer").await.unwrap();
+    let next = log(3);
+    for garbage in ["", "garbage", r#"{"format":"memory-tool commit","version":2}"#] {
+        bucket.put_object(&next, garbage).await;
+        let before = bucket.snapshot().await;
+        let error = write(&store, "/memories/a", "new").await.unwrap_err();
+        assert!(messages(&error).contains(&next), "{garbage}: {}", messages(&error));
+        assert!(store.read(&path("/memories/a")).await.is_err(), "{garbage}");
+        assert_eq!(bucket.snapshot().await, before, "{garbage}");
+    }
 }
 
 #[tokio::test]
@@ -143,6 +158,7 @@ async fn the_deadline_passes_in_doubt() {
     bucket.add_fault(Fault { put: false, meanwhile: Some(meanwhile.boxed()), answer: Answer::Unclear });
     assert_eq!(kind(write(&store, "/memories/a", "new").await), FailureKind::OutcomeUnknown);
     bucket.fail_gets(0);
+    bucket.take_requests();
     write(&store, "/memories/a", "newer").await.unwrap();
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "newer");
 }
@@ -175,14 +191,49 @@ async fn the_deadline_passes_among_rivals() {
     let other = bucket.other().await;
     for _ in 0..1_000 {
         let other = other.clone();
-        let meanwhile = async move { write(&other, "/memories/b", "theirs").await.unwrap() };
+        let meanwhile = async move {
+            write(&other, "/memories/b", "theirs").await.unwrap();
+            tokio::time::sleep(DEADLINE / 500).await;
+        };
         bucket.add_fault(Fault { put: false, meanwhile: Some(meanwhile.boxed()), answer: Answer::Precondition });
     }
     assert_eq!(kind(write(&store, "/memories/a", "mine").await), FailureKind::Busy);
     assert_eq!(read(&other, "/memories/a").await, None);
 }
 
-/// A future that is dropped while its put is on the way does not disturb the next write, whether the put arrives or not.
+/// One commit of another machine wins the number, and S3 reports the conflict in either form.
+#[tokio::test]
+async fn a_number_that_another_machine_takes() {
+    for answer in [Answer::AlreadyExists, Answer::Precondition] {
+        let faults = |bucket: &Arc<TestBucket>| {
+            let objects = bucket.clone();
+            let meanwhile = async move { write(&objects.other().await, "/memories/b", "theirs").await.unwrap() };
+            bucket.add_fault(Fault { put: false, meanwhile: Some(meanwhile.boxed()), answer });
+        };
+        let bucket = TestBucket::new();
+        assert_eq!(insert_into_empty_file(&bucket, faults).await, edited_once(), "{answer:?}");
+        assert_eq!(read(&bucket.other().await, "/memories/b").await.unwrap(), "theirs");
+    }
+}
+
+/// The late PUT of a commit arrives after another machine took the number: it is refused and has no effect.
+#[tokio::test]
+async fn a_late_put_of_a_number_that_was_taken() {
+    let faults = |bucket: &Arc<TestBucket>| {
+        bucket.delay_next_put();
+        let objects = bucket.clone();
+        let hook = async move { write(&objects.other().await, "/memories/b", "theirs").await.unwrap() };
+        let (later, get) = (bucket.clone(), format!("GET memory/{}", log(3)));
+        // The insert reads the number as well, before its PUT.
+        let after_put = async move { later.before_next(&get, hook.boxed()) };
+        bucket.before_next(&format!("PUT memory/{}", log(3)), after_put.boxed());
+    };
+    let bucket = TestBucket::new();
+    assert_eq!(insert_into_empty_file(&bucket, faults).await, edited_once());
+    assert_eq!(read(&bucket.other().await, "/memories/b").await.unwrap(), "theirs");
+}
+
+/// A write that is dropped while its PUT is pending does not delay the next write, even if the PUT arrives.
 #[tokio::test]
 async fn a_dropped_write() {
     for put in [false, true] {
@@ -196,9 +247,63 @@ async fn a_dropped_write() {
             outcome = write(&store, "/memories/a", "dropped") => panic!("{outcome:?}"),
             () = bucket.wait_for_faults() => {}
         }
+        bucket.take_requests();
         write(&store, "/memories/b", "next").await.unwrap();
+        // If the PUT arrived, the next write is refused once, reads that commit, and takes the number after it.
+        assert_eq!(bucket.take_requests().len(), if put { 3 } else { 1 });
         let a = read(&bucket.other().await, "/memories/a").await.unwrap();
         assert_eq!(a, if put { "dropped" } else { "old" });
         assert_eq!(read(&store, "/memories/b").await.unwrap(), "next");
     }
+}
+
+/// A write that is dropped before its turn is never sent.
+#[tokio::test]
+async fn a_write_that_is_dropped_while_it_waits() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    write(&store, "/memories/a", "old").await.unwrap();
+    let (go_on, wait) = tokio::sync::oneshot::channel::<()>();
+    let meanwhile = async move { wait.await.unwrap() };
+    bucket.add_fault(Fault { put: true, meanwhile: Some(meanwhile.boxed()), answer: Answer::Unclear });
+    let writing = tokio::spawn({
+        let store = store.clone();
+        async move { write(&store, "/memories/a", "new").await }
+    });
+    bucket.wait_for_faults().await;
+    tokio::select! {
+        biased;
+        outcome = write(&store, "/memories/b", "dropped") => panic!("{outcome:?}"),
+        () = async { for _ in 0..100 { tokio::task::yield_now().await } } => {}
+    }
+    bucket.take_requests();
+    go_on.send(()).unwrap();
+    writing.await.unwrap().unwrap();
+    write(&store, "/memories/c", "next").await.unwrap();
+    assert_eq!(commits(&bucket.take_requests()), 1);
+    assert_eq!(read(&bucket.other().await, "/memories/b").await, None);
+}
+
+/// A runtime that ends in the middle of a commit does not block the store for another runtime.
+#[test]
+fn a_runtime_that_ends_during_a_commit() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bucket = TestBucket::new();
+    let store = runtime().block_on(async {
+        let store = bucket.open().await;
+        let never = futures::future::pending().boxed();
+        bucket.add_fault(Fault { put: false, meanwhile: Some(never), answer: Answer::Unclear });
+        let writing = tokio::spawn({
+            let store = store.clone();
+            async move { write(&store, "/memories/a", "lost").await }
+        });
+        bucket.wait_for_faults().await;
+        drop(writing);
+        store
+    });
+    runtime().block_on(async {
+        write(&store, "/memories/b", "next").await.unwrap();
+        assert_eq!(read(&store, "/memories/b").await.unwrap(), "next");
+        assert_eq!(read(&store, "/memories/a").await, None);
+    });
 }

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     races.into_iter().fold(suite, |suite, case| suite.skip(case, "the full tier runs it")).test()
 }
 
-/// One bucket for all cases: each has a prefix of its own.
+/// One bucket for all cases, which have separate prefixes.
 #[derive(Default)]
 struct Fixture {
     bucket: Arc<InMemory>,

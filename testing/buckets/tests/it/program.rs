@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::TryStreamExt as _;
 use memory_tool_test_fixtures::session::{PATIENCE, Session, program, wait_for_end};
 use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server};
-use object_store::RetryConfig;
+use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
 use serde_json::{Value, json};
 
 /// The prefix of the store. Replies to the model must not contain it.
@@ -62,12 +62,28 @@ impl Cloud {
 
     /// Lists the keys of all objects in the bucket.
     fn keys(&self) -> Vec<String> {
-        let client = self.0.client(self.0.url(), RetryConfig::default()).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let listed = runtime.block_on(client.list(None).map_ok(|object| object.location.to_string()).try_collect());
-        let mut keys: Vec<_> = listed.unwrap();
+        let list = async |bucket: &dyn ObjectStore| {
+            bucket.list(None).map_ok(|object| object.location.to_string()).try_collect().await.unwrap()
+        };
+        let mut keys: Vec<_> = self.with_bucket(list);
         keys.sort_unstable();
         keys
+    }
+
+    /// Puts an object, as a defect or an attacker would.
+    fn put(&self, key: &str, content: &str) {
+        self.with_bucket(async |bucket| drop(bucket.put(&key.into(), content.to_owned().into()).await.unwrap()));
+    }
+
+    /// Removes an object, as a defect or an attacker would.
+    fn remove(&self, key: &str) {
+        self.with_bucket(async |bucket| bucket.delete(&key.into()).await.unwrap());
+    }
+
+    fn with_bucket<T>(&self, work: impl AsyncFnOnce(&dyn ObjectStore) -> T) -> T {
+        let client = self.0.client(self.0.url(), RetryConfig::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(work(&*client))
     }
 }
 
@@ -174,7 +190,7 @@ fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
 }
 
 fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
-    // Too large for the index.
+    // Too large for a commit.
     let text = "x".repeat(100_000);
     for path in ["/memories/a", "/memories/b"] {
         let mut session = cloud.session();
@@ -186,10 +202,13 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
     cloud.assert_replies(&["gc"], "removed 0 objects, 0 bytes; kept 2 objects");
     assert_eq!(cloud.keys(), before, "what is younger than a day is spared unless another age is given");
     cloud.assert_replies(&["gc", "--older-than", "0s"], "removed 1 object, 100000 bytes; kept 1 object");
-    assert_eq!(cloud.keys().len(), before.len() - 1);
+    let after = cloud.keys();
+    let contents: Vec<_> = after.iter().filter(|key| key.contains("/contents/files/")).collect();
+    assert!(matches!(contents[..], [key] if key.contains("/contents/files/b/")), "{after:?}");
     let (status, output, _) = cloud.run(&["gc", "--older-than", "0s", "--json"]);
     let report: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!((status, report), (Some(0), json!({"removed_objects": 0, "removed_bytes": 0, "kept_objects": 1})));
+    assert_eq!((status, report), (Some(0), json!({"removed_objects": 0, "removed_bytes": 0, "kept_objects": 2})));
+    assert_eq!(cloud.keys(), after, "there was nothing to collect");
     cloud.assert_replies(&["verify"], "1 file, 100000 bytes: no problems found");
 }
 
@@ -215,28 +234,75 @@ fn interrupted_verify_leaves_the_bucket_unchanged() {
     assert_eq!(cloud.keys(), [""; 0]);
 }
 
+/// A commit that is damaged while a process runs, by its text.
 #[test]
-fn replies_never_contain_the_bucket_or_prefix() {
-    let cloud = Cloud::gcs();
-    let mut session = cloud.session();
-    let (url, store) = (cloud.0.url().to_owned(), cloud.store());
-    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
-    // Damages the index.
-    let client = cloud.0.client(&url, RetryConfig::default()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let index = object_store::path::Path::from(format!("{PREFIX}/index.json"));
-    runtime.block_on(object_store::ObjectStoreExt::put(&*client, &index, "torn".into())).unwrap();
-    let replies = [
-        session.fail(&json!({"command": "view", "path": "/memories/a"})),
-        session.fail(&json!({"command": "delete", "path": "/memories/a"})),
-    ];
-    for reply in replies {
-        for secret in [PREFIX, &store, BUCKET, &url, "index"] {
-            assert!(!reply.contains(secret), "{reply}");
+fn damaged_commits_are_reported_without_the_bucket_or_prefix() {
+    let unreadable = "is not an object of a memory store, or it is damaged";
+    let newer = json!({"format": "memory-tool commit", "version": 2}).to_string();
+    let other = json!({"format": "memory-tool run", "version": 1}).to_string();
+    for (commit, reason) in [
+        ("torn", unreadable),
+        ("", unreadable),
+        ("{\"format\":\"memory-tool commit\",\"version\":1,\"sto", unreadable),
+        (&newer, "has version 2 of the format, and this program knows version 1"),
+        (&other, "is damaged: it has the format of another object"),
+    ] {
+        let cloud = Cloud::gcs();
+        let mut session = cloud.session();
+        let (url, store) = (cloud.0.url().to_owned(), cloud.store());
+        session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
+        let key = format!("{PREFIX}/log/{:020}", 3);
+        cloud.put(&key, commit);
+        let replies = [
+            session.fail(&json!({"command": "view", "path": "/memories/a"})),
+            session.fail(&json!({"command": "delete", "path": "/memories/a"})),
+        ];
+        for reply in replies {
+            for secret in [PREFIX, &store, BUCKET, &url, "log", "commit", "00000"] {
+                assert!(!reply.contains(secret), "{reply}");
+            }
         }
+        let (_, status, errors) = session.finish();
+        assert!(status.success() && errors.contains(&key) && errors.contains(reason), "want {reason}\n got {errors}");
+        // A later process cannot open the store.
+        let (status, output, errors) = cloud.run(&["view", "/memories"]);
+        assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+        let reason = if commit == newer { "the store has version 2 of the format" } else { reason };
+        assert!(errors.contains(reason), "want {reason}\n got {errors}");
     }
-    let (_, status, errors) = session.finish();
-    assert!(status.success() && errors.contains("index"), "{errors}");
+}
+
+#[test]
+fn lost_logs_are_reported_and_never_taken_for_a_new_store() {
+    let cloud = Cloud::gcs();
+    let text = "x".repeat(100_000); // in an object of its own
+    cloud.assert_replies(&["create", "/memories/a", "--text", &text], "File created successfully at: /memories/a");
+    for key in cloud.keys().iter().filter(|key| key.contains("/log/")) {
+        cloud.remove(key);
+    }
+    let left = cloud.keys();
+    assert_eq!(left.len(), 1, "{left:?}");
+    for arguments in [&["view", "/memories"][..], &["create", "/memories/b", "--text", ""], &["verify"], &["gc"]] {
+        let (status, output, errors) = cloud.run(arguments);
+        assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{arguments:?}: {errors}");
+        assert!(errors.contains("the log is missing, but other objects of a memory store are there"), "{errors}");
+    }
+    assert_eq!(cloud.keys(), left);
+}
+
+#[test]
+fn missing_commits_are_reported() {
+    let cloud = Cloud::gcs();
+    for path in ["/memories/a", "/memories/b", "/memories/c"] {
+        cloud.assert_replies(&["create", path, "--text", ""], &format!("File created successfully at: {path}"));
+    }
+    let key = format!("{PREFIX}/log/{:020}", 3);
+    cloud.remove(&key);
+    let left = cloud.keys();
+    let (status, output, errors) = cloud.run(&["view", "/memories"]);
+    assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+    assert!(errors.contains(&format!("{key} is missing")), "{errors}");
+    assert_eq!(cloud.keys(), left);
 }
 
 /// Runs `view`, which must fail soon, with one line for the operator.

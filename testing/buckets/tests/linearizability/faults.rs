@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use memory_tool_test_servers::{Fault, Faults, Proxy, Refusal, Requests};
 
-use memory_tool_test_buckets::INDEX;
+use memory_tool_test_buckets::COMMIT;
 
 /// The timeout of a command: short, so that commands on a silent bucket fail soon, but enough for a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(600);
+
+/// The timeout of the collector, which makes many requests in competition with the others.
+pub(crate) const TIMEOUT_OF_COLLECTOR: Duration = Duration::from_secs(3);
 
 /// Long compared with a request, but short compared with the timeout.
 const SHORT: Duration = Duration::from_millis(10);
@@ -25,22 +28,21 @@ pub(crate) const LOSSES: &[Fault] = &[
     Fault::Swallow,
     Fault::DelayRequest(TIMEOUT.saturating_sub(SHORT)),
     Fault::DelayRequest(TIMEOUT.saturating_add(SHORT)),
+    Fault::DelayRequest(LATE[0]),
+    Fault::DelayRequest(LATE[1]),
 ];
 
-/// The maximum number of reads of the index before a command gives up. Each read waits for half of the remaining time.
-const MAX_READS: usize = 30;
+/// How late requests arrive, some of them after all commands.
+const LATE: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10), Duration::from_secs(45)];
 
-/// Injects a fault into the next change of the index, and makes all later reads of the index hang until
-/// [`Proxy::withdraw_exact`]. The author of the change cannot learn its outcome.
+/// Injects a fault into the next commit, and makes all later reads of commits hang until [`Proxy::withdraw_exact`]. The
+/// author of the commit cannot learn its outcome.
 pub(crate) fn lose_change(proxy: &Proxy, fault: Fault) {
-    proxy.fault_at(Requests::of("PUT").with(INDEX), 1, fault);
-    // The first read gets the current state.
-    for number in 2..MAX_READS {
-        proxy.fault_at(Requests::of("GET").with(INDEX), number, Fault::Hang);
-    }
+    proxy.fault_and_silence(Requests::of("PUT").with(COMMIT), fault, Requests::of("GET").with(COMMIT));
 }
 
-/// Returns random faults of all kinds, on one of seven requests.
+/// Returns random faults of all kinds, on one of six requests.
 pub(crate) fn at_random(seed: u64) -> Faults {
     Faults { seed, requests: Requests::all(), chances: chances() }
 }
@@ -62,9 +64,13 @@ pub(crate) fn chances() -> Vec<(Fault, f64)> {
         (Fault::CutAnswer, 0.01),
         (Fault::Delay(SHORT), 0.02),
         (Fault::DelayRequest(SHORT), 0.02),
+        (Fault::RepeatRequest(SHORT), 0.01),
         (Fault::Hang, 0.003),
         (Fault::Swallow, 0.002),
     ];
+    for late in LATE {
+        chances.extend([(Fault::DelayRequest(late), 0.0005), (Fault::RepeatRequest(late), 0.002)]);
+    }
     for refusal in [Conflict, PreconditionFailed, TooManyRequests, InternalError, Unavailable] {
         chances.extend([(Fault::RefuseBefore(refusal), 0.006), (Fault::RefuseAfter(refusal), 0.006)]);
     }

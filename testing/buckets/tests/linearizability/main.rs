@@ -1,9 +1,13 @@
 //! `[X3]`: Concurrent processes on one bucket store are linearizable and lose no acknowledged edit, even when requests
 //! and responses are lost, truncated, delayed or refused.
 //!
-//! Each of four processes uses a real server through its own proxy. A fifth one collects garbage without a grace
-//! period. The test records all replies with their times, and checks them against the in-memory reference. Replies that
-//! report no change are assumed to be correct. A reply with an unknown outcome may mean either result.
+//! Each of four processes uses a real server through its own proxy. A fifth one collects garbage and trims the log
+//! without a grace period: all the time in every second store, and seldom in the others, so that the processes write
+//! checkpoints. The test records all replies with their times, and checks them against the in-memory reference. Replies
+//! that report no change are assumed to be correct. A reply with an unknown outcome may mean either result.
+//!
+//! Some requests arrive up to 45 seconds late. When all have arrived, each store must have the same files as before, and
+//! a collection must leave nothing unused.
 //!
 //! The faults and commands are derived from a seed, which is printed. The test starts itself as the processes, so it
 //! has no harness.
@@ -17,7 +21,7 @@ mod report;
 mod workload;
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_core::BoxError;
@@ -30,11 +34,11 @@ use recording::{PROCESSES, Plan, Recording};
 use report::Report;
 
 /// The number of stores per server. Each store has its own history.
-const STORES: u64 = 3;
-const STORES_OF_LONG_TIER: u64 = 8;
+const STORES: u64 = 12;
+const STORES_OF_LONG_TIER: u64 = 40;
 /// The number of commands of each process on each store.
-const COMMANDS: usize = 150;
-const _: () = assert!(3 * STORES_OF_LONG_TIER as usize * PROCESSES * COMMANDS >= 10_000);
+const COMMANDS: usize = 140;
+const _: () = assert!(3 * STORES as usize * PROCESSES * COMMANDS >= 20_000);
 
 /// A mistake must be detected within this number of stores. Most are detected in the first.
 const MAX_STORES_OF_MISTAKE: u64 = 100;
@@ -61,10 +65,12 @@ fn main() -> Result<ExitCode, BoxError> {
 
 fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
     let mut report = Report::default();
+    let mut ended = Vec::new();
     for number in 0..by_tier(STORES, STORES, STORES_OF_LONG_TIER) {
-        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, mistake: None };
-        let recording = Recording::new(server, &prefix(number), &plan);
+        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, pause: pause(number), mistake: None };
+        let (recording, store) = Recording::new(server, &prefix(number), &plan);
         report.add(&recording);
+        ended.push(store);
         let start = Instant::now();
         let in_store = |error| format!("store {number}: {error}");
         checks::check_order(&recording).map_err(in_store)?;
@@ -72,6 +78,9 @@ fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
         report.checking += start.elapsed();
     }
     println!("{report}");
+    for (number, store) in ended.into_iter().enumerate() {
+        store.check().map_err(|error| format!("store {number}, after all requests have arrived: {error}"))?;
+    }
     Ok(report.check_coverage()?)
 }
 
@@ -82,14 +91,20 @@ type Check = fn(&Recording) -> Result<(), String>;
 fn detect(mistake: Mistake, check: Check, seed: u64) -> Result<(), Failed> {
     let server = GcsServer::start()?;
     for number in 0..MAX_STORES_OF_MISTAKE {
-        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, mistake: Some(mistake) };
-        let recording = Recording::new(&server, &prefix(number), &plan);
+        let plan =
+            Plan { seed: seed.wrapping_add(number), commands: COMMANDS, pause: pause(number), mistake: Some(mistake) };
+        let (recording, _) = Recording::new(&server, &prefix(number), &plan);
         if let Err(error) = check(&recording) {
             println!("detected {mistake:?} in store {number}: {}", error.lines().next().unwrap_or_default());
             return Ok(());
         }
     }
     Err(format!("{mistake:?} was not detected in {MAX_STORES_OF_MISTAKE} stores").into())
+}
+
+/// The time between two collections.
+fn pause(store: u64) -> Duration {
+    if store.is_multiple_of(2) { Duration::from_millis(5) } else { Duration::from_secs(5) }
 }
 
 fn prefix(store: u64) -> Path {

@@ -1,24 +1,26 @@
 //! [`Recording`]: the replies of concurrent processes on one store, with their times.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError};
+use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError, StoreExt as _};
 use memory_tool_test_checker::{Operation, Response};
 use memory_tool_test_servers::{Proxy, Record, Server};
+use object_store::ObjectStore;
 use object_store::path::Path;
 use serde_json::{Value, json};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::faults;
+use crate::report::puts;
 use crate::workload::{self, Step};
-use memory_tool_test_buckets::Mistake;
-use memory_tool_test_buckets::client;
 use memory_tool_test_buckets::reference::{Files, batch_of, files_of, line_of};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, timeout};
+use memory_tool_test_buckets::{CHECKPOINT, Mistake, Objects, patient_client};
 
 /// The number of concurrent processes. One more collects garbage.
 pub(crate) const PROCESSES: usize = 4;
@@ -26,8 +28,8 @@ pub(crate) const PROCESSES: usize = 4;
 /// The maximum number of attempts to open the store, which takes more requests than any command.
 const MAX_OPENS: usize = 20;
 
-/// The time between two garbage collections.
-const PAUSE: Duration = Duration::from_millis(5);
+/// How often a waiting collector checks whether the others have ended.
+const TICK: Duration = Duration::from_millis(5);
 
 /// The plan of a recording.
 pub(crate) struct Plan {
@@ -35,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// The number of commands of each process.
     pub(crate) commands: usize,
+    /// The time between two collections.
+    pub(crate) pause: Duration,
     pub(crate) mistake: Option<Mistake>,
 }
 
@@ -44,56 +48,107 @@ pub(crate) struct Recording {
     pub(crate) calls: Vec<Call>,
     /// The requests of all processes.
     pub(crate) requests: Vec<Record>,
-    /// The number of objects that garbage collection removed.
-    pub(crate) collected: usize,
+    /// The number of checkpoints that others than the collector wrote.
+    pub(crate) checkpoints: usize,
+    pub(crate) collected: Collected,
     pub(crate) end: Files,
+}
+
+/// What the garbage collections of a store did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) objects: usize,
+    pub(crate) commits: usize,
+}
+
+/// A store after its recording. Some requests have not arrived yet.
+pub(crate) struct EndedStore {
+    runtime: Runtime,
+    bucket: Arc<dyn ObjectStore>,
+    prefix: Path,
+    files: Files,
+    workers: Vec<Worker>,
+}
+
+impl EndedStore {
+    /// Waits until all requests have arrived. Checks that they changed nothing, and that a collection leaves nothing unused.
+    ///
+    /// # Errors
+    /// A description of the change.
+    pub(crate) fn check(self) -> Result<(), String> {
+        let proxies: Vec<_> = self.workers.into_iter().map(|worker| worker.proxy).collect();
+        while proxies.iter().any(|proxy| proxy.late() > 0) {
+            thread::sleep(TICK);
+        }
+        self.runtime.block_on(async {
+            let store = BucketStore::open(Arc::clone(&self.bucket), self.prefix.clone()).await;
+            let store = store.map_err(|error| format!("{error:?}"))?;
+            if files_of(&store).await != self.files {
+                return Err("a late request changed the files".to_owned());
+            }
+            store.gc(Duration::ZERO).await.map_err(|error| format!("{error:?}"))?;
+            if files_of(&store).await != self.files {
+                return Err("a collection changed the files".to_owned());
+            }
+            Objects::read(&*self.bucket, &self.prefix).await.check_collected()
+        })
+    }
 }
 
 impl Recording {
     /// Runs the plan on a new store under the prefix.
-    pub(crate) fn new(server: &dyn Server, prefix: &Path, plan: &Plan) -> Self {
+    pub(crate) fn new(server: &dyn Server, prefix: &Path, plan: &Plan) -> (Self, EndedStore) {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let store = runtime.block_on(BucketStore::open(client(server).unwrap(), prefix.clone())).unwrap();
+        let bucket = patient_client(server).unwrap();
+        let store = runtime.block_on(BucketStore::open(Arc::clone(&bucket), prefix.clone())).unwrap();
         let start = workload::start();
         runtime.block_on(store.apply(batch_of(&start))).unwrap();
+        runtime.block_on(store.apply(batch_of(&workload::history()))).unwrap();
+        runtime.block_on(store.remove(workload::HISTORY)).unwrap();
 
         let clock = Instant::now();
         let start_worker = |process| Worker::start(server, prefix, plan, process);
         let mut workers: Vec<_> = (0..PROCESSES).map(start_worker).collect();
         let mut collector = start_worker(PROCESSES);
         collector.proxy.fault_at_random(faults::at_random_and_late(collector.seed));
-        let (mut calls, collected) = run_workers(&mut workers, &mut collector, plan.commands, clock);
-        let requests = workers.iter().chain([&collector]).flat_map(|worker| worker.proxy.take_records()).collect();
+        let (mut calls, collected) = run_workers(&mut workers, &mut collector, plan, clock);
+        let requests: Vec<_> = workers.iter().flat_map(|worker| worker.proxy.take_records()).collect();
+        let checkpoints = puts(&requests, CHECKPOINT);
+        let requests = requests.into_iter().chain(collector.proxy.take_records()).collect();
+        workers.push(collector);
 
-        let end = runtime.block_on(files_of(&store));
-        calls.extend(runtime.block_on(view_all(&Engine::new(store), &end, clock)));
-        Self { start, calls, requests, collected, end }
+        // The commit of this change takes the last number that a late commit could have.
+        let tool = Engine::new(store);
+        let create = json!({"command": "create", "path": "/memories/end", "file_text": ""});
+        calls.push(runtime.block_on(call(&tool, create, clock)));
+        let end = runtime.block_on(files_of(tool.store()));
+        for path in end.keys().cloned().chain([MemoryPath::root()]) {
+            let view = json!({"command": "view", "path": path.to_string()});
+            calls.push(runtime.block_on(call(&tool, view, clock)));
+        }
+        let ended = EndedStore { runtime, bucket, prefix: prefix.clone(), files: end.clone(), workers };
+        (Self { start, calls, requests, checkpoints, collected, end }, ended)
     }
 }
 
-/// Runs all processes. Returns their calls and the number of collected objects.
-fn run_workers(workers: &mut [Worker], collector: &mut Worker, commands: usize, clock: Instant) -> (Vec<Call>, usize) {
+/// Runs all processes. Returns their calls and what was collected.
+fn run_workers(workers: &mut [Worker], collector: &mut Worker, plan: &Plan, clock: Instant) -> (Vec<Call>, Collected) {
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
-        let collecting = threads.spawn(|| collector.collect_until(&is_over));
+        let collecting = threads.spawn(|| collector.collect_until(&is_over, plan.pause));
         let working: Vec<_> =
-            workers.iter_mut().map(|worker| threads.spawn(move || worker.work(commands, clock))).collect();
+            workers.iter_mut().map(|worker| threads.spawn(move || worker.work(plan.commands, clock))).collect();
         let calls: Vec<_> = working.into_iter().map(|worker| worker.join()).collect();
         is_over.store(true, Ordering::Relaxed); // also after a failure, so that its cause is reported
         (calls.into_iter().flat_map(Result::unwrap).collect(), collecting.join().unwrap())
     })
 }
 
-/// Views all files after the other processes have finished.
-async fn view_all(tool: &dyn MemoryTool, files: &Files, clock: Instant) -> Vec<Call> {
-    let mut calls = Vec::new();
-    for path in files.keys().cloned().chain([MemoryPath::root()]) {
-        let command = json!({"command": "view", "path": path.to_string()});
-        let called = clock.elapsed();
-        let reply = line_of(&tool.call(command.clone()).await);
-        calls.push(Call { process: PROCESSES, command, called, responded: clock.elapsed(), reply });
-    }
-    calls
+/// Runs a command after the other processes have finished.
+async fn call(tool: &dyn MemoryTool, command: Value, clock: Instant) -> Call {
+    let called = clock.elapsed();
+    let reply = line_of(&tool.call(command.clone()).await);
+    Call { process: PROCESSES, command, called, responded: clock.elapsed(), reply }
 }
 
 /// A process, and the proxy between it and the server.
@@ -111,7 +166,8 @@ impl Worker {
         let seed = plan.seed.wrapping_mul(PROCESSES as u64 + 1).wrapping_add(process as u64);
         let proxy = Proxy::start(server.url()).unwrap();
         let mut program = program(server, proxy.url(), prefix).unwrap();
-        program.envs([timeout(faults::TIMEOUT)]).envs(plan.mistake.map(Mistake::variable));
+        let patience = if process == PROCESSES { faults::TIMEOUT_OF_COLLECTOR } else { faults::TIMEOUT };
+        program.envs([timeout(patience)]).envs(plan.mistake.map(Mistake::variable));
         let session = (0..MAX_OPENS).find_map(|_| open(&mut program)).unwrap();
         proxy.take_records();
         proxy.fault_at_random(faults::at_random(seed));
@@ -132,15 +188,20 @@ impl Worker {
         calls
     }
 
-    /// Collects garbage repeatedly, and returns the number of removed objects.
-    fn collect_until(&mut self, is_over: &AtomicBool) -> usize {
-        let mut removed = 0;
+    /// Collects garbage repeatedly.
+    fn collect_until(&mut self, is_over: &AtomicBool, pause: Duration) -> Collected {
+        let mut collected = Collected::default();
         while !is_over.load(Ordering::Relaxed) {
-            let reply: Option<usize> = serde_json::from_str(&self.session.request(COLLECT).unwrap()).unwrap();
-            removed += reply.unwrap_or(0);
-            thread::sleep(PAUSE);
+            let start = Instant::now();
+            while start.elapsed() < pause && !is_over.load(Ordering::Relaxed) {
+                thread::sleep(TICK);
+            }
+            let reply: Option<(usize, usize)> = serde_json::from_str(&self.session.request(COLLECT).unwrap()).unwrap();
+            let (objects, commits) = reply.unwrap_or_default();
+            collected.objects += objects;
+            collected.commits += commits;
         }
-        removed
+        collected
     }
 }
 

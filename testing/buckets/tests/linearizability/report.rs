@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use memory_tool_test_fixtures::Tier;
-use memory_tool_test_servers::Record;
+use memory_tool_test_servers::{Record, Requests};
 
 use crate::faults;
 use crate::recording::{Outcome, Recording};
@@ -23,9 +23,10 @@ pub(crate) struct Report {
     requests: usize,
     /// Uploaded objects with the content of one file.
     objects: usize,
-    /// Uploaded objects with the contents of several files.
-    packs: usize,
+    /// Checkpoints that the processes wrote because of the number or size of commits, not the collector.
+    checkpoints: usize,
     collected: usize,
+    trimmed: usize,
     working: Duration,
     pub(crate) checking: Duration,
 }
@@ -42,10 +43,10 @@ impl Report {
         for fault in requests.iter().filter_map(|request| request.fault) {
             *self.faults.entry(format!("{fault:?}")).or_default() += 1;
         }
-        let puts = |part| requests.iter().filter(|request| is_put(request, part)).count();
-        self.packs += puts("packs");
-        self.objects += puts("contents") - puts("packs");
-        self.collected += recording.collected;
+        self.objects += puts(requests, "/contents/files/");
+        self.checkpoints += recording.checkpoints;
+        self.collected += recording.collected.objects;
+        self.trimmed += recording.collected.commits;
         self.working += calls.iter().map(|call| call.responded).max().unwrap_or_default();
     }
 
@@ -54,15 +55,16 @@ impl Report {
     /// # Errors
     /// The name of a count that is too low.
     pub(crate) fn check_coverage(&self) -> Result<(), String> {
-        let Self { calls, conflicts, unknown, failed, faults, objects, packs, collected, .. } = self;
+        let Self { calls, conflicts, unknown, failed, faults, objects, checkpoints, collected, trimmed, .. } = self;
         let least = [
             ("successful calls", calls - failed, calls / 2),
             ("conflicting calls", *conflicts, calls / 5),
             ("unknown outcomes", *unknown, calls / 400),
             ("faults", faults.values().sum(), calls / 10),
             ("objects", *objects, calls / 100),
-            ("packs", *packs, calls / 2_000),
+            ("checkpoints of the processes", *checkpoints, calls / 2_000),
             ("collected objects", *collected, calls / 100),
+            ("trimmed commits", *trimmed, calls / 10),
         ];
         if let Some((what, count, least)) = least.into_iter().find(|(_, count, least)| count < least) {
             return Err(format!("only {count} {what}, expected at least {least}"));
@@ -77,17 +79,19 @@ impl Report {
     }
 }
 
-fn is_put(request: &Record, part: &str) -> bool {
-    request.method == "PUT" && request.target.contains(part)
+/// Counts the uploads of objects whose key contains `part`.
+pub(crate) fn puts(requests: &[Record], part: &str) -> usize {
+    requests.iter().filter(|request| Requests::of("PUT").with(part).include(request)).count()
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { calls, conflicts, unknown, failed, faults, requests, objects, packs, collected, working, checking } =
-            self;
+        let Self { calls, conflicts, unknown, failed, faults, requests, working, checking, .. } = self;
+        let Self { objects, checkpoints, collected, trimmed, .. } = self;
         writeln!(f, "{calls} calls in {working:.1?}, checked in {checking:.1?}")?;
         writeln!(f, "  {conflicts} conflicted with another call, {unknown} had an unknown outcome, {failed} failed")?;
-        writeln!(f, "  uploaded {objects} objects and {packs} packs, collected {collected}")?;
+        writeln!(f, "  uploaded {objects} objects, collected {collected}, trimmed {trimmed} commits")?;
+        writeln!(f, "  {checkpoints} checkpoints outside of collections")?;
         writeln!(f, "  {} faults in {requests} requests:", faults.values().sum::<usize>())?;
         faults.iter().try_for_each(|(fault, count)| writeln!(f, "    {count} {fault}"))
     }

@@ -13,11 +13,7 @@ use memory_tool_test_buckets::reference::Files;
 /// A file that only grows. Commands insert unique lines into it, and never change it otherwise.
 pub(crate) const LOG: &str = "/memories/log";
 
-/// The directory of initial files, which almost fill the index.
-const BALLAST: &str = "/memories/ballast";
-const BALLAST_FILES: usize = 10;
-
-/// The size of contents that are stored in the index. A few of them force the store to create a pack.
+/// The size of contents that are stored in commits.
 const MEDIUM: usize = 12_000;
 /// The size of contents that get a separate object.
 const LARGE: usize = 20_000;
@@ -35,11 +31,16 @@ pub(crate) struct Step {
 
 /// The initial files.
 pub(crate) fn start() -> Files {
-    let mut files = Files::from([(LOG.parse().unwrap(), Vec::new())]);
-    for number in 0..BALLAST_FILES {
-        files.insert(format!("{BALLAST}/{number}").parse().unwrap(), content("at first", MEDIUM).into_bytes());
-    }
-    files
+    Files::from([(LOG.parse().unwrap(), Vec::new())])
+}
+
+/// Files that are removed before the first step.
+pub(crate) const HISTORY: &str = "/memories/history";
+
+/// Makes the log almost as long as it can be without a checkpoint, so that the processes soon have to write one.
+pub(crate) fn history() -> Files {
+    let file = |number| (format!("{HISTORY}/{number}").parse().unwrap(), content("earlier", MEDIUM).into_bytes());
+    (0..75).map(file).collect()
 }
 
 /// The steps of one process.
@@ -90,7 +91,6 @@ fn file() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => in_directory(vec!["x", "y"]),
         1 => in_directory(vec!["x/deep"]),
-        2 => (0..BALLAST_FILES).prop_map(|number| format!("{BALLAST}/{number}")),
     ]
 }
 

@@ -1,34 +1,35 @@
-//! A bucket that counts requests and answers as it is told to, for what no server can be made to do at a given moment.
+//! A bucket that counts requests and fails on demand, for faults that no server produces at a given moment.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{
-    Engine, MemoryPath, MemoryTool, Node, OpenError, OpenOptions, RecordName, StoreError, StoreExt,
+    Batch, Engine, FailureKind, MemoryPath, MemoryTool, Node, OpenError, OpenOptions, RecordName, Store, StoreError,
+    StoreExt,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use serde_json::Value;
 
 pub(crate) const PREFIX: &str = "memory";
 
-/// What happens to a put of the index instead of what was asked for.
+/// Replaces the outcome of a PUT of a commit.
 pub(crate) struct Fault {
     /// Whether the object is put.
     pub(crate) put: bool,
-    /// What happens before the answer.
+    /// Runs before the reply.
     pub(crate) meanwhile: Option<BoxFuture<'static, ()>>,
     pub(crate) answer: Answer,
 }
@@ -45,7 +46,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     fn error(self) -> Error {
-        let (path, source) = (PREFIX.to_owned(), "the test says so".into());
+        let (path, source) = (PREFIX.to_owned(), "a fault of the test".into());
         match self {
             Self::Unclear => Error::Generic { store: "test", source },
             Self::AlreadyExists => Error::AlreadyExists { path, source },
@@ -67,13 +68,17 @@ struct State {
     requests: Vec<String>,
     faults: VecDeque<Fault>,
     failing_gets: usize,
-    /// A put of the index that was answered as unclear, and arrives with the next request for it.
+    /// A PUT of a commit that got no clear answer, and arrives after the next GET.
     late: Option<(Path, PutPayload, PutOptions)>,
     delay_next_put: bool,
     ignores_conditions: bool,
     endless: bool,
+    /// PUTs of keys with this in them never return.
+    stalled: Option<&'static str>,
+    /// Run before the first request that begins with their text.
+    hooks: Vec<(String, BoxFuture<'static, ()>)>,
     sent: u64,
-    /// How long a request takes on its way there, and its answer on its way back.
+    /// How long a request takes in each direction.
     distance: Duration,
 }
 
@@ -98,7 +103,7 @@ impl TestBucket {
         BucketStore::open(self.clone(), PREFIX.into()).await.unwrap()
     }
 
-    /// A store on the same bucket without its faults, as another machine has it.
+    /// A store on the same objects without the faults, as another machine has one.
     pub(crate) async fn other(&self) -> BucketStore {
         BucketStore::open(self.objects.clone(), PREFIX.into()).await.unwrap()
     }
@@ -111,7 +116,7 @@ impl TestBucket {
             .unwrap()
     }
 
-    /// The next put of the index is put or not, and answered like this.
+    /// Puts the next commit if `put`, and returns this error.
     pub(crate) fn answer_next(&self, put: bool, answer: Answer) {
         self.add_fault(Fault { put, meanwhile: None, answer });
     }
@@ -127,7 +132,7 @@ impl TestBucket {
         }
     }
 
-    /// The next put of the index gets no clear answer, and arrives after the request that follows.
+    /// The next PUT of a commit gets no clear answer, and arrives after the next GET.
     pub(crate) fn delay_next_put(&self) {
         self.state.lock().unwrap().delay_next_put = true;
     }
@@ -140,12 +145,12 @@ impl TestBucket {
         self.state.lock().unwrap().ignores_conditions = true;
     }
 
-    /// From now on each object that is read has no end, whatever the answer says of its size.
+    /// Makes every GET return a body without end, with the correct size in its head.
     pub(crate) fn send_without_end(&self) {
         self.state.lock().unwrap().endless = true;
     }
 
-    /// How many bytes of such objects were taken.
+    /// The number of bytes read from such bodies.
     pub(crate) fn sent(&self) -> u64 {
         self.state.lock().unwrap().sent
     }
@@ -155,9 +160,60 @@ impl TestBucket {
         std::mem::take(&mut self.state.lock().unwrap().requests)
     }
 
-    /// From now on a request takes so long on its way there, and its answer on its way back.
+    /// Delays each request, and each reply, by this.
     pub(crate) fn move_away(&self, distance: Duration) {
         self.state.lock().unwrap().distance = distance;
+    }
+
+    /// Stalls all PUTs of keys with `fragment` in them.
+    pub(crate) fn stall_puts(&self, fragment: Option<&'static str>) {
+        self.state.lock().unwrap().stalled = fragment;
+    }
+
+    /// Runs `hook` before the next request that begins with `request`, such as `GET memory/log`.
+    pub(crate) fn before_next(&self, request: &str, hook: BoxFuture<'static, ()>) {
+        self.state.lock().unwrap().hooks.push((request.to_owned(), hook));
+    }
+
+    async fn run_hook(&self, method: &str, key: &Path) {
+        let request = format!("{method} {key}");
+        let hook = {
+            let hooks = &mut self.state.lock().unwrap().hooks;
+            let found = hooks.iter().position(|(prefix, _)| request.starts_with(prefix));
+            found.map(|index| hooks.swap_remove(index))
+        };
+        if let Some((_, hook)) = hook {
+            hook.await;
+        }
+    }
+
+    /// All objects with their bytes, by their keys without the prefix.
+    pub(crate) async fn snapshot(&self) -> BTreeMap<String, Bytes> {
+        let listed: Vec<_> = self.objects.list(None).try_collect().await.unwrap();
+        let mut objects = BTreeMap::new();
+        for object in listed {
+            let bytes = self.objects.get(&object.location).await.unwrap().bytes().await.unwrap();
+            objects.insert(object.location.as_ref().replacen("memory/", "", 1), bytes);
+        }
+        objects
+    }
+
+    /// The keys under `directory`, such as `log` or `contents/runs`.
+    pub(crate) async fn keys(&self, directory: &str) -> Vec<String> {
+        let listed: Vec<_> = self.objects.list(Some(&in_store(directory))).try_collect().await.unwrap();
+        let mut keys: Vec<_> =
+            listed.iter().map(|object| object.location.as_ref().replacen("memory/", "", 1)).collect();
+        keys.sort();
+        keys
+    }
+
+    /// Overwrites or creates an object.
+    pub(crate) async fn put_object(&self, key: &str, content: impl Into<PutPayload>) {
+        self.objects.put(&in_store(key), content.into()).await.unwrap();
+    }
+
+    pub(crate) async fn remove_object(&self, key: &str) {
+        self.objects.delete(&in_store(key)).await.unwrap();
     }
 
     async fn travel(&self) {
@@ -172,7 +228,7 @@ impl TestBucket {
     }
 
     fn next_fault(&self, key: &Path) -> Option<Fault> {
-        if is_index(key) { self.state.lock().unwrap().faults.pop_front() } else { None }
+        if is_commit(key) { self.state.lock().unwrap().faults.pop_front() } else { None }
     }
 
     async fn let_late_put_arrive(&self) {
@@ -183,18 +239,43 @@ impl TestBucket {
     }
 }
 
-fn is_index(key: &Path) -> bool {
-    key.filename() == Some("index.json")
+/// Whether this is a commit other than the first, which openings put.
+fn is_commit(key: &Path) -> bool {
+    key.as_ref().starts_with("memory/log/") && key.as_ref() != format!("memory/{}", log(1))
+}
+
+fn in_store(key: &str) -> Path {
+    format!("{PREFIX}/{key}").into()
+}
+
+/// The key of a commit.
+pub(crate) fn log(number: u64) -> String {
+    format!("log/{number:020}")
+}
+
+/// The key of a checkpoint.
+pub(crate) fn checkpoint(number: u64) -> String {
+    format!("checkpoints/{number:020}")
+}
+
+/// The number of PUTs of commits.
+pub(crate) fn commits(requests: &[String]) -> usize {
+    requests.iter().filter(|request| request.starts_with("PUT memory/log/")).count()
 }
 
 #[async_trait]
 impl ObjectStore for TestBucket {
     async fn put_opts(&self, key: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
         self.note("PUT", key);
+        self.run_hook("PUT", key).await;
+        let stalled = self.state.lock().unwrap().stalled;
+        if stalled.is_some_and(|fragment| key.as_ref().contains(fragment)) {
+            std::future::pending::<()>().await;
+        }
         if self.state.lock().unwrap().ignores_conditions {
             options.mode = PutMode::Overwrite;
         }
-        if is_index(key) && std::mem::take(&mut self.state.lock().unwrap().delay_next_put) {
+        if is_commit(key) && std::mem::take(&mut self.state.lock().unwrap().delay_next_put) {
             self.state.lock().unwrap().late = Some((key.clone(), payload, options));
             return Err(Answer::Unclear.error());
         }
@@ -219,7 +300,8 @@ impl ObjectStore for TestBucket {
     }
 
     async fn get_opts(&self, key: &Path, options: GetOptions) -> Result<GetResult> {
-        self.note("GET", key);
+        self.note(if options.head { "HEAD" } else { "GET" }, key);
+        self.run_hook("GET", key).await;
         {
             let mut state = self.state.lock().unwrap();
             if state.failing_gets > 0 {
@@ -273,13 +355,34 @@ pub(crate) fn record(name: &str) -> RecordName {
     name.parse().unwrap()
 }
 
-/// Why a store could not be opened.
 pub(crate) fn open_failure(error: &OpenError) -> &OpenFailure {
     std::error::Error::source(error).unwrap().downcast_ref().unwrap()
 }
 
 pub(crate) async fn write(store: &BucketStore, at: &str, content: &str) -> std::result::Result<(), StoreError> {
     store.write(at, content).await
+}
+
+/// The kind of a failure, and the messages of its causes.
+pub(crate) fn failure<T: fmt::Debug>(outcome: std::result::Result<T, StoreError>) -> (FailureKind, String) {
+    match outcome {
+        Err(StoreError::Failure { kind, source, .. }) => (kind, messages(&*source)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The messages of an error and its causes.
+pub(crate) fn messages(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+pub(crate) async fn remove(store: &BucketStore, at: &str) -> std::result::Result<(), StoreError> {
+    store.apply(Batch::new().remove(path(at))).await
+}
+
+pub(crate) async fn rename(store: &BucketStore, from: &str, to: &str) -> std::result::Result<(), StoreError> {
+    store.apply(Batch::new().rename(path(from), path(to))).await
 }
 
 pub(crate) async fn read(store: &BucketStore, at: &str) -> Option<String> {
@@ -289,7 +392,7 @@ pub(crate) async fn read(store: &BucketStore, at: &str) -> Option<String> {
     }
 }
 
-/// What the model reads: the reply or the error.
+/// The reply or the error that Claude reads.
 pub(crate) async fn call(store: &BucketStore, input: Value) -> String {
     match Engine::new(store.clone()).call(input).await {
         Ok(reply) => reply.to_string(),

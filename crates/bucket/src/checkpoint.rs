@@ -1,0 +1,470 @@
+//! Checkpoints: the state after a commit, so that nobody has to read the log from its beginning.
+//!
+//! A checkpoint is a list of runs. A run holds what changed in a range of commits: for a file that exists its record, for one
+//! that was removed nothing. The oldest run holds everything, so a reader that takes the runs in their order has the state. A new
+//! checkpoint takes over the runs of the last one and adds one run, which replaces all later ones that are not larger. So the
+//! runs stay few, and each change is written again only about as often as the store doubles.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use memory_tool_core::{MemoryPath, PathMap, RecordName};
+use serde::{Deserialize, Serialize};
+
+use crate::blocking::run_maybe_blocking;
+use crate::bucket::Fetched;
+use crate::commit::Step;
+use crate::content::{Content, ContentError, FileRecord, Slice, digest};
+use crate::deadline::Deadline;
+use crate::failure::Failure;
+use crate::format::{self, Damage, Format};
+use crate::id::Id;
+use crate::inner::Inner;
+use crate::keys::Keys;
+use crate::state::State;
+
+/// After how many commits a checkpoint is written.
+const COMMITS: u64 = 256;
+/// After how many bytes of commits a checkpoint is written.
+const BYTES: u64 = 1024 * 1024;
+/// How many bytes of contents a checkpoint may hold. The oldest of more are moved into packs.
+const MAX_INLINE_BYTES: usize = 4 * 1024 * 1024;
+/// How many bytes of contents a pack or a run holds, about.
+const PART_BYTES: usize = 4 * 1024 * 1024;
+/// How many bytes of a run its entry of a file takes beside the contents, about.
+const ENTRY_BYTES: usize = 256;
+/// The largest run in bytes that is read.
+const MAX_RUN_BYTES: usize = 64 * 1024 * 1024;
+/// The largest checkpoint in bytes that is read, without its runs.
+const MAX_MANIFEST_BYTES: usize = 16 * 1024 * 1024;
+/// How many objects are read or put at a time.
+const CONCURRENCY: usize = 8;
+
+/// A checkpoint.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Manifest {
+    pub(crate) store: Id,
+    /// The number of the commit that it is the state after.
+    pub(crate) through: u64,
+    /// The id of that commit.
+    pub(crate) commit: Id,
+    pub(crate) collections: u64,
+    pub(crate) trimmed: u64,
+    /// The oldest first.
+    pub(crate) runs: Vec<RunName>,
+}
+
+/// Where a run, or a part of a large one, is.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct RunName {
+    /// The key of the object under `contents/`.
+    pub(crate) key: String,
+    /// It holds what changed after this commit, or everything if this is 0.
+    pub(crate) after: u64,
+    /// It holds what changed up to this commit.
+    pub(crate) through: u64,
+    /// The size of the object.
+    pub(crate) bytes: u64,
+    /// The digest of the object in hexadecimal.
+    pub(crate) sha256: String,
+}
+
+/// A run, or a part of a large one.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Run {
+    files: BTreeMap<MemoryPath, Option<FileRecord>>,
+    records: BTreeMap<RecordName, Option<FileRecord>>,
+}
+
+/// A checkpoint to be written.
+struct Draft {
+    manifest: Manifest,
+    /// The checkpoint that was the latest then.
+    replaces: u64,
+    /// The source of the state, if all places in the checkpoint are those of the state.
+    source: Option<(u64, u64)>,
+    after: u64,
+    run: Run,
+    /// How many bytes of contents to move into packs.
+    excess: usize,
+}
+
+impl Manifest {
+    /// The commit up to which a run holds everything.
+    pub(crate) fn base(&self) -> u64 {
+        match self.runs.first() {
+            Some(run) if run.after == 0 => run.through,
+            Some(run) => run.after,
+            None => self.through,
+        }
+    }
+
+    pub(crate) fn decode(key: &str, bytes: &[u8]) -> Result<Self, Damage> {
+        let manifest: Self = format::decode(key, bytes, Format::Checkpoint)?;
+        manifest.check(key)?;
+        Ok(manifest)
+    }
+
+    /// Checks that the runs follow one another up to the commit of the checkpoint.
+    fn check(&self, key: &str) -> Result<(), Damage> {
+        let mut range = (0, self.base());
+        for run in &self.runs {
+            if (run.after, run.through) == range && run.after < run.through {
+                continue; // another part of the same run
+            }
+            if run.after != range.1 || run.through <= run.after {
+                return Err(Damage::inconsistent(key, "its runs do not follow one another"));
+            }
+            range = (run.after, run.through);
+        }
+        if range.1 > self.through {
+            return Err(Damage::inconsistent(key, "its runs hold later commits"));
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Whether the author of the commit that led here should write a checkpoint: exactly one of all who see the same log.
+    pub(crate) fn is_checkpoint_due(&self, number: u64, size: usize) -> bool {
+        let commits = number.saturating_sub(self.checkpoint.through);
+        let before = self.log_bytes.saturating_sub(size as u64);
+        (commits > 0 && commits.is_multiple_of(COMMITS)) || before / BYTES != self.log_bytes / BYTES
+    }
+
+    /// Whether those who should have written a checkpoint did not, such as programs that ended after their commit.
+    pub(crate) fn is_checkpoint_overdue(&self) -> bool {
+        self.number - self.checkpoint.through >= 2 * COMMITS
+    }
+
+    /// What a checkpoint of this state holds. A full one takes over no runs.
+    fn draft(&self, full: bool) -> Draft {
+        let (after, kept) = if full { (0, Vec::new()) } else { self.runs_to_keep() };
+        let run = if after == 0 {
+            Run {
+                files: self.files.files().iter().map(|(path, file)| (path.clone(), Some(file.clone()))).collect(),
+                records: self.files.records().iter().map(|(name, file)| (name.clone(), Some(file.clone()))).collect(),
+            }
+        } else {
+            let (files, records) = (self.files.files(), self.files.records());
+            let file = |path: &MemoryPath| (path.clone(), files.get(path).cloned());
+            let record = |name: &RecordName| (name.clone(), records.get(name).cloned());
+            Run {
+                files: changed_after(&self.changed_files, after).map(file).collect(),
+                records: changed_after(&self.changed_records, after).map(record).collect(),
+            }
+        };
+        let manifest = Manifest {
+            store: self.store,
+            through: self.number,
+            commit: self.commit,
+            collections: self.collections,
+            trimmed: self.trimmed,
+            runs: kept,
+        };
+        let replaces = self.checkpoint.through;
+        let source = (after == 0 || self.source.0 == replaces).then_some(self.source);
+        let mut draft = Draft { manifest, replaces, source, after, run, excess: 0 };
+        draft.add_oldest_of(self);
+        draft
+    }
+
+    /// The runs that a new checkpoint takes over, and the commit after which its own run begins.
+    fn runs_to_keep(&self) -> (u64, Vec<RunName>) {
+        let mut kept = self.checkpoint.runs.clone();
+        let (mut after, mut bytes) = (self.checkpoint.through, self.log_bytes);
+        while let Some(last) = kept.last() {
+            let begin = kept.partition_point(|run| run.after < last.after);
+            let last_bytes = kept.iter().skip(begin).map(|run| run.bytes).sum::<u64>();
+            if last_bytes > bytes {
+                return (after, kept);
+            }
+            after = last.after;
+            bytes += last_bytes;
+            kept.truncate(begin);
+        }
+        (0, kept)
+    }
+}
+
+fn changed_after<K>(changed: &BTreeMap<K, u64>, after: u64) -> impl Iterator<Item = &K> {
+    changed.iter().filter(move |(_, number)| **number > after).map(|(key, _)| key)
+}
+
+impl Draft {
+    /// Adds the oldest contents that the state holds, if it holds too much, so that they can be moved into packs.
+    fn add_oldest_of(&mut self, state: &State) {
+        let held = state.inline_bytes();
+        if held <= MAX_INLINE_BYTES {
+            return;
+        }
+        self.excess = held - MAX_INLINE_BYTES / 2;
+        let mut files: Vec<_> = state.files.files().iter().filter(|(_, file)| file.inline_len() > 0).collect();
+        files.sort_by_key(|(_, file)| file.commit);
+        let mut found = 0;
+        for (path, file) in files {
+            if found >= self.excess {
+                break;
+            }
+            found += file.inline_len();
+            self.run.files.entry(path.clone()).or_insert_with(|| Some(file.clone()));
+        }
+    }
+
+    /// Moves the oldest contents into packs, which are still to be put. Records stay: they are small.
+    fn pack(&mut self, unique: &Id) -> Vec<(String, Bytes)> {
+        let mut oldest: Vec<_> = self.run.files.values_mut().flatten().filter(|file| file.inline_len() > 0).collect();
+        oldest.sort_by_key(|file| file.commit);
+        let (mut packs, mut pack, mut moved) = (Vec::new(), Vec::new(), 0);
+        let key = |number: usize| Keys::name_for_pack(&format!("{unique}-{number}"));
+        for file in oldest {
+            if moved >= self.excess {
+                break;
+            }
+            let Content::Inline(bytes) = &file.content else { continue };
+            moved += bytes.len();
+            let slice = Slice { key: key(packs.len()), offset: pack.len() as u64, sha256: digest(bytes) };
+            pack.extend_from_slice(bytes);
+            file.content = Content::Object(slice);
+            if pack.len() >= PART_BYTES {
+                packs.push((key(packs.len()), std::mem::take(&mut pack).into()));
+            }
+        }
+        if !pack.is_empty() {
+            packs.push((key(packs.len()), pack.into()));
+        }
+        packs
+    }
+
+    /// The slices that contents were moved to, by the versions of the contents.
+    fn moves(&self) -> BTreeMap<String, Slice> {
+        let files = self.run.files.values().flatten();
+        files.filter_map(|file| Some((file.version.clone(), file.slice()?.clone()))).collect()
+    }
+
+    /// The objects of the run, which the manifest names from now on.
+    fn encode(&mut self, unique: &Id) -> serde_json::Result<Vec<(String, Bytes)>> {
+        let mut objects = Vec::new();
+        for (number, part) in std::mem::take(&mut self.run).split().enumerate() {
+            let bytes = Bytes::from(format::encode(Format::Run, &part)?);
+            let key = Keys::name_for_run(&format!("{unique}-{number}"));
+            self.manifest.runs.push(RunName {
+                key: key.clone(),
+                after: self.after,
+                through: self.manifest.through,
+                bytes: bytes.len() as u64,
+                sha256: digest(&bytes),
+            });
+            objects.push((key, bytes));
+        }
+        Ok(objects)
+    }
+}
+
+impl Run {
+    /// The run in parts of a limited size.
+    fn split(self) -> impl Iterator<Item = Self> {
+        let (mut files, mut records) = (self.files.into_iter().peekable(), self.records.into_iter().peekable());
+        std::iter::from_fn(move || {
+            let (mut part, mut bytes) = (Self::default(), 0);
+            while bytes < PART_BYTES
+                && let Some((path, file)) = files.next()
+            {
+                bytes += ENTRY_BYTES + file.as_ref().map_or(0, FileRecord::inline_len);
+                part.files.insert(path, file);
+            }
+            while bytes < PART_BYTES
+                && let Some((name, record)) = records.next()
+            {
+                bytes += ENTRY_BYTES + record.as_ref().map_or(0, FileRecord::inline_len);
+                part.records.insert(name, record);
+            }
+            (bytes > 0).then_some(part)
+        })
+    }
+}
+
+impl Inner {
+    /// Writes a checkpoint of the present state.
+    ///
+    /// # Errors
+    /// Those of the bucket; [`Busy`](memory_tool_core::FailureKind::Busy) if somebody else's checkpoint or a collection came in between.
+    pub(crate) async fn write_checkpoint(self: &Arc<Self>, full: bool) -> Result<(), Failure> {
+        // The places are checked and used under one lock, because a reader may bring the state forward at any time.
+        let draft = || {
+            let state = self.state();
+            state.knows_places().then(|| state.draft(full))
+        };
+        let mut drafted = draft();
+        if drafted.is_none() {
+            self.reload_from_noted(&self.deadline()).await?;
+            drafted = draft();
+        }
+        let draft = drafted.ok_or_else(Failure::checkpoint_outdated)?;
+        let (replaces, source) = (draft.replaces, draft.source);
+        let (manifest, moves) = self.put_runs(draft).await?;
+        self.note_checkpoint(Step::Checkpoint(manifest.clone()), replaces, manifest.collections).await?;
+        self.state_mut().follow_moves(&moves, manifest.through, source);
+        self.put_pointer(&manifest).await
+    }
+
+    /// Puts everything that the state holds as runs of a checkpoint that takes over no others.
+    pub(crate) async fn put_full_runs(&self) -> Result<Manifest, Failure> {
+        let draft = self.state().draft(true);
+        self.put_runs(draft).await.map(|(manifest, _)| manifest)
+    }
+
+    /// Puts the runs of a checkpoint, and the packs for contents that it moves. Returns the checkpoint and where the contents were
+    /// moved, by their versions.
+    async fn put_runs(&self, mut draft: Draft) -> Result<(Manifest, BTreeMap<String, Slice>), Failure> {
+        let unique = Id::random()?;
+        let work = move || {
+            let packs = if draft.excess > 0 { draft.pack(&unique) } else { Vec::new() };
+            let moves = draft.moves();
+            draft.encode(&unique).map(|runs| (draft.manifest, moves, packs, runs))
+        };
+        let (manifest, moves, packs, runs) =
+            run_maybe_blocking(usize::MAX, work).await?.map_err(Failure::unwritable)?;
+        self.put_all(packs.into_iter().chain(runs)).await?;
+        Ok((manifest, moves))
+    }
+
+    async fn put_all(&self, objects: impl Iterator<Item = (String, Bytes)>) -> Result<(), Failure> {
+        let put = |(name, bytes): (String, Bytes)| async move {
+            let key = self.bucket.keys.content(&name).map_err(ContentError::ImpossibleKey)?;
+            self.bucket.put(&key, bytes, &self.deadline()).await
+        };
+        let objects: Vec<_> = objects.collect();
+        stream::iter(objects).map(put).buffer_unordered(CONCURRENCY).try_collect().await
+    }
+
+    /// Puts the object by which a checkpoint is found. All who put it put the same bytes.
+    pub(crate) async fn put_pointer(&self, manifest: &Manifest) -> Result<(), Failure> {
+        let bytes = format::encode(Format::Checkpoint, manifest).map_err(Failure::unwritable)?;
+        let key = self.bucket.keys.checkpoint(manifest.through);
+        self.bucket.put(&key, bytes.into(), &self.deadline()).await
+    }
+
+    /// The state of the latest checkpoint in the bucket, if there is one.
+    pub(crate) async fn load_latest(&self, deadline: &Deadline) -> Result<Option<State>, Failure> {
+        let mut missing: Option<(u64, String)> = None;
+        loop {
+            let Some(through) = self.latest_pointer(deadline).await? else { return Ok(None) };
+            let unavailable = match self.manifest(through, deadline).await? {
+                Some(manifest) => match self.load(manifest, deadline).await? {
+                    Ok(state) => return Ok(Some(state)),
+                    Err(run) => run,
+                },
+                None => self.bucket.keys.checkpoint(through).to_string(),
+            };
+            // It was collected, so there is a later one. If there is none, it is damage.
+            let now = (through, unavailable);
+            if missing.as_ref() == Some(&now) {
+                return Err(Damage::Missing { key: now.1 }.into());
+            }
+            missing = Some(now);
+        }
+    }
+
+    /// The checkpoint of the state after a commit, if there is one.
+    pub(crate) async fn manifest(&self, through: u64, deadline: &Deadline) -> Result<Option<Manifest>, Failure> {
+        let key = self.bucket.keys.checkpoint(through);
+        match self.bucket.get(&key, MAX_MANIFEST_BYTES, deadline).await? {
+            Fetched::Found(bytes) => {
+                let manifest = Manifest::decode(key.as_ref(), &bytes)?;
+                if manifest.through != through {
+                    return Err(Damage::inconsistent(key, "it is the checkpoint of another commit").into());
+                }
+                Ok(Some(manifest))
+            }
+            Fetched::TooLarge => Err(Damage::TooLarge { key: key.to_string(), limit: MAX_MANIFEST_BYTES }.into()),
+            Fetched::Missing => Ok(None),
+        }
+    }
+
+    /// The commit of the latest checkpoint that can be found.
+    async fn latest_pointer(&self, deadline: &Deadline) -> Result<Option<u64>, Failure> {
+        let listed = self.bucket.list(&self.bucket.keys.checkpoints(), deadline).await?;
+        Ok(listed.iter().filter_map(|object| Keys::number(&object.location)).max())
+    }
+
+    /// The state of a checkpoint, or the key of an object of it that is missing.
+    pub(crate) async fn load(&self, manifest: Manifest, deadline: &Deadline) -> Result<Result<State, String>, Failure> {
+        let runs = manifest.runs.clone();
+        let mut loaded = stream::iter(runs).map(|run| self.load_run(run, deadline)).buffered(CONCURRENCY);
+        let base = manifest.base();
+        let (mut files, mut records) = (BTreeMap::new(), BTreeMap::new());
+        let (mut changed_files, mut changed_records) = (BTreeMap::new(), BTreeMap::new());
+        while let Some(run) = loaded.try_next().await? {
+            let (name, run) = match run {
+                Ok(run) => run,
+                Err(missing) => return Ok(Err(missing)),
+            };
+            if name.through > base {
+                changed_files.extend(run.files.keys().map(|path| (path.clone(), name.through)));
+                changed_records.extend(run.records.keys().map(|record| (record.clone(), name.through)));
+            }
+            merge(&mut files, run.files);
+            merge(&mut records, run.records);
+        }
+        drop(loaded);
+        let files = PathMap::from_parts(files, records);
+        check_tree(&files).map_err(|what| Damage::inconsistent(self.bucket.keys.checkpoint(manifest.through), what))?;
+        Ok(Ok(State {
+            store: manifest.store,
+            number: manifest.through,
+            commit: manifest.commit,
+            files,
+            collections: manifest.collections,
+            trimmed: manifest.trimmed,
+            source: (manifest.through, manifest.collections),
+            checkpoint: manifest,
+            log_bytes: 0,
+            changed_files,
+            changed_records,
+        }))
+    }
+
+    async fn load_run(&self, name: RunName, deadline: &Deadline) -> Result<Result<(RunName, Run), String>, Failure> {
+        let key = self.bucket.keys.content(&name.key).map_err(ContentError::ImpossibleKey)?;
+        let bytes = match self.bucket.get(&key, MAX_RUN_BYTES, deadline).await? {
+            Fetched::Found(bytes) => bytes,
+            Fetched::Missing => return Ok(Err(key.to_string())),
+            Fetched::TooLarge => {
+                return Err(Damage::TooLarge { key: key.to_string(), limit: MAX_RUN_BYTES }.into());
+            }
+        };
+        let decode = move || {
+            if digest(&bytes) != name.sha256 {
+                return Err(Damage::inconsistent(key, "it is not what was put there"));
+            }
+            format::decode(key.as_ref(), &bytes, Format::Run).map(|run| (name, run))
+        };
+        Ok(Ok(run_maybe_blocking(usize::MAX, decode).await??))
+    }
+}
+
+fn merge<K: Ord>(entries: &mut BTreeMap<K, FileRecord>, changes: BTreeMap<K, Option<FileRecord>>) {
+    for (key, change) in changes {
+        match change {
+            Some(file) => entries.insert(key, file),
+            None => entries.remove(&key),
+        };
+    }
+}
+
+/// Checks that the files can exist together.
+fn check_tree(files: &PathMap<FileRecord>) -> Result<(), &'static str> {
+    let paths = files.files();
+    if paths.contains_key(&MemoryPath::root()) {
+        return Err("it has a file at the root");
+    }
+    // A directory sorts right before all that is under it, so a file above another is its neighbor.
+    let mut neighbours = paths.keys().zip(paths.keys().skip(1));
+    if neighbours.any(|(path, next)| next.is_under(path)) {
+        return Err("it has a file under a file");
+    }
+    Ok(())
+}

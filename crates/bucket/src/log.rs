@@ -1,0 +1,245 @@
+//! Reading the log: which commits came after the state that is known.
+//!
+//! A number that was taken stays taken: a trimmed commit is replaced by a marker. So if the next number is free, there is nothing
+//! newer, however long ago the last look was, and no clock is needed to know that.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::time::Instant;
+
+use crate::blocking::run_maybe_blocking;
+use crate::bucket::Fetched;
+use crate::checkpoint::Manifest;
+use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES};
+use crate::deadline::Deadline;
+use crate::failure::Failure;
+use crate::format::Damage;
+use crate::id::Id;
+use crate::inner::Inner;
+use crate::state::State;
+
+/// The most commits that are read at a time, beside those that are read to find missing ones.
+const MAX_WINDOW: u64 = 16;
+/// The most requests at a time.
+const CONCURRENCY: usize = 17;
+/// After how long without a sign of the log a look makes sure that its last commit is still there.
+const LOST_AFTER: Duration = Duration::from_secs(60);
+/// How many bytes of contents a state may hold before it is loaded anew from a checkpoint, which holds less.
+const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
+
+/// When the log was last seen to be there.
+#[derive(Debug, Default)]
+pub(crate) struct LastContact(Mutex<Option<Instant>>);
+
+impl LastContact {
+    pub(crate) fn now(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(crate) fn is_long_ago(&self) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_none_or(|last| last.elapsed() >= LOST_AFTER)
+    }
+}
+
+/// A place in the log.
+pub(crate) enum Entry {
+    Free,
+    Commit(Box<Commit>, usize),
+    /// The commit of this id was removed.
+    Trimmed(Id),
+}
+
+/// Where reading came to an end.
+enum End {
+    /// At a number that is free.
+    Free { number: u64 },
+    /// At a number that was trimmed.
+    Trimmed,
+}
+
+impl Inner {
+    /// Brings the state up to the latest commit at a moment between the call and the answer.
+    pub(crate) async fn poll(&self, deadline: &Deadline) -> Result<(), Failure> {
+        let first = self.state().number + 1;
+        let advance = |key: &str, commit, size| self.advance(key, commit, size);
+        match self.follow(first, 0, advance, deadline).await? {
+            End::Free { number } if number == first => self.refuse_lost_log(number, deadline).await,
+            End::Free { .. } => {
+                self.last_contact.now();
+                self.shed_contents(deadline).await
+            }
+            End::Trimmed => self.reload(deadline).await,
+        }
+    }
+
+    /// Applies a commit to the state, unless another task did. Returns the number of the commit to read next.
+    pub(crate) fn advance(&self, key: &str, commit: Commit, size: usize) -> Result<u64, Damage> {
+        let mut state = self.state_mut();
+        if commit.number == state.number + 1 {
+            state.apply(key, commit, size)?;
+        }
+        Ok(state.number + 1)
+    }
+
+    /// Reads commits from a number on, until the next one is free or was trimmed. `advance` takes each in its order, and returns the
+    /// number to read next. This many numbers after the free one are read as well, since a taken one reveals a missing commit.
+    async fn follow(
+        &self,
+        mut next: u64,
+        ahead: u64,
+        mut advance: impl FnMut(&str, Commit, usize) -> Result<u64, Damage>,
+        deadline: &Deadline,
+    ) -> Result<End, Failure> {
+        let mut read = 0;
+        loop {
+            let window = next..next.saturating_add(u64::clamp(read, 1 + ahead, MAX_WINDOW)).saturating_add(ahead);
+            let certain = window.end.saturating_sub(ahead);
+            let entries = stream::iter(window.clone()).map(|number| self.entry(number, deadline));
+            let entries: Vec<_> = entries.buffered(CONCURRENCY).try_collect().await?;
+            let taken = entries.iter().rposition(|entry| !matches!(entry, Entry::Free)).unwrap_or(0);
+            for (index, (number, entry)) in window.zip(entries).enumerate() {
+                match entry {
+                    Entry::Commit(commit, size) => {
+                        next = advance(self.bucket.keys.commit(number).as_ref(), *commit, size)?;
+                        read += 1;
+                    }
+                    Entry::Trimmed(_) => return Ok(End::Trimmed),
+                    Entry::Free if index < taken => {
+                        // A later number is taken. This one may have been taken since it was read.
+                        self.refuse_hole(number, deadline).await?;
+                        break;
+                    }
+                    Entry::Free if number < certain => return Ok(End::Free { number }),
+                    Entry::Free => break,
+                }
+            }
+        }
+    }
+
+    /// What the log holds at a number.
+    pub(crate) async fn entry(&self, number: u64, deadline: &Deadline) -> Result<Entry, Failure> {
+        let key = self.bucket.keys.commit(number);
+        let bytes = match self.bucket.get(&key, MAX_COMMIT_BYTES, deadline).await? {
+            Fetched::Missing => return Ok(Entry::Free),
+            Fetched::TooLarge => {
+                return Err(Damage::TooLarge { key: key.to_string(), limit: MAX_COMMIT_BYTES }.into());
+            }
+            Fetched::Found(bytes) => bytes,
+        };
+        let size = bytes.len();
+        let decode = move || match LogObject::decode(key.as_ref(), &bytes)? {
+            LogObject::Commit(commit) if commit.number != number => {
+                Err(Damage::inconsistent(key, "it has another number"))
+            }
+            LogObject::Commit(commit) => Ok(Entry::Commit(Box::new(commit), size)),
+            LogObject::Trimmed(id) => Ok::<_, Damage>(Entry::Trimmed(id)),
+        };
+        Ok(run_maybe_blocking(size, decode).await??)
+    }
+
+    /// Loads the state anew from the latest checkpoint and the commits after it.
+    pub(crate) async fn reload(&self, deadline: &Deadline) -> Result<(), Failure> {
+        self.replace_by(self.load_to_end(None, deadline).await?)
+    }
+
+    /// Loads the state anew from the latest checkpoint that the log notes, even if it cannot be found otherwise.
+    pub(crate) async fn reload_from_noted(&self, deadline: &Deadline) -> Result<(), Failure> {
+        let noted = self.state().checkpoint.clone();
+        self.replace_by(self.load_to_end(Some(noted), deadline).await?)
+    }
+
+    fn replace_by(&self, loaded: Option<State>) -> Result<(), Failure> {
+        let Some(loaded) = loaded else {
+            return Err(Damage::Missing { key: self.bucket.keys.checkpoints().to_string() }.into());
+        };
+        let mut state = self.state_mut();
+        if loaded.store != state.store && state.number > 0 {
+            return Err(Damage::inconsistent(self.bucket.keys.log(), "it belongs to another store").into());
+        }
+        if loaded.number >= state.number {
+            *state = loaded;
+        }
+        drop(state);
+        self.last_contact.now();
+        Ok(())
+    }
+
+    /// The latest state, read from a checkpoint and the commits after it, or `None` if there is no store. By default the checkpoint is
+    /// the latest in the bucket.
+    pub(crate) async fn load_to_end(
+        &self,
+        mut checkpoint: Option<Manifest>,
+        deadline: &Deadline,
+    ) -> Result<Option<State>, Failure> {
+        let mut before = None;
+        loop {
+            let mut state = match checkpoint.take().filter(|checkpoint| checkpoint.through > 0) {
+                Some(checkpoint) => self.load(checkpoint, deadline).await?.ok(),
+                None => None,
+            };
+            if state.is_none() {
+                state = self.load_latest(deadline).await?;
+            }
+            let mut state = state.unwrap_or_default();
+            let through = state.number;
+            let advance = |key: &str, commit, size| state.apply(key, commit, size).map(|()| state.number + 1);
+            match self.follow(through + 1, 1, advance, deadline).await? {
+                End::Free { .. } if state.number == 0 => return Ok(None),
+                End::Free { .. } if state.number == through => {
+                    // Nothing after the checkpoint proves that the log is still there.
+                    self.refuse_hole(through, deadline).await?;
+                    return Ok(Some(state));
+                }
+                End::Free { .. } => return Ok(Some(state)),
+                // The log was trimmed since, so there is a later checkpoint. If there is none, it is damage.
+                End::Trimmed if before == Some(through) => {
+                    return Err(Damage::Missing { key: self.bucket.keys.checkpoint(through + 1).to_string() }.into());
+                }
+                End::Trimmed => before = Some(through),
+            }
+        }
+    }
+
+    /// Refuses a log in which a number is free although later ones are taken.
+    pub(crate) async fn refuse_hole(&self, number: u64, deadline: &Deadline) -> Result<(), Failure> {
+        let key = self.bucket.keys.commit(number);
+        match self.bucket.head(&key, deadline).await? {
+            Some(_) => Ok(()),
+            None => Err(Damage::Missing { key: key.to_string() }.into()),
+        }
+    }
+
+    /// Refuses a log that ends before the commit that is known, if that was not checked for some time: somebody removed the bucket, or
+    /// put an older copy of it in its place.
+    async fn refuse_lost_log(&self, next: u64, deadline: &Deadline) -> Result<(), Failure> {
+        let (last, id) = {
+            let state = self.state();
+            (state.number, state.commit)
+        };
+        if last == 0 || last + 1 != next || !self.last_contact.is_long_ago() {
+            return Ok(());
+        }
+        let key = self.bucket.keys.commit(last).to_string();
+        match self.entry(last, deadline).await? {
+            Entry::Free => return Err(Damage::Missing { key }.into()),
+            Entry::Commit(found, _) if found.id != id => {
+                return Err(Damage::inconsistent(key, "it is not the commit that was there").into());
+            }
+            Entry::Commit(..) | Entry::Trimmed(_) => {}
+        }
+        self.last_contact.now();
+        Ok(())
+    }
+
+    /// Loads the state anew if it holds much more contents than the latest checkpoint, which others wrote.
+    async fn shed_contents(&self, deadline: &Deadline) -> Result<(), Failure> {
+        let is_too_large = {
+            let state = self.state();
+            state.number == state.checkpoint.through + 1 && state.inline_bytes() > MAX_HELD_BYTES
+        };
+        if is_too_large { self.reload(deadline).await } else { Ok(()) }
+    }
+}

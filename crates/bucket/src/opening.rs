@@ -1,0 +1,120 @@
+//! Opening a store: finding it or creating it, and making sure that the bucket honors the condition that everything depends on.
+
+use bytes::Bytes;
+use memory_tool_core::OpenMode;
+use object_store::path::Path;
+use object_store::{Error as ObjectError, PutMode, PutOptions, PutPayload};
+
+use crate::bucket::retry;
+use crate::commit::Commit;
+use crate::deadline::{Backoff, Deadline};
+use crate::failure::{ErrorClass, Failure};
+use crate::format::Damage;
+use crate::id::Id;
+use crate::inner::Inner;
+use crate::log::Entry;
+use crate::open_failure::OpenFailure;
+
+/// How often a create may be refused although the name is free, which happens while others create it.
+const MAX_REFUSALS: u32 = 5;
+
+impl Inner {
+    /// Reads the store, or creates it if the mode allows that.
+    pub(crate) async fn open(&self) -> Result<(), OpenFailure> {
+        let deadline = Deadline::of_opening(self.options.timeout);
+        let mut loaded = self.load_to_end(None, &deadline).await?;
+        if loaded.is_none()
+            && let Some(directory) = self.remains(&deadline).await?
+        {
+            // Somebody else may have created the store since.
+            loaded = self.load_to_end(None, &deadline).await?;
+            if loaded.is_none() {
+                return Err(Failure::from(Damage::NoLog { key: directory.to_string() }).into());
+            }
+        }
+        match loaded {
+            Some(state) => *self.state_mut() = state,
+            None if self.options.mode == OpenMode::Create => self.create(&deadline).await?,
+            None => return Err(OpenFailure::NotFound),
+        }
+        self.last_contact.now();
+        if self.options.mode != OpenMode::ReadOnly {
+            self.check_condition(&deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a place where nothing of a store is.
+    pub(crate) async fn refuse_nothing(&self) -> Result<(), OpenFailure> {
+        match self.remains(&self.deadline()).await? {
+            Some(_) => Ok(()),
+            None => Err(OpenFailure::NotFound),
+        }
+    }
+
+    /// A directory of a store that is there.
+    async fn remains(&self, deadline: &Deadline) -> Result<Option<Path>, Failure> {
+        let keys = &self.bucket.keys;
+        let mut found = self.bucket.directories(keys.prefix(), deadline).await?;
+        found.retain(|directory| [keys.log(), keys.checkpoints(), keys.contents()].contains(directory));
+        Ok(found.pop())
+    }
+
+    /// Creates the first commit, or finds that of somebody who was first.
+    async fn create(&self, deadline: &Deadline) -> Result<(), OpenFailure> {
+        let backoff = Backoff::default();
+        let birth = Commit::birth(Id::random().map_err(Failure::from)?);
+        let mut refusals = 0;
+        loop {
+            let created = self.create_first(&birth).await;
+            if let Entry::Commit(first, size) = self.entry(1, deadline).await? {
+                self.advance(self.bucket.keys.commit(1).as_ref(), *first, size).map_err(Failure::from)?;
+                self.last_contact.now();
+                return Ok(self.poll(deadline).await?);
+            }
+            match created {
+                Ok(()) => {} // it will be seen
+                Err(error) => match ErrorClass::of(&error) {
+                    ErrorClass::Unclear if !deadline.is_over() => {}
+                    ErrorClass::Refused if refusals < MAX_REFUSALS => refusals += 1,
+                    _ => return Err(failure(error)),
+                },
+            }
+            backoff.pause(deadline).await;
+        }
+    }
+
+    /// Makes sure that the bucket refuses to create an object that exists. Such a bucket is not changed. One that ignores the condition
+    /// puts the bytes that were there.
+    async fn check_condition(&self, deadline: &Deadline) -> Result<(), OpenFailure> {
+        let birth = Commit::birth(self.state().store);
+        let is_created = || async {
+            match self.create_first(&birth).await {
+                Err(ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. }) => Ok(false),
+                created => created.map(|()| true),
+            }
+        };
+        // The first time it may be missing, if somebody removed it.
+        if retry(deadline, is_created).await? && retry(deadline, is_created).await? {
+            return Err(OpenFailure::IgnoresConditions { it: "it created an object that was there" });
+        }
+        Ok(())
+    }
+
+    async fn create_first(&self, birth: &Commit) -> object_store::Result<()> {
+        let bytes = birth.encode().map_err(|source| ObjectError::Generic { store: "memory", source: source.into() })?;
+        let options = PutOptions::from(PutMode::Create);
+        let payload = PutPayload::from_bytes(Bytes::from(bytes));
+        self.bucket.objects.put_opts(&self.bucket.keys.commit(1), payload, options).await.map(drop)
+    }
+}
+
+fn failure(error: ObjectError) -> OpenFailure {
+    match (ErrorClass::of(&error), &error) {
+        (ErrorClass::Refused, _) | (_, ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. }) => {
+            OpenFailure::NoConditions { source: error.into() }
+        }
+        (ErrorClass::Impossible(kind), _) => Failure::of_request(kind, error).into(),
+        _ => Failure::of_request(memory_tool_core::FailureKind::Other, error).into(),
+    }
+}

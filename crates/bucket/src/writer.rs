@@ -1,0 +1,543 @@
+//! How a store changes: the batches that wait are planned one after another on the latest state that is known, and the next
+//! number of the log is created with all of them.
+//!
+//! An answer that does not come, or says that the number is taken, proves nothing: the request may have been done and its
+//! answer lost, and a client may have sent it again by itself and met its own first attempt. So whoever is in doubt reads the
+//! number:
+//!
+//! | the log at this number | what became of the commit | next |
+//! |---|---|---|
+//! | has the commit's id | it was made | success |
+//! | has another commit | it was not made and never will be: a number is taken once | planned anew, for a later number |
+//! | is free | nothing yet, but the request may arrive later | the very same bytes again |
+//! | has the marker of a trimmed commit, with its id | as above | as above |
+//!
+//! One task at a time does this for all clones of a store. The future of a batch only waits for it: if the future is dropped, its
+//! batch is withdrawn, unless it is in a commit that was already sent.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use memory_tool_core::{Batch, BoxError, FailureKind, PathMapEdits, StoreError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::blocking::run_maybe_blocking;
+use crate::bucket::Put;
+use crate::commit::{Commit, MAX_COMMIT_BYTES, Step, steps_of};
+use crate::content::FileRecord;
+use crate::deadline::{Backoff, Deadline};
+use crate::failure::Failure;
+use crate::id::Id;
+use crate::inner::Inner;
+use crate::log::Entry;
+use crate::staging::Staging;
+use crate::state::State;
+
+/// How many batches one commit holds at most.
+const MAX_BATCHES: usize = 1_000;
+/// How many bytes of contents one commit holds, about.
+const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
+
+/// After how many numbers that others took a writer reads the log to its end before it tries the next one.
+const MAX_LOSSES: u32 = 3;
+
+/// The batches that wait for a commit.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    entries: Vec<Submission>,
+    /// Whether a task takes entries.
+    has_writer: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a commit may hold.
+#[derive(Debug)]
+enum Work {
+    Batch {
+        batch: Batch,
+        staging: Staging,
+    },
+    Collection,
+    Trimmed {
+        through: u64,
+    },
+    /// Only if the latest checkpoint is still this one, and this many collections were noted.
+    Checkpoint {
+        note: Step,
+        replaces: u64,
+        collections: u64,
+    },
+}
+
+/// Work whose author waits.
+#[derive(Debug)]
+struct Submission {
+    work: Work,
+    deadline: Deadline,
+    phase: Arc<Phase>,
+    done: oneshot::Sender<Result<(), Failure>>,
+}
+
+/// How far a submission got.
+#[derive(Debug, Default)]
+struct Phase(AtomicU8);
+
+impl Phase {
+    const WAITING: u8 = 0;
+    const SENT: u8 = 1;
+    const WITHDRAWN: u8 = 2;
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// What became of a commit that was sent.
+enum Outcome {
+    Made,
+    /// Somebody else took the number.
+    Void,
+    /// It was not made.
+    Failed(Failure),
+    Unknown(Failure),
+}
+
+impl Inner {
+    /// Applies the batch as a whole, or not at all.
+    pub(crate) async fn apply(self: &Arc<Self>, batch: Batch) -> Result<(), Failure> {
+        let deadline = self.deadline();
+        if batch.changes_nothing() {
+            self.poll(&deadline).await?;
+            return Ok(batch.check(&self.state().files)?);
+        }
+        self.refuse_read_only()?;
+        batch.check_file_sizes(self.options.max_file_bytes)?;
+        let mut staging = Staging::new()?;
+        self.refuse_early(&batch, &staging, &deadline).await?;
+        let collections = self.state().collections;
+        staging.put(&self.bucket, &batch, collections, &deadline).await?;
+        self.submit(Work::Batch { batch, staging }, deadline).await
+    }
+
+    /// Refuses a batch that the latest state does not allow, before anything is put for it.
+    async fn refuse_early(&self, batch: &Batch, staging: &Staging, deadline: &Deadline) -> Result<(), Failure> {
+        let check = || {
+            let state = self.state();
+            state.allow(batch, |change| staging.record(batch, change, state.number + 1)).map(drop)
+        };
+        if self.last_contact.is_long_ago() || check().is_err() {
+            self.poll(deadline).await?;
+            check()?;
+        }
+        Ok(())
+    }
+
+    /// Notes in the log that unused contents are about to be removed.
+    pub(crate) async fn note_collection(self: &Arc<Self>) -> Result<(), Failure> {
+        self.submit(Work::Collection, self.deadline()).await
+    }
+
+    /// Notes in the log that it was trimmed.
+    pub(crate) async fn note_trimmed(self: &Arc<Self>, through: u64) -> Result<(), Failure> {
+        self.submit(Work::Trimmed { through }, self.deadline()).await
+    }
+
+    /// Notes a checkpoint in the log, if the latest one is still the one that it replaces, and no collection was noted since.
+    pub(crate) async fn note_checkpoint(
+        self: &Arc<Self>,
+        note: Step,
+        replaces: u64,
+        collections: u64,
+    ) -> Result<(), Failure> {
+        let work = Work::Checkpoint { note, replaces, collections };
+        self.submit(work, self.deadline()).await
+    }
+
+    async fn submit(self: &Arc<Self>, work: Work, deadline: Deadline) -> Result<(), Failure> {
+        let (done, outcome) = oneshot::channel();
+        let phase = Arc::<Phase>::default();
+        let needs_writer = {
+            let mut waiting = self.queue.lock();
+            waiting.entries.push(Submission { work, deadline, phase: Arc::clone(&phase), done });
+            !std::mem::replace(&mut waiting.has_writer, true)
+        };
+        if needs_writer {
+            tokio::spawn(Writer { inner: Arc::clone(self), has_ended: false }.run());
+        }
+        match deadline.limit(outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(closed)) => Err(Failure::new(FailureKind::OutcomeUnknown, closed)),
+            Err(elapsed) if phase.change(Phase::WAITING, Phase::WITHDRAWN) => {
+                Err(Failure::late(FailureKind::Busy, deadline.whole(), Some(elapsed.into())))
+            }
+            Err(elapsed) => Err(Failure::late(FailureKind::OutcomeUnknown, deadline.whole(), Some(elapsed.into()))),
+        }
+    }
+}
+
+/// The task that commits what waits, until nothing does.
+struct Writer {
+    inner: Arc<Inner>,
+    has_ended: bool,
+}
+
+impl Drop for Writer {
+    /// Lets the next submission start another task, even if the runtime ended in the middle of this one.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.inner.queue.lock().has_writer = false;
+        }
+    }
+}
+
+impl Writer {
+    async fn run(mut self) {
+        loop {
+            self.inner.contention.pause().await;
+            let mut group = Vec::new();
+            {
+                let mut waiting = self.inner.queue.lock();
+                waiting.move_to(&mut group);
+                if group.is_empty() {
+                    (waiting.has_writer, self.has_ended) = (false, true);
+                    return;
+                }
+            }
+            self.commit(group).await;
+        }
+    }
+
+    /// Tries to commit a group, and those that come to wait meanwhile, until all have an answer.
+    async fn commit(&self, mut group: Vec<Submission>) {
+        let mut losses = 0;
+        loop {
+            group = begin(group);
+            let Some((commit, bytes)) = self.plan(&mut group).await else { return };
+            let deadline = latest_deadline(&group);
+            let (number, size) = (commit.number, bytes.len());
+            let outcome = {
+                let sending = pin!(self.send(&commit, bytes, &deadline));
+                let abandoned = pin!(abandoned(&mut group));
+                match select(sending, abandoned).await {
+                    Either::Left((outcome, _)) => outcome,
+                    // The next commit is for the same number, so at most one of the two is made.
+                    Either::Right(_) => return,
+                }
+            };
+            match outcome {
+                Outcome::Made => {
+                    self.inner.contention.won();
+                    let key = self.inner.bucket.keys.commit(number);
+                    match self.inner.advance(key.as_ref(), commit, size) {
+                        Ok(_) => self.succeed(group, number, size),
+                        Err(damage) => fail(group, damage.into()),
+                    }
+                    return;
+                }
+                Outcome::Void => {
+                    self.inner.contention.lost();
+                    losses += 1;
+                    // Others may have made many commits, which are read several at a time.
+                    if losses >= MAX_LOSSES
+                        && let Err(failure) = self.inner.poll(&latest_deadline(&group)).await
+                    {
+                        return fail(group, failure);
+                    }
+                    group = begin_again(group);
+                    self.inner.contention.pause().await;
+                    self.inner.queue.lock().move_to(&mut group);
+                }
+                Outcome::Failed(failure) => return fail(group, failure),
+                Outcome::Unknown(failure) => return fail(group, failure.with_outcome_unknown()),
+            }
+        }
+    }
+
+    /// Puts contents again that a collection may have removed.
+    async fn stage_again(&self, group: &mut Vec<Submission>) {
+        let collections = self.inner.state().collections;
+        for index in (0..group.len()).rev() {
+            let Some(Submission { work: Work::Batch { batch, staging }, deadline, .. }) = group.get_mut(index) else {
+                continue;
+            };
+            if staging.is_outdated(collections)
+                && let Err(failure) = staging.put(&self.inner.bucket, batch, collections, deadline).await
+            {
+                answer(group.swap_remove(index), Err(failure));
+            }
+        }
+    }
+
+    /// The next commit with all of the group that the latest state allows. The others get their answer, and `None` says that all did.
+    async fn plan(&self, group: &mut Vec<Submission>) -> Option<(Commit, Bytes)> {
+        let mut is_current = false;
+        loop {
+            self.stage_again(group).await;
+            if group.is_empty() {
+                return None;
+            }
+            let planned = match Id::random() {
+                Ok(id) => self.inner.state_mut().plan(group, id),
+                Err(error) => {
+                    fail(std::mem::take(group), error.into());
+                    return None;
+                }
+            };
+            let Some(Planned { commit, refused }) = planned else { continue };
+            if !refused.is_empty() && !is_current {
+                // The state that is known may be old, and the latest one may allow it.
+                if let Err(failure) = self.inner.poll(&latest_deadline(group)).await {
+                    fail(std::mem::take(group), failure);
+                    return None;
+                }
+                is_current = true;
+                continue;
+            }
+            for (index, refusal) in refused.into_iter().rev() {
+                answer(group.swap_remove(index), Err(refusal));
+            }
+            if group.is_empty() {
+                return None;
+            }
+            let size = group.iter().map(Submission::inline_bytes).sum();
+            let encode = move || (commit.encode(), commit);
+            match run_maybe_blocking(size, encode).await {
+                Ok((Ok(bytes), commit)) if bytes.len() <= MAX_COMMIT_BYTES => return Some((commit, bytes.into())),
+                Ok((Ok(_), _)) if group.len() > 1 => {
+                    let rest = begin_again(group.split_off(group.len() / 2));
+                    self.inner.queue.lock().entries.splice(0..0, rest);
+                    continue;
+                }
+                Ok((Ok(bytes), _)) => fail(std::mem::take(group), Failure::commit_too_large(bytes.len())),
+                Ok((Err(error), _)) => fail(std::mem::take(group), Failure::unwritable(error)),
+                Err(failure) => fail(std::mem::take(group), failure),
+            }
+            return None;
+        }
+    }
+
+    /// Creates the commit, and finds out what became of it.
+    async fn send(&self, commit: &Commit, bytes: Bytes, deadline: &Deadline) -> Outcome {
+        let key = self.inner.bucket.keys.commit(commit.number);
+        let started = Instant::now();
+        let put = self.inner.bucket.create(&key, bytes.clone(), deadline).await;
+        self.inner.contention.took(started.elapsed());
+        match put {
+            Put::Done => Outcome::Made,
+            Put::Failed(failure) => Outcome::Failed(failure),
+            Put::Undecided(cause) => self.settle(commit, bytes, cause, deadline).await,
+        }
+    }
+
+    /// Finds out what became of a commit whose create got no clear answer, or was refused.
+    async fn settle(&self, commit: &Commit, bytes: Bytes, mut cause: BoxError, deadline: &Deadline) -> Outcome {
+        let backoff = Backoff::default();
+        let key = self.inner.bucket.keys.commit(commit.number);
+        while !deadline.is_over() {
+            match self.inner.entry(commit.number, deadline).await {
+                Ok(Entry::Commit(found, _)) if found.id == commit.id => return Outcome::Made,
+                Ok(Entry::Commit(found, size)) => {
+                    return match self.inner.advance(key.as_ref(), *found, size) {
+                        Ok(_) => Outcome::Void,
+                        Err(damage) => Outcome::Failed(damage.into()),
+                    };
+                }
+                Ok(Entry::Trimmed(id)) if id == commit.id => return Outcome::Made,
+                Ok(Entry::Trimmed(_)) => {
+                    return match self.inner.reload(deadline).await {
+                        Ok(()) => Outcome::Void,
+                        Err(failure) => Outcome::Failed(failure),
+                    };
+                }
+                Ok(Entry::Free) => {}
+                Err(failure) => return Outcome::Unknown(failure),
+            }
+            backoff.pause(deadline).await;
+            match self.inner.bucket.create(&key, bytes.clone(), deadline).await {
+                Put::Done => return Outcome::Made,
+                Put::Undecided(again) => cause = again,
+                Put::Failed(failure) => return Outcome::Unknown(failure),
+            }
+        }
+        Outcome::Unknown(Failure::late(FailureKind::Other, deadline.whole(), Some(cause)))
+    }
+
+    /// Answers a group whose commit was made, and writes a checkpoint if it is this writer's turn.
+    fn succeed(&self, group: Vec<Submission>, number: u64, size: usize) {
+        let (is_due, is_overdue) = {
+            let state = self.inner.state();
+            (state.is_checkpoint_due(number, size), state.is_checkpoint_overdue())
+        };
+        if !is_due {
+            return answer_all(group);
+        }
+        let inner = Arc::clone(&self.inner);
+        let checkpoint = tokio::spawn(async move {
+            if let Ok(_permit) = inner.checkpointing.try_acquire() {
+                // If it fails, the author of a later commit tries again.
+                let _ = inner.write_checkpoint(false).await;
+            }
+        });
+        let earliest = group.iter().map(|submission| submission.deadline).min_by_key(Deadline::end);
+        match earliest {
+            // A program that ends with its command would never get to the end of a checkpoint in the background.
+            Some(deadline) if is_overdue => drop(tokio::spawn(async move {
+                let _ = deadline.limit_to_half(checkpoint).await;
+                answer_all(group);
+            })),
+            _ => answer_all(group),
+        }
+    }
+}
+
+impl Waiting {
+    /// Moves what waits to a group, as far as there is room.
+    fn move_to(&mut self, group: &mut Vec<Submission>) {
+        let mut bytes: usize = group.iter().map(Submission::inline_bytes).sum();
+        let room = MAX_BATCHES.saturating_sub(group.len());
+        let fits = |submission: &Submission| {
+            let fits = bytes == 0 || bytes < MAX_GROUP_BYTES;
+            bytes += submission.inline_bytes();
+            fits
+        };
+        let count = self.entries.iter().take(room).map(fits).take_while(|fits| *fits).count();
+        group.extend(self.entries.drain(..count));
+    }
+}
+
+impl Submission {
+    fn inline_bytes(&self) -> usize {
+        match &self.work {
+            Work::Batch { staging, .. } => staging.inline_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Whether contents were put before a collection that the log notes.
+    fn is_outdated(&self, collections: u64) -> bool {
+        matches!(&self.work, Work::Batch { staging, .. } if staging.is_outdated(collections))
+    }
+}
+
+/// Those of a group that are to be sent. Those whose authors no longer wait are dropped, and those that are near their deadline are
+/// refused: time is needed to find out what became of a commit.
+fn begin(group: Vec<Submission>) -> Vec<Submission> {
+    let mut begun = Vec::with_capacity(group.len());
+    for submission in group {
+        if submission.done.is_closed() || !submission.phase.change(Phase::WAITING, Phase::SENT) {
+            continue;
+        }
+        if submission.deadline.is_near() {
+            let whole = submission.deadline.whole();
+            answer(submission, Err(Failure::late(FailureKind::Busy, whole, None)));
+        } else {
+            begun.push(submission);
+        }
+    }
+    begun
+}
+
+/// Those of a group whose commit was not made, to be sent again.
+fn begin_again(group: Vec<Submission>) -> Vec<Submission> {
+    for submission in &group {
+        submission.phase.change(Phase::SENT, Phase::WAITING);
+    }
+    group
+}
+
+/// Waits until all authors of a group are gone.
+async fn abandoned(group: &mut [Submission]) {
+    for submission in group {
+        submission.done.closed().await;
+    }
+}
+
+fn latest_deadline(group: &[Submission]) -> Deadline {
+    let latest = group.iter().map(|submission| submission.deadline).max_by_key(Deadline::end);
+    latest.unwrap_or_else(|| Deadline::after(std::time::Duration::ZERO))
+}
+
+fn answer(submission: Submission, outcome: Result<(), Failure>) {
+    // Nobody may be waiting any more.
+    let _ = submission.done.send(outcome);
+}
+
+fn answer_all(group: Vec<Submission>) {
+    group.into_iter().for_each(|submission| answer(submission, Ok(())));
+}
+
+fn fail(group: Vec<Submission>, failure: Failure) {
+    let mut shared = failure.shared();
+    group.into_iter().for_each(|submission| answer(submission, Err(shared())));
+}
+
+/// A commit, and what of its group the state does not allow, by its place in the group.
+struct Planned {
+    commit: Commit,
+    refused: Vec<(usize, Failure)>,
+}
+
+impl State {
+    /// Plans the next commit, or returns `None` if contents must be put again first. The state is the same afterwards.
+    fn plan(&mut self, group: &[Submission], id: Id) -> Option<Planned> {
+        if group.iter().any(|submission| submission.is_outdated(self.collections)) {
+            return None;
+        }
+        let number = self.number + 1;
+        let (mut batches, mut refused, mut undo) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, submission) in group.iter().enumerate() {
+            match self.plan_one(&submission.work, number) {
+                Ok((steps, edits)) => {
+                    batches.push(steps);
+                    undo.extend(edits.map(|edits| self.files.edit(edits)));
+                }
+                Err(refusal) => refused.push((index, refusal)),
+            }
+        }
+        self.undo(undo);
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Some(Planned { commit: Commit { store: self.store, number, id, after: self.commit, time, batches }, refused })
+    }
+
+    /// The steps of one submission, and the edits that they come down to.
+    fn plan_one(&self, work: &Work, number: u64) -> Result<(Vec<Step>, Option<PathMapEdits<FileRecord>>), Failure> {
+        match work {
+            Work::Batch { batch, staging } => {
+                let record = |change| staging.record(batch, change, number);
+                let edits = self.allow(batch, record)?;
+                Ok((steps_of(batch, record), Some(edits)))
+            }
+            Work::Collection => Ok((vec![Step::Collection], None)),
+            Work::Trimmed { through } => Ok((vec![Step::Trimmed { through: *through }], None)),
+            Work::Checkpoint { note, replaces, collections }
+                if (self.checkpoint.through, self.collections) == (*replaces, *collections) =>
+            {
+                Ok((vec![note.clone()], None))
+            }
+            Work::Checkpoint { .. } => Err(Failure::checkpoint_outdated()),
+        }
+    }
+
+    /// The edits that a batch comes down to, if the state allows it.
+    fn allow(
+        &self,
+        batch: &Batch,
+        record: impl Fn(usize) -> FileRecord,
+    ) -> Result<PathMapEdits<FileRecord>, StoreError> {
+        batch.check(&self.files)?;
+        self.files.plan(batch, |change, _, _| Ok(record(change)))
+    }
+}

@@ -1,0 +1,329 @@
+//! Reading the log: a reader that slept sees the present, and a damaged log is reported, with the object that is wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{
+    PREFIX, TestBucket, checkpoint, failure, log, messages, open_failure, path, read, remove, rename, write,
+};
+use bytes::Bytes;
+use memory_tool_bucket::{BucketStore, OpenFailure};
+use memory_tool_core::{Batch, FailureKind, MemoryPath, Store, StoreExt};
+
+/// Long enough for a store to check that the log is still in the bucket.
+const LONG: Duration = Duration::from_secs(61);
+
+async fn write_many(store: &BucketStore, count: usize) {
+    for number in 0..count {
+        write(store, &format!("/memories/{}", number % 7), &number.to_string()).await.unwrap();
+    }
+}
+
+/// The paths and contents of all files.
+async fn files(store: &BucketStore) -> Vec<(MemoryPath, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in store.list(&MemoryPath::root()).await.unwrap() {
+        let file = store.read(&entry.path).await.unwrap().into_file().unwrap();
+        files.push((entry.path, file.content));
+    }
+    files
+}
+
+/// Reads and writes with a store that did neither while others wrote.
+async fn expect_present(bucket: &Arc<TestBucket>, sleeper: &BucketStore, what: &str) {
+    let fresh = bucket.other().await;
+    let expected = files(&fresh).await;
+    assert_eq!(files(sleeper).await, expected, "{what}");
+    write(sleeper, "/memories/awake", what).await.unwrap();
+    assert_eq!(read(&fresh, "/memories/awake").await.unwrap(), what);
+}
+
+#[tokio::test]
+async fn a_reader_that_slept() {
+    for (commits, collections) in [(1, 0), (10, 0), (40, 0), (10, 1), (40, 3), (600, 0), (600, 2)] {
+        for write_first in [false, true] {
+            let what = format!("{commits} commits, {collections} collections, write first: {write_first}");
+            let bucket = TestBucket::new();
+            let sleeper = bucket.open().await;
+            write(&sleeper, "/memories/large", &"old".repeat(10_000)).await.unwrap();
+            write(&sleeper, "/memories/d/file", "text").await.unwrap();
+            let other = bucket.other().await;
+            write(&other, "/memories/large", &"new".repeat(10_000)).await.unwrap();
+            rename(&other, "/memories/d", "/memories/e").await.unwrap();
+            write_many(&other, commits).await;
+            for _ in 0..collections {
+                other.gc(Duration::ZERO).await.unwrap();
+                write_many(&other, 5).await;
+            }
+            if write_first {
+                write(&sleeper, "/memories/first", "text").await.unwrap();
+            }
+            expect_present(&bucket, &sleeper, &what).await;
+            assert_eq!(read(&sleeper, "/memories/large").await.unwrap(), "new".repeat(10_000));
+            assert_eq!(read(&sleeper, "/memories/d/file").await, None);
+        }
+    }
+}
+
+/// A precondition that the old state fulfils, and the present one does not, and the reverse.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_slept_plans_on_the_present() {
+    for collect in [false, true] {
+        let bucket = TestBucket::new();
+        let sleeper = bucket.open().await;
+        write(&sleeper, "/memories/a", "old").await.unwrap();
+        let version = sleeper.read("/memories/a").await.unwrap().into_file().unwrap().version;
+        let other = bucket.other().await;
+        write(&other, "/memories/a", "theirs").await.unwrap();
+        write(&other, "/memories/new", "theirs").await.unwrap();
+        if collect {
+            other.gc(Duration::ZERO).await.unwrap();
+        }
+        tokio::time::advance(LONG).await;
+        let edit = Batch::new().require(path("/memories/a"), memory_tool_core::Precondition::Version(version));
+        assert!(sleeper.apply(edit.write(path("/memories/a"), "mine")).await.is_err());
+        assert_eq!(read(&other, "/memories/a").await.unwrap(), "theirs");
+        remove(&bucket.open().await, "/memories/new").await.unwrap();
+        let create = Batch::new().require(path("/memories/new"), memory_tool_core::Precondition::Absent);
+        sleeper.apply(create.write(path("/memories/new"), "mine")).await.unwrap();
+        assert_eq!(read(&other, "/memories/new").await.unwrap(), "mine");
+    }
+}
+
+/// Opens the store, and uses `session`, which knows the log up to commit 1. Each reports damage of this object, and
+/// nothing changes.
+async fn expect_damage(bucket: &Arc<TestBucket>, session: &BucketStore, key: &str, what: &str) {
+    let before = bucket.snapshot().await;
+    expect_damage_at_opening(bucket, key, what).await;
+    let (kind, message) = failure(session.read(&path("/memories/1")).await);
+    assert!(kind == FailureKind::Damaged && message.contains(key), "{what}: {message}");
+    let (_, message) = failure(session.gc(Duration::ZERO).await);
+    assert!(message.contains(key), "{what}: {message}");
+    // A session that has not read the log for a while does so before it writes.
+    tokio::time::pause();
+    tokio::time::advance(LONG).await;
+    let (kind, message) = failure(write(session, "/memories/new", "new").await);
+    assert!(kind == FailureKind::Damaged && message.contains(key), "{what}: {message}");
+    tokio::time::resume();
+    assert_eq!(bucket.snapshot().await, before, "{what}");
+}
+
+async fn expect_damage_at_opening(bucket: &Arc<TestBucket>, key: &str, what: &str) {
+    let before = bucket.snapshot().await;
+    let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.expect_err(what);
+    let is_damage = matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::Damaged, .. });
+    assert!(is_damage && messages(&error).contains(key), "{what}: {}", messages(&error));
+    assert_eq!(bucket.snapshot().await, before, "{what}");
+}
+
+/// A log of this many commits by another machine, and a session that knows none of them.
+async fn with_session(commits: usize) -> (Arc<TestBucket>, BucketStore) {
+    let bucket = TestBucket::new();
+    let session = bucket.open().await;
+    write_many(&bucket.other().await, commits - 1).await;
+    (bucket, session)
+}
+
+fn edited(bytes: &Bytes, from: &str, to: &str) -> String {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    assert!(text.contains(from), "{text}");
+    text.replacen(from, to, 1)
+}
+
+#[tokio::test]
+async fn a_commit_that_is_altered() {
+    for number in [2, 3, 5, 12, 20] {
+        let (bucket, _) = with_session(20).await;
+        let commit = bucket.snapshot().await.remove(&log(number)).unwrap();
+        let other = TestBucket::new();
+        write_many(&other.open().await, 30).await;
+        let foreign = other.snapshot().await.remove(&log(number)).unwrap();
+        let own = bucket.snapshot().await.remove(&log(number - 1)).unwrap();
+        for (what, object) in [
+            ("garbage", Bytes::from_static(b"garbage")),
+            ("empty", Bytes::new()),
+            ("half", commit.slice(..commit.len() / 2)),
+            ("of another store", foreign),
+            ("of another number", own),
+            ("with an id that is too long", edited(&commit, "\"after\":\"", "\"after\":\"0").into()),
+        ] {
+            let (bucket, session) = with_session(20).await;
+            bucket.put_object(&log(number), object).await;
+            expect_damage(&bucket, &session, &log(number), what).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_with_another_predecessor() {
+    let (bucket, session) = with_session(20).await;
+    let commit: serde_json::Value = serde_json::from_slice(&bucket.snapshot().await[&log(9)]).unwrap();
+    let mut commit = commit;
+    commit["after"] = "0123456789abcdef0123456789abcdef".into();
+    bucket.put_object(&log(9), serde_json::to_vec(&commit).unwrap()).await;
+    expect_damage(&bucket, &session, &log(9), "another predecessor").await;
+}
+
+#[tokio::test]
+async fn a_commit_of_a_newer_version() {
+    let (bucket, session) = with_session(20).await;
+    bucket.put_object(&log(9), r#"{"format":"memory-tool commit","version":2,"other":true}"#).await;
+    let before = bucket.snapshot().await;
+    let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
+    assert!(matches!(open_failure(&error), OpenFailure::NewerVersion { found: 2, known: 1 }), "{error:?}");
+    for outcome in [session.read(&path("/memories/1")).await.map(drop), session.gc(Duration::ZERO).await.map(drop)] {
+        let (kind, message) = failure(outcome);
+        assert!(kind == FailureKind::Other && message.contains(&log(9)) && message.contains("version 2"), "{message}");
+    }
+    let error = write(&session, "/memories/new", "new").await.unwrap_err();
+    assert!(messages(&error).contains("version 2"), "{error:?}");
+    assert_eq!(bucket.snapshot().await, before);
+}
+
+/// Whichever commit is missing, an opening reports it.
+#[tokio::test]
+async fn a_hole_in_the_log() {
+    for commits in [3, 4, 5, 6, 7, 8, 20] {
+        for hole in 2..commits {
+            let (bucket, _) = with_session(commits as usize).await;
+            bucket.remove_object(&log(hole)).await;
+            expect_damage_at_opening(&bucket, &log(hole), &format!("{hole} of {commits}")).await;
+        }
+    }
+}
+
+/// The same with a checkpoint before the hole.
+#[tokio::test]
+async fn a_hole_after_a_checkpoint() {
+    for hole in 1..5 {
+        let (bucket, session) = with_session(10).await;
+        session.gc(Duration::ZERO).await.unwrap();
+        let last = bucket.keys("log").await.len() as u64;
+        write_many(&bucket.other().await, 6).await;
+        bucket.remove_object(&log(last + hole)).await;
+        expect_damage_at_opening(&bucket, &log(last + hole), &hole.to_string()).await;
+    }
+}
+
+/// A session sees the hole when it reads several commits at once, and `gc` lists the log.
+#[tokio::test]
+async fn a_session_meets_a_hole() {
+    for hole in [3, 5, 6, 7, 9, 13] {
+        let (bucket, session) = with_session(20).await;
+        bucket.remove_object(&log(hole)).await;
+        let before = bucket.snapshot().await;
+        let (kind, message) = failure(session.gc(Duration::ZERO).await);
+        assert!(kind == FailureKind::Damaged && message.contains(&log(hole)), "{hole}: {message}");
+        assert_eq!(bucket.snapshot().await, before, "{hole}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_disappears_during_a_session() {
+    let bucket = TestBucket::new();
+    let session = bucket.open().await;
+    write_many(&session, 10).await;
+    for object in bucket.snapshot().await.into_keys() {
+        bucket.remove_object(&object).await;
+    }
+    tokio::time::advance(LONG).await;
+    let (kind, message) = failure(session.read(&path("/memories/1")).await);
+    assert!(kind == FailureKind::Damaged && message.contains(&log(11)), "{message}");
+    let (kind, message) = failure(write(&session, "/memories/new", "new").await);
+    assert!(kind == FailureKind::Damaged && message.contains(&log(11)), "{message}");
+    let (kind, message) = failure(session.gc(Duration::ZERO).await);
+    assert!(kind == FailureKind::Damaged && message.contains(&log(11)), "{message}");
+    assert!(bucket.snapshot().await.is_empty());
+}
+
+/// A backup is an older log. A session that knows a later commit does not write to it.
+#[tokio::test(start_paused = true)]
+async fn an_older_log_is_put_back_during_a_session() {
+    let bucket = TestBucket::new();
+    let session = bucket.open().await;
+    write_many(&session, 5).await;
+    let backup = bucket.snapshot().await;
+    write_many(&session, 5).await;
+    for object in bucket.snapshot().await.into_keys() {
+        bucket.remove_object(&object).await;
+    }
+    for (key, bytes) in backup.clone() {
+        bucket.put_object(&key, bytes).await;
+    }
+    tokio::time::advance(LONG).await;
+    assert_eq!(failure(session.read(&path("/memories/1")).await).0, FailureKind::Damaged);
+    assert_eq!(failure(write(&session, "/memories/new", "new").await).0, FailureKind::Damaged);
+    assert_eq!(bucket.snapshot().await, backup);
+    let reopened = bucket.open().await;
+    assert_eq!(read(&reopened, "/memories/4").await.unwrap(), "4");
+    write(&reopened, "/memories/4", "new").await.unwrap();
+}
+
+/// The store was removed, and another one was created under the same prefix.
+#[tokio::test(start_paused = true)]
+async fn another_store_in_the_place_of_that_of_a_session() {
+    for commits in [0, 5, 10, 30] {
+        let bucket = TestBucket::new();
+        let session = bucket.open().await;
+        write_many(&session, 10).await;
+        for object in bucket.snapshot().await.into_keys() {
+            bucket.remove_object(&object).await;
+        }
+        write_many(&bucket.other().await, commits).await;
+        bucket.other().await;
+        tokio::time::advance(LONG).await;
+        let before = bucket.snapshot().await;
+        assert_eq!(failure(session.read(&path("/memories/1")).await).0, FailureKind::Damaged, "{commits}");
+        assert_eq!(failure(write(&session, "/memories/new", "new").await).0, FailureKind::Damaged, "{commits}");
+        assert_eq!(bucket.snapshot().await, before, "{commits}");
+    }
+}
+
+/// The first commit or the whole log was removed, and checkpoints and contents remain.
+#[tokio::test]
+async fn a_log_that_is_missing_beside_a_checkpoint() {
+    let (bucket, session) = with_session(20).await;
+    session.gc(Duration::ZERO).await.unwrap();
+    for key in bucket.keys("log").await {
+        bucket.remove_object(&key).await;
+    }
+    expect_damage_at_opening(&bucket, "log/", "the whole log").await;
+}
+
+/// The log was trimmed, and its only checkpoint was removed.
+#[tokio::test]
+async fn a_missing_checkpoint() {
+    let (bucket, session) = with_session(20).await;
+    bucket.other().await.gc(Duration::ZERO).await.unwrap();
+    for key in bucket.keys("checkpoints").await {
+        bucket.remove_object(&key).await;
+    }
+    expect_damage(&bucket, &session, "checkpoints", "no checkpoint").await;
+}
+
+#[tokio::test]
+async fn a_missing_or_altered_run_or_checkpoint() {
+    for (directory, is_missing) in [("contents/runs", true), ("contents/runs", false), ("checkpoints", false)] {
+        let (bucket, session) = with_session(20).await;
+        bucket.other().await.gc(Duration::ZERO).await.unwrap();
+        let [key] = &bucket.keys(directory).await[..] else { panic!("one object") };
+        if is_missing {
+            bucket.remove_object(key).await;
+        } else {
+            let bytes = &bucket.snapshot().await[key];
+            bucket.put_object(key, edited(bytes, "\"version\":1", "\"version\": 1").replacen('}', "", 1)).await;
+        }
+        expect_damage(&bucket, &session, key, &format!("{key} is missing: {is_missing}")).await;
+    }
+}
+
+/// A checkpoint under the number of another.
+#[tokio::test]
+async fn a_checkpoint_with_another_number() {
+    let (bucket, session) = with_session(20).await;
+    bucket.other().await.gc(Duration::ZERO).await.unwrap();
+    let [key] = &bucket.keys("checkpoints").await[..] else { panic!("one checkpoint") };
+    let manifest = bucket.snapshot().await.remove(key).unwrap();
+    bucket.put_object(&checkpoint(999), manifest).await;
+    expect_damage(&bucket, &session, &checkpoint(999), "another number").await;
+}
