@@ -21,8 +21,7 @@ pub const COMMIT: &str = "/log/00000";
 /// A part of the path of every request for a checkpoint.
 pub const CHECKPOINT: &str = "/checkpoints/00000";
 
-/// Creates a client of the bucket that retries failed requests, for a test that looks at the bucket. Azurite sometimes resets
-/// connections.
+/// Creates a client of the bucket that retries failed requests, because Azurite sometimes resets connections.
 ///
 /// # Errors
 /// The errors of `object_store`.

@@ -1,4 +1,4 @@
-//! [`Objects`]: what is in the bucket beneath the prefix of a store.
+//! [`Objects`]: the objects of a store in a bucket.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ const CONCURRENCY: usize = 16;
 pub struct Objects(BTreeMap<String, Vec<u8>>);
 
 impl Objects {
-    /// Reads all objects of the store beneath a prefix. Nothing else may remove objects at the same time.
+    /// Reads all objects under a prefix. Concurrent removals make it panic.
     pub async fn read(bucket: &dyn ObjectStore, prefix: &Path) -> Self {
         let keys: Vec<_> = bucket.list(Some(prefix)).map_ok(|object| object.location).try_collect().await.unwrap();
         let read = |key: Path| async move {
@@ -28,7 +28,7 @@ impl Objects {
         Self(stream::iter(keys).map(read).buffer_unordered(CONCURRENCY).collect().await)
     }
 
-    /// Writes the objects beneath a prefix.
+    /// Writes the objects under a prefix.
     pub async fn write(&self, bucket: &dyn ObjectStore, prefix: &Path) {
         let write = |(name, content): (&String, &Vec<u8>)| {
             let (key, content) = (Path::parse(format!("{prefix}/{name}")).unwrap(), PutPayload::from(content.clone()));
@@ -43,18 +43,18 @@ impl Objects {
         self.numbers("log/").last().copied().unwrap_or_default()
     }
 
-    /// The number of the commit that the latest checkpoint covers, or 0 if there is none.
+    /// The number of the commit that the latest checkpoint covers, or 0 without a checkpoint.
     pub fn last_checkpoint(&self) -> u64 {
         self.numbers("checkpoints/").last().copied().unwrap_or_default()
     }
 
-    /// Whether any object contains a text.
+    /// Whether any object contains this string.
     pub fn contain(&self, text: &str) -> bool {
         self.0.values().any(|content| String::from_utf8_lossy(content).contains(text))
     }
 
-    /// Checks a store after a collection without a grace period: the log has no hole, all commits that the checkpoint covers
-    /// are trimmed except the first, and nothing is left that neither the log nor the checkpoint refers to.
+    /// Checks a store after a collection without a grace period: the log has no hole, all commits that the checkpoint
+    /// covers are trimmed except the first, and no unused objects are left.
     ///
     /// # Errors
     /// A description of the problem.
@@ -79,7 +79,7 @@ impl Objects {
         Err(format!("unused objects are left: {unused:?}; missing objects: {missing:?}"))
     }
 
-    /// The keys of all commits, of the latest checkpoint, and of everything that they refer to.
+    /// The keys of all commits, of the latest checkpoint, and of the objects that they use.
     fn in_use(&self) -> BTreeSet<String> {
         let checkpoint = self.last_checkpoint();
         let mut used: BTreeSet<_> = self.numbers("log/").into_iter().map(commit_name).collect();

@@ -31,7 +31,7 @@ use tokio::runtime::{Builder, Runtime};
 /// The timeout for a process to reach a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The timeout for the other requests of a killed process. One that was cut off by the kill never gets to the server.
+/// The timeout for the other requests of a killed process. The kill may have cut them off.
 const TIMEOUT_OF_OTHERS: Duration = Duration::from_millis(200);
 
 fn main() -> Result<ExitCode, BoxError> {
@@ -84,14 +84,14 @@ struct Task {
     uploads: &'static str,
 }
 
-/// What is in the bucket before a task.
+/// The initial state of the bucket.
 enum Start {
     Nothing,
     /// A store with these files and unused objects.
     Store(Files),
     /// A store in which the next command is the last before a checkpoint, which its process writes in the background.
     BeforeCheckpoint,
-    /// A store without the checkpoint that somebody else should have written, so that the next command waits for one.
+    /// A store that lacks a checkpoint of an earlier process. The next command waits for one.
     BeforeOverdueCheckpoint,
     /// A store in which the next command is the last before a checkpoint that moves contents into packs.
     BeforePacks,
@@ -127,7 +127,7 @@ const MEDIUM: usize = 14_000;
 /// The size of contents that a checkpoint moves into packs.
 const PACKED: usize = 16_000;
 
-/// After this many commits a checkpoint is due, and after twice as many it is overdue.
+/// A process writes a checkpoint after this many commits.
 const COMMITS_PER_CHECKPOINT: u64 = 256;
 
 /// Parts of object keys.
@@ -170,8 +170,8 @@ fn tasks() -> Vec<Task> {
     ]
 }
 
-/// What a task must upload on its way.
-fn uploads_on_the_way(task: &Task) -> Vec<&'static str> {
+/// The other objects that a task must upload.
+fn other_uploads(task: &Task) -> Vec<&'static str> {
     match task.name {
         "create of a large file" | "str_replace in a large file" | "insert into a large file" => vec![CONTENTS],
         "checkpoint" | "overdue checkpoint" => vec![COMMIT, RUN],
@@ -204,7 +204,7 @@ fn secret(name: &str) -> String {
     format!("the secret of {name}")
 }
 
-/// A prepared store, of which each killed process gets a copy.
+/// A prepared store. Each killed process gets a copy.
 #[derive(Default)]
 struct Template {
     objects: Objects,
@@ -232,7 +232,7 @@ impl Template {
                 add_commits(&store, objects().await.last_commit(), COMMITS_PER_CHECKPOINT - 1).await;
             }),
             Start::BeforeOverdueCheckpoint => {
-                // The end of the first runtime ends the checkpoint that is due.
+                // The end of the first runtime ends its checkpoint.
                 runtime().block_on(async {
                     let store = open().await;
                     store.apply(batch_of(&self::start())).await.unwrap();
@@ -378,7 +378,7 @@ impl<'a> Stage<'a> {
         let mut process = self.begin(&prefix, task, None);
         process.session.receive().unwrap();
         let requests = wait_for_upload(&process.proxy, task);
-        for part in uploads_on_the_way(task) {
+        for part in other_uploads(task) {
             assert!(requests.iter().any(|request| is_put(request, part)), "{} uploads no {part}", task.name);
         }
         let files = self.runtime.block_on(async { files_of(&self.open(&prefix).await).await });
@@ -397,8 +397,7 @@ impl<'a> Stage<'a> {
         let is_commit = |request: &Record| matches!(task.work, Work::Change(_)) && is_put(request, COMMIT);
         let outcome = if requests.iter().any(is_commit) { Outcome::Applied } else { Outcome::NotApplied };
         let expected = if outcome == Outcome::Applied { end } else { &template.files };
-        // The next process writes the checkpoint in the background that the killed one did not, so its runs may be younger
-        // than the first collection.
+        // The next process may write the checkpoint in the background, during its first collection.
         let collections = if task.uploads == CHECKPOINT { 3 } else { 1 };
         let checked = self.check(&prefix, expected.clone(), collections);
         checked.map(|()| outcome).map_err(|what| format!("{}, {kill:?}: {what}\n{requests:#?}", task.name))
@@ -485,8 +484,8 @@ fn wait_for(proxy: &Proxy, kill: Kill) -> Vec<Record> {
     }
 }
 
-/// Waits until the server has answered all requests except the one of the kill. A checkpoint or collection makes several at a
-/// time, and the death of a process does not stop those that it has sent.
+/// Waits until the server has answered all requests except the one of the kill. A checkpoint or collection sends
+/// several at a time, and they outlive the process.
 fn wait_for_others(proxy: &Proxy, kill: Kill) {
     let start = Instant::now();
     let is_open = |(index, request): (usize, &Record)| index + 1 != kill.number && request.status.is_none();

@@ -90,8 +90,8 @@ impl Proxy {
         lock(&self.state).plan.add(requests, n, fault);
     }
 
-    /// Injects a fault into the next matching request. After that, requests that match `silenced` get no response, although
-    /// the server processes them, until [`Proxy::withdraw_exact`].
+    /// Injects a fault into the next matching request. After that, the server still processes requests that match
+    /// `silenced`, but they get no response until [`Proxy::withdraw_exact`].
     pub fn fault_and_silence(&self, requests: Requests, fault: Fault, silenced: Requests) {
         lock(&self.state).plan.add_with_silence(requests, fault, silenced);
     }
@@ -214,7 +214,7 @@ async fn forward(server: SocketAddr, head: &Head, request: &[u8]) -> io::Result<
 /// Sends a request after a delay, also if the client has disconnected.
 async fn repeat(server: SocketAddr, head: Head, request: Vec<u8>, delay: Duration, late: Late) {
     tokio::time::sleep(delay).await;
-    let _ = forward(server, &head, &request).await; // nobody waits for the response
+    let _ = forward(server, &head, &request).await;
     drop(late);
 }
 

@@ -96,7 +96,7 @@ async fn concurrent_openings_create_one_store() {
     }
     let second = BucketStore::open(client(server.url()), "concurrent".into()).await.unwrap();
     second.write("/memories/a", "text").await.unwrap();
-    assert_eq!(proxy.late(), 1, "the first opening went on too early");
+    assert_eq!(proxy.late(), 1, "the first opening did not wait");
     let first = opening.await.unwrap().unwrap();
     assert_eq!(first.read_to_string("/memories/a").await.unwrap(), "text");
 }

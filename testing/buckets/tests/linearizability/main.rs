@@ -2,12 +2,12 @@
 //! and responses are lost, truncated, delayed or refused.
 //!
 //! Each of four processes uses a real server through its own proxy. A fifth one collects garbage and trims the log
-//! without a grace period: all the time in every second store, and seldom in the others, so that the processes write
+//! without a grace period: always in every second store, and seldom in the others, so that the processes write
 //! checkpoints. The test records all replies with their times, and checks them against the in-memory reference. Replies
 //! that report no change are assumed to be correct. A reply with an unknown outcome may mean either result.
 //!
-//! Some requests arrive up to 45 seconds late. When all have arrived, each store must have the same files as before, and
-//! a collection must leave nothing unused.
+//! Some requests arrive up to 45 seconds late. When all have arrived, the files must be the same as before, and a
+//! collection must leave nothing unused.
 //!
 //! The faults and commands are derived from a seed, which is printed. The test starts itself as the processes, so it
 //! has no harness.

@@ -54,7 +54,7 @@ pub(crate) struct Recording {
     pub(crate) end: Files,
 }
 
-/// What the garbage collections of a store did.
+/// The results of the garbage collections of a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) objects: usize,
@@ -71,7 +71,8 @@ pub(crate) struct EndedStore {
 }
 
 impl EndedStore {
-    /// Waits until all requests have arrived. Checks that they changed nothing, and that a collection leaves nothing unused.
+    /// Waits until all requests have arrived. Checks that the files are the same, and that a collection leaves no
+    /// unused objects.
     ///
     /// # Errors
     /// A description of the change.
@@ -131,7 +132,7 @@ impl Recording {
     }
 }
 
-/// Runs all processes. Returns their calls and what was collected.
+/// Runs all processes. Returns their calls and the results of the collections.
 fn run_workers(workers: &mut [Worker], collector: &mut Worker, plan: &Plan, clock: Instant) -> (Vec<Call>, Collected) {
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {

@@ -23,8 +23,8 @@ impl Requests {
         Self { method: Some(method.into()), ..Self::default() }
     }
 
-    /// Matches only requests whose encoded path or query contains `part`. Google's client encodes slashes, which makes no
-    /// difference here.
+    /// Matches only requests whose encoded path or query contains `part`. An encoded slash counts as a slash, because
+    /// Google's client encodes them.
     #[must_use]
     pub fn with(self, part: impl Into<String>) -> Self {
         Self { part: part.into(), ..self }
