@@ -71,7 +71,7 @@ impl BucketStoreBuilder {
     pub async fn open(self) -> Result<BucketStore, OpenError> {
         let place = format!("under {:?} in the bucket", self.prefix.as_ref());
         match self.open_inner().await {
-            Ok(inner) => Ok(BucketStore { inner: Arc::new(inner) }),
+            Ok(inner) => Ok(BucketStore { inner }),
             Err(failure) => Err(OpenError::new(place, failure.kind(), failure)),
         }
     }
@@ -90,23 +90,23 @@ impl BucketStoreBuilder {
     }
 
     async fn repair_inner(self) -> Result<RepairReport, OpenFailure> {
-        let inner = Arc::new(self.connect().await?);
+        let inner = self.connect().await?;
         inner.refuse_nothing().await?;
         Ok(inner.repair().await?)
     }
 
-    async fn open_inner(self) -> Result<Inner, OpenFailure> {
+    async fn open_inner(self) -> Result<Arc<Inner>, OpenFailure> {
         let inner = self.connect().await?;
         inner.open().await?;
         Ok(inner)
     }
 
     /// The store, of which nothing is known yet.
-    async fn connect(self) -> Result<Inner, OpenFailure> {
+    async fn connect(self) -> Result<Arc<Inner>, OpenFailure> {
         if let Some(credentials) = self.machine_credentials {
             credentials.check().await?;
         }
-        Ok(Inner::new(Bucket { objects: self.bucket, keys: Keys::new(self.prefix) }, self.options))
+        Ok(Arc::new(Inner::new(Bucket { objects: self.bucket, keys: Keys::new(self.prefix) }, self.options)))
     }
 }
 

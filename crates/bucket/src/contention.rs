@@ -1,8 +1,9 @@
 //! [`Contention`]: who writes next, if several writers of different processes want to.
 //!
-//! Of several creates of one number the bucket takes one, so somebody always gets ahead. Who that is would be the writer that
-//! is nearest to the bucket, or the one that has just written and knows the next number first. So whoever lost more often
-//! waits less, and whoever wrote several times in a row leaves room for others. No pause is longer than two round trips.
+//! Of several creates of one number the bucket takes one. All who lost read that commit and try the next number at once, in
+//! the order in which they were refused. Whoever wrote comes after them, if it waits a little. So the writers take turns, and
+//! nothing waits while nobody writes. A writer that always wins cannot see that others lose, so it always waits for a
+//! random, much shorter time, and leaves room after several commits without a read in between.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,12 +23,12 @@ pub(crate) struct Contention(Mutex<Seen>);
 struct Seen {
     /// How long a request takes, smoothed.
     round_trip: Duration,
-    /// How many of the commits of this writer met no other since the last that did.
-    alone: u32,
-    /// Whether others were seen to write.
+    /// Whether others were seen to write lately.
     others: bool,
-    /// How often the next commit has lost its number to another.
-    losses: u32,
+    /// How many commits of this writer were made since then.
+    alone: u32,
+    /// Whether the next commit has lost its number to another.
+    has_lost: bool,
     /// How many commits were made in a row.
     in_a_row: u32,
     last_win: Option<Instant>,
@@ -44,11 +45,16 @@ impl Contention {
         seen.round_trip = if seen.round_trip.is_zero() { time } else { (seen.round_trip * 7 + time) / 8 };
     }
 
-    /// Notes that somebody else took the number.
-    pub(crate) fn lost(&self) {
+    /// Notes that somebody else writes.
+    pub(crate) fn met(&self) {
         let mut seen = self.seen();
         (seen.others, seen.alone, seen.in_a_row) = (true, 0, 0);
-        seen.losses = seen.losses.saturating_add(1);
+    }
+
+    /// Notes that somebody else took the number.
+    pub(crate) fn lost(&self) {
+        self.met();
+        self.seen().has_lost = true;
     }
 
     /// Notes that the commit was made.
@@ -57,9 +63,9 @@ impl Contention {
         let round_trip = seen.round_trip;
         let is_in_a_row = seen.last_win.is_some_and(|last| last.elapsed() < round_trip * 3 / 2);
         seen.in_a_row = if is_in_a_row { seen.in_a_row + 1 } else { 0 };
-        seen.alone = if seen.losses == 0 { seen.alone.saturating_add(1) } else { 0 };
+        seen.alone = if seen.has_lost { 0 } else { seen.alone.saturating_add(1) };
         seen.others &= seen.alone < ALONE_AFTER;
-        seen.losses = 0;
+        seen.has_lost = false;
         seen.last_win = Some(Instant::now());
     }
 
@@ -78,12 +84,11 @@ impl Seen {
             self.in_a_row = 0;
             return self.round_trip * 2;
         }
-        if !self.others {
+        if self.has_lost {
             return Duration::ZERO;
         }
-        // From the half to the whole of a span that halves with each loss.
-        let span = self.round_trip / 2_u32.saturating_pow(self.losses);
-        span.mul_f64(0.5 + random_part() / 2.0)
+        let span = if self.others { self.round_trip / 2 } else { self.round_trip / 8 };
+        span.mul_f64(if self.others { 0.5 + random_part() / 2.0 } else { random_part() })
     }
 }
 

@@ -69,14 +69,13 @@ impl Failure {
         Self::new(FailureKind::Busy, "another checkpoint or a collection was first")
     }
 
-    /// The same failure, for all who waited for one commit.
-    pub(crate) fn shared(self) -> impl FnMut() -> Self {
+    /// The same failure, for several who wait for one request.
+    pub(crate) fn into_shared(self) -> SharedFailure {
         let (kind, source): (_, BoxError) = match self {
             Self::Refused(error) => (FailureKind::Other, error.into()),
             Self::Failed { kind, source } => (kind, source),
         };
-        let source: Arc<dyn std::error::Error + Send + Sync> = source.into();
-        move || Self::new(kind, Arc::clone(&source))
+        SharedFailure { kind, source: source.into() }
     }
 
     /// The error that says what the store was doing.
@@ -85,6 +84,19 @@ impl Failure {
             Self::Refused(error) => error,
             Self::Failed { kind, source } => StoreError::Failure { kind, operation, source },
         }
+    }
+}
+
+/// A [`Failure`] of the bucket that can be cloned.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedFailure {
+    kind: FailureKind,
+    source: Arc<dyn std::error::Error + Send + Sync>,
+}
+
+impl From<SharedFailure> for Failure {
+    fn from(failure: SharedFailure) -> Self {
+        Self::new(failure.kind, failure.source)
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Inner`]: what the clones of a store have in common, and how they read.
 
 use std::fmt;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use memory_tool_core::{
     FailureKind, MemoryPath, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, RecordName, StoreError, StoredFile,
@@ -14,7 +14,7 @@ use crate::content::{Content, ContentError, FileRecord, Slice, digest};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
 use crate::failure::Failure;
-use crate::log::LastContact;
+use crate::log::{LastContact, Polls};
 use crate::state::State;
 use crate::writer::Queue;
 
@@ -28,6 +28,7 @@ pub(crate) struct Inner {
     pub(crate) queue: Queue,
     pub(crate) contention: Contention,
     pub(crate) last_contact: LastContact,
+    pub(crate) polls: Polls,
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
 }
@@ -49,6 +50,7 @@ impl Inner {
             queue: Queue::default(),
             contention: Contention::default(),
             last_contact: LastContact::default(),
+            polls: Polls::default(),
             checkpointing: Semaphore::new(1),
         }
     }
@@ -79,7 +81,7 @@ impl Inner {
     }
 
     /// What is at a path, under the preconditions of the options.
-    pub(crate) async fn read(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
+    pub(crate) async fn read(self: &Arc<Self>, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
         let limit = self.options.max_file_bytes;
         let look = |state: &State| -> Result<Found<Node>, StoreError> {
             options.check(&state.files)?;
@@ -97,7 +99,7 @@ impl Inner {
     }
 
     /// A record, if there is one of that name.
-    pub(crate) async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
+    pub(crate) async fn read_record(self: &Arc<Self>, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
         let limit = self.options.max_file_bytes;
         let look = |state: &State| match state.files.records().get(name) {
             Some(record) if record.size > limit => Err(StoreError::record_too_large(record.size, limit)),
@@ -112,7 +114,7 @@ impl Inner {
 
     /// What `look` finds in the latest state, with the contents of a file.
     async fn look<T>(
-        &self,
+        self: &Arc<Self>,
         look: impl Fn(&State) -> Result<Found<T, FileRecord>, StoreError>,
     ) -> Result<Found<T, StoredFile>, Failure> {
         let deadline = self.deadline();

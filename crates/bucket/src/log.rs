@@ -3,10 +3,13 @@
 //! A number that was taken stays taken: a trimmed commit is replaced by a marker. So if the next number is free, there is nothing
 //! newer, however long ago the last look was, and no clock is needed to know that.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use memory_tool_core::FailureKind;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
@@ -14,7 +17,7 @@ use crate::bucket::Fetched;
 use crate::checkpoint::Manifest;
 use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES};
 use crate::deadline::Deadline;
-use crate::failure::Failure;
+use crate::failure::{Failure, SharedFailure};
 use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
@@ -26,6 +29,8 @@ const MAX_WINDOW: u64 = 16;
 const CONCURRENCY: usize = 17;
 /// After how long without a sign of the log a look makes sure that its last commit is still there.
 const LOST_AFTER: Duration = Duration::from_secs(60);
+/// How many polls run at a time. More tasks share the next one.
+const MAX_POLLS: usize = 4;
 /// How many bytes of contents a state may hold before it is loaded anew from a checkpoint, which holds less.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
 
@@ -41,6 +46,60 @@ impl LastContact {
     pub(crate) fn is_long_ago(&self) -> bool {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_none_or(|last| last.elapsed() >= LOST_AFTER)
+    }
+}
+
+/// The polls of the tasks of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Polls(Mutex<PollsInner>);
+
+#[derive(Debug, Default)]
+struct PollsInner {
+    running: usize,
+    /// Those who wait for the next poll, which begins when one of the running polls ends.
+    waiting: Vec<oneshot::Sender<Result<(), SharedFailure>>>,
+}
+
+impl Polls {
+    fn lock(&self) -> MutexGuard<'_, PollsInner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a poll that begins now, or returns the result of the next one if enough are running.
+    fn join_if_busy(&self) -> Option<oneshot::Receiver<Result<(), SharedFailure>>> {
+        let mut polls = self.lock();
+        if polls.running < MAX_POLLS {
+            polls.running += 1;
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        polls.waiting.push(sender);
+        Some(receiver)
+    }
+}
+
+/// A poll that is counted. When it ends, the next one begins for all who wait.
+struct RunningPoll(Arc<Inner>);
+
+impl Drop for RunningPoll {
+    fn drop(&mut self) {
+        let mut polls = self.0.polls.lock();
+        let waiting = std::mem::take(&mut polls.waiting);
+        // Without a runtime, which has ended, those who wait get an error.
+        let runtime = Handle::try_current();
+        let (Ok(runtime), false) = (runtime, waiting.is_empty()) else {
+            polls.running -= 1;
+            return;
+        };
+        drop(polls);
+        let running = Self(Arc::clone(&self.0));
+        runtime.spawn(async move {
+            let inner = &running.0;
+            let polled = inner.poll_alone(&inner.deadline()).await.map_err(Failure::into_shared);
+            for sender in waiting {
+                let _ = sender.send(polled.clone()); // the task may be gone
+            }
+        });
     }
 }
 
@@ -61,10 +120,25 @@ enum End {
 }
 
 impl Inner {
-    /// Brings the state up to the latest commit at a moment between the call and the answer.
-    pub(crate) async fn poll(&self, deadline: &Deadline) -> Result<(), Failure> {
+    /// Brings the state up to the latest commit at a moment between the call and the answer. If many tasks want that, they share requests.
+    pub(crate) async fn poll(self: &Arc<Self>, deadline: &Deadline) -> Result<(), Failure> {
+        let Some(next) = self.polls.join_if_busy() else {
+            let _running = RunningPoll(Arc::clone(self));
+            return self.poll_alone(deadline).await;
+        };
+        match deadline.limit(next).await {
+            Ok(Ok(polled)) => polled.map_err(Failure::from),
+            Ok(Err(stopped)) => Err(Failure::new(FailureKind::Other, stopped)),
+            Err(elapsed) => Err(Failure::late(FailureKind::Other, deadline.whole(), Some(elapsed.into()))),
+        }
+    }
+
+    async fn poll_alone(&self, deadline: &Deadline) -> Result<(), Failure> {
         let first = self.state().number + 1;
-        let advance = |key: &str, commit, size| self.advance(key, commit, size);
+        let advance = |key: &str, commit, size| {
+            self.contention.met();
+            self.advance(key, commit, size)
+        };
         match self.follow(first, 0, advance, deadline).await? {
             End::Free { number } if number == first => self.refuse_lost_log(number, deadline).await,
             End::Free { .. } => {

@@ -1,5 +1,7 @@
 //! Opening a store: finding it or creating it, and making sure that the bucket honors the condition that everything depends on.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use memory_tool_core::OpenMode;
 use object_store::path::Path;
@@ -20,7 +22,7 @@ const MAX_REFUSALS: u32 = 5;
 
 impl Inner {
     /// Reads the store, or creates it if the mode allows that.
-    pub(crate) async fn open(&self) -> Result<(), OpenFailure> {
+    pub(crate) async fn open(self: &Arc<Self>) -> Result<(), OpenFailure> {
         let deadline = Deadline::of_opening(self.options.timeout);
         let mut loaded = self.load_to_end(None, &deadline).await?;
         if loaded.is_none()
@@ -61,7 +63,7 @@ impl Inner {
     }
 
     /// Creates the first commit, or finds that of somebody who was first.
-    async fn create(&self, deadline: &Deadline) -> Result<(), OpenFailure> {
+    async fn create(self: &Arc<Self>, deadline: &Deadline) -> Result<(), OpenFailure> {
         let backoff = Backoff::default();
         let birth = Commit::birth(Id::random().map_err(Failure::from)?);
         let mut refusals = 0;

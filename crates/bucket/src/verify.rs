@@ -1,5 +1,7 @@
 //! Checking a store for damage: every file and record is read, and the log is read as a new process would read it.
 
+use std::sync::Arc;
+
 use memory_tool_core::{FailureKind, Problem};
 
 use crate::failure::Failure;
@@ -7,7 +9,7 @@ use crate::inner::Inner;
 
 impl Inner {
     /// What is wrong with the log, and the records that cannot be read.
-    pub(crate) async fn verify_log_and_records(&self) -> Result<Vec<Problem>, Failure> {
+    pub(crate) async fn verify_log_and_records(self: &Arc<Self>) -> Result<Vec<Problem>, Failure> {
         let mut problems = Vec::new();
         for problem in [self.verify_log().await, self.verify_recovery().await] {
             problems.extend(damage_of(problem)?);
@@ -27,7 +29,7 @@ impl Inner {
     }
 
     /// Whether all commits are there that were not trimmed.
-    async fn verify_log(&self) -> Result<(), Failure> {
+    async fn verify_log(self: &Arc<Self>) -> Result<(), Failure> {
         self.poll(&self.deadline()).await?;
         self.list_untrimmed().await.map(drop)
     }

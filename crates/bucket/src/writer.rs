@@ -133,7 +133,12 @@ impl Inner {
     }
 
     /// Refuses a batch that the latest state does not allow, before anything is put for it.
-    async fn refuse_early(&self, batch: &Batch, staging: &Staging, deadline: &Deadline) -> Result<(), Failure> {
+    async fn refuse_early(
+        self: &Arc<Self>,
+        batch: &Batch,
+        staging: &Staging,
+        deadline: &Deadline,
+    ) -> Result<(), Failure> {
         let check = || {
             let state = self.state();
             state.allow(batch, |change| staging.record(batch, change, state.number + 1)).map(drop)
@@ -480,8 +485,8 @@ fn answer_all(group: Vec<Submission>) {
 }
 
 fn fail(group: Vec<Submission>, failure: Failure) {
-    let mut shared = failure.shared();
-    group.into_iter().for_each(|submission| answer(submission, Err(shared())));
+    let shared = failure.into_shared();
+    group.into_iter().for_each(|submission| answer(submission, Err(shared.clone().into())));
 }
 
 /// A commit, and what of its group the state does not allow, by its place in the group.

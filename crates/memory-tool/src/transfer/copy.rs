@@ -86,6 +86,7 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
             is_new |= self.copy_file(path).await?;
             (self.progress)(TransferProgress::new(files, of));
         }
+        self.destination.finish().await?;
         Ok(is_new)
     }
 

@@ -1,7 +1,9 @@
 //! [`Destination`]: the destination of a copy or import.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{FuturesOrdered, StreamExt as _};
 use memory_tool_core::{
     Batch, FailureKind, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
 };
@@ -14,6 +16,11 @@ use crate::transfer::source::{is_about_one_file, sorted_paths};
 /// Attempts to write a file while other programs change it.
 const MAX_ATTEMPTS: usize = 10;
 
+/// The most files that are written to a bucket at a time.
+const MAX_CONCURRENT_FILES: usize = 64;
+/// The most bytes of several files that are written at a time.
+const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
+
 /// The destination of a copy or import.
 ///
 /// # Behavior
@@ -22,6 +29,8 @@ const MAX_ATTEMPTS: usize = 10;
 ///    replaced only if its version has not changed since it was read.
 /// 3. Each written file is read back and compared.
 /// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
+/// 5. Several files are written to a bucket at a time, which share its requests. To other backends, they are written
+///    one after another.
 pub(super) struct Destination {
     memory: Memory,
     overwrites: bool,
@@ -29,6 +38,29 @@ pub(super) struct Destination {
     known_versions: HashMap<MemoryPath, Version>,
     outcomes: BTreeMap<MemoryPath, Outcome>,
     redacted: Vec<MemoryPath>,
+    /// The files that are being written, in the order in which they were put.
+    writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
+    /// Their paths and sizes.
+    written_paths: VecDeque<(MemoryPath, usize)>,
+}
+
+/// A file to be written.
+struct Writing {
+    memory: Memory,
+    overwrites: bool,
+    path: MemoryPath,
+    content: Vec<u8>,
+    is_redacted: bool,
+    /// The version that this run wrote or found to be identical.
+    known_version: Option<Version>,
+}
+
+/// A file that was written, or not.
+struct Written {
+    path: MemoryPath,
+    is_redacted: bool,
+    known_version: Option<Version>,
+    outcome: Outcome,
 }
 
 /// The result for a file.
@@ -50,19 +82,73 @@ impl Destination {
             known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
             redacted: Vec::new(),
+            writing: FuturesOrdered::new(),
+            written_paths: VecDeque::new(),
         }
     }
 
-    /// Writes a file, and records the result.
+    /// Writes a file, as soon as it does not overlap those that are being written.
+    ///
+    /// # Errors
+    /// The error of this file or of one that was put before.
     pub(super) async fn put(&mut self, path: &MemoryPath, content: Vec<u8>) -> Result<(), TransferError> {
+        while !self.has_room(path, content.len()) {
+            self.record_next().await?;
+        }
         let redacted = self.redacted(&content);
-        let is_redacted = redacted.is_some();
-        let outcome = self.write(path, &redacted.unwrap_or(content)).await?;
-        if is_redacted && !self.redacted.contains(path) && outcome.is_stored() {
+        let writing = Writing {
+            memory: self.memory.clone(),
+            overwrites: self.overwrites,
+            path: path.clone(),
+            is_redacted: redacted.is_some(),
+            content: redacted.unwrap_or(content),
+            known_version: self.known_versions.get(path).cloned(),
+        };
+        self.written_paths.push_back((path.clone(), writing.content.len()));
+        self.writing.push_back(writing.run().boxed());
+        Ok(())
+    }
+
+    /// Waits until all files are written.
+    pub(super) async fn finish(&mut self) -> Result<(), TransferError> {
+        while !self.written_paths.is_empty() {
+            self.record_next().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether another file may be written beside those that are being written.
+    fn has_room(&self, path: &MemoryPath, size: usize) -> bool {
+        let bytes: usize = self.written_paths.iter().map(|(_, size)| size).sum();
+        let overlaps = |(other, _): &(MemoryPath, usize)| other == path || other.is_under(path) || path.is_under(other);
+        self.written_paths.is_empty()
+            || (self.written_paths.len() < self.max_concurrent_files()
+                && bytes.saturating_add(size) <= MAX_CONCURRENT_BYTES
+                && !self.written_paths.iter().any(overlaps))
+    }
+
+    fn max_concurrent_files(&self) -> usize {
+        match self.memory.backend() {
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+            crate::backend::Backend::Bucket(_) => MAX_CONCURRENT_FILES,
+            _ => 1,
+        }
+    }
+
+    /// Waits for the file that was put first, and records the result.
+    async fn record_next(&mut self) -> Result<(), TransferError> {
+        let written = self.writing.next().await;
+        self.written_paths.pop_front();
+        let Some(written) = written else { return Ok(()) };
+        let Written { path, is_redacted, known_version, outcome } = written?;
+        if let Some(version) = known_version {
+            self.known_versions.insert(path.clone(), version);
+        }
+        if is_redacted && !self.redacted.contains(&path) && outcome.is_stored() {
             self.redacted.push(path.clone());
         }
-        let before = self.outcomes.remove(path);
-        self.outcomes.insert(path.clone(), outcome.after(before));
+        let before = self.outcomes.remove(&path);
+        self.outcomes.insert(path, outcome.after(before));
         Ok(())
     }
 
@@ -83,18 +169,49 @@ impl Destination {
         None
     }
 
-    async fn write(&mut self, path: &MemoryPath, content: &[u8]) -> Result<Outcome, TransferError> {
-        let bytes = content.len() as u64;
+    /// The files that are in the destination.
+    pub(super) fn stored_paths(&self) -> impl Iterator<Item = &MemoryPath> {
+        self.outcomes.iter().filter(|(_, outcome)| outcome.is_stored()).map(|(path, _)| path)
+    }
+
+    /// Returns the results. They include the number of other files in the memory, except for expected ones.
+    pub(super) async fn report(
+        mut self,
+        is_expected: impl Fn(&MemoryPath) -> bool,
+    ) -> Result<WriteReport, TransferError> {
+        self.finish().await?;
+        let paths = sorted_paths(&*self.memory.inner.store).await.map_err(TransferError::Writing)?;
+        let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
+        let only_in_destination = paths.iter().filter(is_other).count() as u64;
+        let dry_run = self.memory.inner.transfer.is_dry_run;
+        let mut report =
+            WriteReport { dry_run, only_in_destination, redacted: self.redacted, ..WriteReport::default() };
+        for (path, outcome) in self.outcomes {
+            outcome.add_to(&mut report, &path);
+        }
+        Ok(report)
+    }
+}
+
+impl Writing {
+    async fn run(mut self) -> Result<Written, TransferError> {
+        let outcome = self.write().await?;
+        let Self { path, is_redacted, known_version, .. } = self;
+        Ok(Written { path, is_redacted, known_version, outcome })
+    }
+
+    async fn write(&mut self) -> Result<Outcome, TransferError> {
+        let bytes = self.content.len() as u64;
         let mut attempted = None;
         let mut unknown_outcome = None;
         for _ in 0..MAX_ATTEMPTS {
-            let (expected, outcome) = match self.memory.inner.store.read(path).await {
+            let (expected, outcome) = match self.memory.inner.store.read(&self.path).await {
                 Ok(Node::Absent) => (Precondition::Absent, Outcome::Copied { bytes }),
-                Ok(Node::File(there)) if there.content == content => {
-                    self.known_versions.insert(path.clone(), there.version);
+                Ok(Node::File(there)) if there.content == self.content => {
+                    self.known_version = Some(there.version);
                     return Ok(attempted.unwrap_or(Outcome::Unchanged));
                 }
-                Ok(Node::File(there)) if self.known_versions.get(path) == Some(&there.version) => {
+                Ok(Node::File(there)) if self.known_version.as_ref() == Some(&there.version) => {
                     (Precondition::Version(there.version), Outcome::Copied { bytes })
                 }
                 Ok(Node::File(there)) if self.overwrites => {
@@ -104,9 +221,10 @@ impl Destination {
                 Ok(Node::Directory(_)) => return Ok(Outcome::conflict("a directory is there")),
                 Err(error) => return refusal(error),
             };
-            let batch = Batch::new().require(path.clone(), expected).write(path.clone(), content);
+            let batch =
+                Batch::new().require(self.path.clone(), expected).write(self.path.clone(), self.content.clone());
             match self.memory.inner.store.apply(batch).await {
-                Ok(()) => return self.read_back(path, content, outcome).await,
+                Ok(()) => return self.read_back(outcome).await,
                 // Another program changed the file.
                 Err(StoreError::AlreadyExists { .. } | StoreError::VersionMismatch { .. }) => {}
                 Err(error @ StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => {
@@ -122,40 +240,16 @@ impl Destination {
         }
     }
 
-    async fn read_back(
-        &mut self,
-        path: &MemoryPath,
-        content: &[u8],
-        outcome: Outcome,
-    ) -> Result<Outcome, TransferError> {
-        match self.memory.inner.store.read(path).await {
-            Ok(Node::File(there)) if there.content == content => {
-                self.known_versions.insert(path.clone(), there.version);
+    async fn read_back(&mut self, outcome: Outcome) -> Result<Outcome, TransferError> {
+        match self.memory.inner.store.read(&self.path).await {
+            Ok(Node::File(there)) if there.content == self.content => {
+                self.known_version = Some(there.version);
                 Ok(outcome)
             }
             Ok(_) => Ok(Outcome::Unverified { reason: "the contents differ after the write".to_owned() }),
             Err(error) if is_about_one_file(&error) => Ok(Outcome::Unverified { reason: Problem::of(&error).message }),
             Err(error) => Err(TransferError::Writing(error)),
         }
-    }
-
-    /// The files that are in the destination.
-    pub(super) fn stored_paths(&self) -> impl Iterator<Item = &MemoryPath> {
-        self.outcomes.iter().filter(|(_, outcome)| outcome.is_stored()).map(|(path, _)| path)
-    }
-
-    /// Returns the results. They include the number of other files in the memory, except for expected ones.
-    pub(super) async fn report(self, is_expected: impl Fn(&MemoryPath) -> bool) -> Result<WriteReport, TransferError> {
-        let paths = sorted_paths(&*self.memory.inner.store).await.map_err(TransferError::Writing)?;
-        let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
-        let only_in_destination = paths.iter().filter(is_other).count() as u64;
-        let dry_run = self.memory.inner.transfer.is_dry_run;
-        let mut report =
-            WriteReport { dry_run, only_in_destination, redacted: self.redacted, ..WriteReport::default() };
-        for (path, outcome) in self.outcomes {
-            outcome.add_to(&mut report, &path);
-        }
-        Ok(report)
     }
 }
 
