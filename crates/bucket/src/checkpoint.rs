@@ -108,7 +108,7 @@ impl Manifest {
     }
 
     /// Checks that the runs follow one another up to the commit of the checkpoint.
-    fn check(&self, key: &str) -> Result<(), Damage> {
+    pub(crate) fn check(&self, key: &str) -> Result<(), Damage> {
         let mut range = (0, self.base());
         for run in &self.runs {
             if (run.after, run.through) == range && run.after < run.through {
@@ -292,6 +292,8 @@ impl Inner {
     /// # Errors
     /// Those of the bucket; [`Busy`](memory_tool_core::FailureKind::Busy) if somebody else's checkpoint or a collection came in between.
     pub(crate) async fn write_checkpoint(self: &Arc<Self>, full: bool) -> Result<(), Failure> {
+        let permit = self.deadline().limit(self.checkpointing.acquire()).await;
+        let _permit = permit.map_err(|_| Failure::checkpoint_outdated())?;
         // The places are checked and used under one lock, because a reader may bring the state forward at any time.
         let draft = || {
             let state = self.state();

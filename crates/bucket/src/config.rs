@@ -77,7 +77,7 @@ impl BucketStoreBuilder {
     }
 
     /// Repairs a store whose log or checkpoint is damaged, from the checkpoints, commits and contents that are left. An intact store is left
-    /// alone. Others may have the store open, and see the repaired store with their next command. Only one repair may run at a time.
+    /// alone. Others may have the store open, and see the repaired store with their next command. Only one repair may run at a time, and no `gc` beside it.
     ///
     /// What the report says is lost may still be in the bucket until the next [`gc`](BucketStore::gc), so copy the bucket first.
     ///

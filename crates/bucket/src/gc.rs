@@ -87,7 +87,10 @@ impl Inner {
     /// # Errors
     /// [`Damage::Missing`] if one is missing.
     pub(crate) async fn list_untrimmed(&self) -> Result<Vec<(u64, ObjectMeta)>, Failure> {
-        let (trimmed, last) = (self.state().trimmed.max(1), self.state().number);
+        let (trimmed, last) = {
+            let state = self.state();
+            (state.trimmed.max(1), state.number)
+        };
         let offset = self.bucket.keys.commit(trimmed);
         let mut listed = self.bucket.list_after(&self.bucket.keys.log(), &offset, &self.deadline()).await?;
         listed.sort_unstable_by(|one, other| one.location.cmp(&other.location));

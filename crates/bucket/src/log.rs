@@ -216,29 +216,45 @@ impl Inner {
 
     /// Loads the state anew from the latest checkpoint and the commits after it.
     pub(crate) async fn reload(&self, deadline: &Deadline) -> Result<(), Failure> {
-        self.replace_by(self.load_to_end(None, deadline).await?)
+        self.replace_by(self.load_to_end(None, deadline).await?, deadline).await
     }
 
     /// Loads the state anew from the latest checkpoint that the log notes, even if it cannot be found otherwise.
     pub(crate) async fn reload_from_noted(&self, deadline: &Deadline) -> Result<(), Failure> {
         let noted = self.state().checkpoint.clone();
-        self.replace_by(self.load_to_end(Some(noted), deadline).await?)
+        self.replace_by(self.load_to_end(Some(noted), deadline).await?, deadline).await
     }
 
-    fn replace_by(&self, loaded: Option<State>) -> Result<(), Failure> {
-        let Some(loaded) = loaded else {
+    /// Replaces the state by one that was loaded, after the commits that were read meanwhile.
+    async fn replace_by(&self, loaded: Option<State>, deadline: &Deadline) -> Result<(), Failure> {
+        let Some(mut loaded) = loaded else {
             return Err(Damage::Missing { key: self.bucket.keys.checkpoints().to_string() }.into());
         };
+        loop {
+            if self.replace_if_newer(&mut loaded)? {
+                self.last_contact.now();
+                return Ok(());
+            }
+            let next = loaded.number + 1;
+            let advance = |key: &str, commit, size| loaded.apply(key, commit, size).map(|()| loaded.number + 1);
+            if matches!(self.follow(next, 0, advance, deadline).await?, End::Trimmed) {
+                // A later checkpoint covers more than what was loaded.
+                loaded = self.load_to_end(None, deadline).await?.unwrap_or_default();
+            }
+        }
+    }
+
+    /// Swaps the state with one that was loaded, unless it has later commits.
+    fn replace_if_newer(&self, loaded: &mut State) -> Result<bool, Damage> {
         let mut state = self.state_mut();
         if loaded.store != state.store && state.number > 0 {
-            return Err(Damage::inconsistent(self.bucket.keys.log(), "it belongs to another store").into());
+            return Err(Damage::inconsistent(self.bucket.keys.log(), "it belongs to another store"));
         }
-        if loaded.number >= state.number {
-            *state = loaded;
+        let is_newer = loaded.number >= state.number;
+        if is_newer {
+            std::mem::swap(&mut *state, loaded);
         }
-        drop(state);
-        self.last_contact.now();
-        Ok(())
+        Ok(is_newer)
     }
 
     /// The latest state, read from a checkpoint and the commits after it, or `None` if there is no store. By default the checkpoint is

@@ -40,6 +40,14 @@ impl State {
         let mut undo = Vec::new();
         let Commit { store, number, id, batches, .. } = commit;
         let mut notes = Vec::new();
+        for step in batches.iter().flatten() {
+            if let Step::Checkpoint(manifest) = step {
+                manifest.check(key)?;
+                if manifest.through >= number {
+                    return Err(Damage::inconsistent(key, "it notes a checkpoint of a later commit"));
+                }
+            }
+        }
         for steps in batches {
             match self.replay(steps, &mut notes) {
                 Ok(edits) => undo.push(self.files.edit(edits)),
@@ -152,12 +160,16 @@ impl State {
     /// Takes note of contents that the checkpoint of this state moved into packs. `before` is the source if all places of the
     /// checkpoint came from this memory: the runs that a checkpoint takes over may name other places.
     pub(crate) fn follow_moves(&mut self, moves: &BTreeMap<String, Slice>, through: u64, before: Option<(u64, u64)>) {
-        if self.checkpoint.through == through && before == Some(self.source) {
+        if self.checkpoint.through != through {
+            return; // a later checkpoint has its own places
+        }
+        if before == Some(self.source) {
             self.source = (through, self.collections);
         }
         let moved = self.files.files().iter().filter(|(_, file)| moves.contains_key(&file.version));
         for path in moved.map(|(path, _)| path.clone()) {
-            self.changed_files.entry(path).or_insert(through);
+            let number = self.changed_files.entry(path).or_insert(through);
+            *number = through.max(*number);
         }
         for file in self.files.values_mut() {
             if let Some(slice) = moves.get(&file.version) {

@@ -391,10 +391,8 @@ impl Writer {
         }
         let inner = Arc::clone(&self.inner);
         let checkpoint = tokio::spawn(async move {
-            if let Ok(_permit) = inner.checkpointing.try_acquire() {
-                // If it fails, the author of a later commit tries again.
-                let _ = inner.write_checkpoint(false).await;
-            }
+            // If it fails, the author of a later commit tries again.
+            let _ = inner.write_checkpoint(false).await;
         });
         let earliest = group.iter().map(|submission| submission.deadline).min_by_key(Deadline::end);
         match earliest {
@@ -503,7 +501,14 @@ impl State {
         }
         let number = self.number + 1;
         let (mut batches, mut refused, mut undo) = (Vec::new(), Vec::new(), Vec::new());
+        let mut has_checkpoint = false;
         for (index, submission) in group.iter().enumerate() {
+            let is_checkpoint = matches!(submission.work, Work::Checkpoint { .. });
+            if has_checkpoint && is_checkpoint {
+                refused.push((index, Failure::checkpoint_outdated())); // it does not build on the other
+                continue;
+            }
+            has_checkpoint |= is_checkpoint;
             match self.plan_one(&submission.work, number) {
                 Ok((steps, edits)) => {
                     batches.push(steps);
@@ -544,5 +549,26 @@ impl State {
     ) -> Result<PathMapEdits<FileRecord>, StoreError> {
         batch.check(&self.files)?;
         self.files.plan(batch, |change, _, _| Ok(record(change)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both build on the same checkpoint, and name other places for the same contents.
+    #[test]
+    fn a_commit_notes_one_checkpoint() {
+        let mut state = State::default();
+        state.apply("log/1", Commit::birth(Id::default()), 0).unwrap();
+        let submission = || {
+            let note = Step::Checkpoint(crate::checkpoint::Manifest::default());
+            let work = Work::Checkpoint { note, replaces: 0, collections: 0 };
+            let deadline = Deadline::after(std::time::Duration::from_secs(1));
+            Submission { work, deadline, phase: Arc::default(), done: oneshot::channel().0 }
+        };
+        let planned = state.plan(&[submission(), submission()], Id::default()).unwrap();
+        assert_eq!(planned.commit.batches.len(), 1);
+        assert_eq!(planned.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
     }
 }
