@@ -38,7 +38,7 @@ pub(super) struct Destination {
     known_versions: HashMap<MemoryPath, Version>,
     outcomes: BTreeMap<MemoryPath, Outcome>,
     redacted: Vec<MemoryPath>,
-    /// The files that are being written, in the order in which they were put.
+    /// The files in progress, in insertion order.
     writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
     /// Their paths and sizes.
     written_paths: VecDeque<(MemoryPath, usize)>,
@@ -55,7 +55,7 @@ struct Writing {
     known_version: Option<Version>,
 }
 
-/// A file that was written, or not.
+/// The result of writing a file.
 struct Written {
     path: MemoryPath,
     is_redacted: bool,
@@ -87,10 +87,10 @@ impl Destination {
         }
     }
 
-    /// Writes a file, as soon as it does not overlap those that are being written.
+    /// Starts to write a file. It waits for files in progress whose paths overlap, and for room.
     ///
     /// # Errors
-    /// The error of this file or of one that was put before.
+    /// The error of an earlier file.
     pub(super) async fn put(&mut self, path: &MemoryPath, content: Vec<u8>) -> Result<(), TransferError> {
         while !self.has_room(path, content.len()) {
             self.record_next().await?;
@@ -117,7 +117,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Whether another file may be written beside those that are being written.
+    /// Whether another file can be written now.
     fn has_room(&self, path: &MemoryPath, size: usize) -> bool {
         let bytes: usize = self.written_paths.iter().map(|(_, size)| size).sum();
         let overlaps = |(other, _): &(MemoryPath, usize)| other == path || other.is_under(path) || path.is_under(other);
