@@ -1,14 +1,15 @@
-//! Work on a large index, which would block the other tasks of a thread.
+//! Work on large objects, which would block the other tasks of a thread.
 
 use memory_tool_core::FailureKind;
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
 
-/// The size in bytes from which an index is read and written on a thread for blocking work: about a millisecond of it.
+/// The size in bytes from which an object is encoded and decoded on a thread for blocking work. This takes about a
+/// millisecond.
 const LARGE: usize = 256 * 1024;
 
-/// Does work on `size` bytes: here, or on a thread for blocking work if they are many.
+/// Does work on `size` bytes, on a thread for blocking work if there are many.
 pub(crate) async fn run_maybe_blocking<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,

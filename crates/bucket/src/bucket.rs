@@ -23,17 +23,17 @@ pub(crate) struct Bucket {
     pub(crate) keys: Keys,
 }
 
-/// What became of a request for an object.
+/// The result of a request for an object.
 pub(crate) enum Fetched {
-    /// There is none.
+    /// No such object exists.
     Missing,
-    /// It is this.
+    /// The contents of the object.
     Found(Bytes),
-    /// It is larger than it may be, and was not read.
+    /// The object exceeds the limit, and was not read.
     TooLarge,
 }
 
-/// What became of one attempt to create an object.
+/// The result of one attempt to create an object.
 pub(crate) enum Put {
     /// It was created.
     Done,
@@ -55,7 +55,7 @@ impl Bucket {
         .await
     }
 
-    /// Whether there is an object, and when it was written last.
+    /// The size and the time of an object, if it exists.
     pub(crate) async fn head(&self, key: &Path, deadline: &Deadline) -> Result<Option<ObjectMeta>, Failure> {
         retry(deadline, || async {
             match self.objects.head(key).await {
@@ -66,7 +66,8 @@ impl Bucket {
         .await
     }
 
-    /// A part of an object, or `None` if there is no such object. It is empty if the object is too short, or gives more than was asked for.
+    /// A part of an object, or `None` if there is no such object. It is empty if the object is too short, or if the
+    /// response is longer than the range.
     pub(crate) async fn get_range(
         &self,
         key: &Path,
@@ -112,13 +113,14 @@ impl Bucket {
         Ok(listed.common_prefixes)
     }
 
-    /// Puts an object, whatever is there. It may be put twice, so all who put it must put the same bytes.
+    /// Puts an object and replaces an existing one. Attempts are repeated, so every writer of this key must put the
+    /// same bytes.
     pub(crate) async fn put(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
         retry(deadline, || async { self.objects.put(key, PutPayload::from_bytes(content.clone())).await.map(drop) })
             .await
     }
 
-    /// Creates an object under the condition that its name is free. It is tried once.
+    /// Creates an object under the condition that its name is free. There is only one attempt.
     pub(crate) async fn create(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Put {
         let options = PutOptions::from(PutMode::Create);
         let putting = self.objects.put_opts(key, PutPayload::from_bytes(content), options);
@@ -133,7 +135,8 @@ impl Bucket {
     }
 }
 
-/// The bytes of an answer, or `None` if there are more than `most`, whatever it says of their number. No more are kept.
+/// The bytes of a response, or `None` if there are more than `most`. The length that the response declares is not
+/// trusted, and no more bytes are kept.
 async fn bytes_up_to(most: usize, found: GetResult) -> object_store::Result<Option<Bytes>> {
     if found.range.end.saturating_sub(found.range.start) > most as u64 {
         return Ok(None);
@@ -153,8 +156,8 @@ async fn bytes_up_to(most: usize, found: GetResult) -> object_store::Result<Opti
     Ok(Some(bytes.into()))
 }
 
-/// Makes a request that may be repeated until it gets a clear answer, or the deadline comes. At opening, it is not repeated
-/// without a connection.
+/// Repeats a request until it gets a clear response or the deadline is over. At opening, a request without a connection
+/// is not repeated.
 pub(crate) async fn retry<T, F>(deadline: &Deadline, request: impl Fn() -> F) -> Result<T, Failure>
 where
     F: Future<Output = object_store::Result<T>>,

@@ -1,9 +1,10 @@
-//! Checkpoints: the state after a commit, so that nobody has to read the log from its beginning.
+//! Checkpoints: the state after a commit, which saves reading the log from its start.
 //!
-//! A checkpoint is a list of runs. A run holds what changed in a range of commits: for a file that exists its record, for one
-//! that was removed nothing. The oldest run holds everything, so a reader that takes the runs in their order has the state. A new
-//! checkpoint takes over the runs of the last one and adds one run, which replaces all later ones that are not larger. So the
-//! runs stay few, and each change is written again only about as often as the store doubles.
+//! A checkpoint is a list of runs. A run holds the changes of a range of commits: the record of each file that exists,
+//! and an empty entry for each removed file. The oldest run holds all files, so a reader that merges the runs in order
+//! has the state. A new checkpoint takes over the oldest runs of the previous one and adds one run, which replaces all
+//! later runs that are not larger. Therefore there are few runs, and each change is rewritten only about as often as
+//! the store doubles in size.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,28 +26,28 @@ use crate::inner::Inner;
 use crate::keys::Keys;
 use crate::state::State;
 
-/// After how many commits a checkpoint is written.
+/// The number of commits after which a checkpoint is written.
 const COMMITS: u64 = 256;
-/// After how many bytes of commits a checkpoint is written.
+/// The bytes of commits after which a checkpoint is written.
 const BYTES: u64 = 1024 * 1024;
-/// How many bytes of contents a checkpoint may hold. The oldest of more are moved into packs.
+/// The most bytes of contents in a checkpoint. If there are more, the oldest contents move into packs.
 const MAX_INLINE_BYTES: usize = 4 * 1024 * 1024;
-/// How many bytes of contents a pack or a run holds, about.
+/// The approximate bytes of contents in a pack or a part of a run.
 const PART_BYTES: usize = 4 * 1024 * 1024;
-/// How many bytes of a run its entry of a file takes beside the contents, about.
+/// The approximate bytes of an entry of a run without its contents.
 const ENTRY_BYTES: usize = 256;
 /// The largest run in bytes that is read.
 const MAX_RUN_BYTES: usize = 64 * 1024 * 1024;
 /// The largest checkpoint in bytes that is read, without its runs.
 const MAX_MANIFEST_BYTES: usize = 16 * 1024 * 1024;
-/// How many objects are read or put at a time.
+/// The number of concurrent requests.
 const CONCURRENCY: usize = 8;
 
 /// A checkpoint.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Manifest {
     pub(crate) store: Id,
-    /// The number of the commit that it is the state after.
+    /// The number of the last commit in this state.
     pub(crate) through: u64,
     /// The id of that commit.
     pub(crate) commit: Id,
@@ -56,14 +57,14 @@ pub(crate) struct Manifest {
     pub(crate) runs: Vec<RunName>,
 }
 
-/// Where a run, or a part of a large one, is.
+/// The location of a run, or of a part of a large run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct RunName {
     /// The key of the object under `contents/`.
     pub(crate) key: String,
-    /// It holds what changed after this commit, or everything if this is 0.
+    /// The run holds changes after this commit, or the whole state if this is 0.
     pub(crate) after: u64,
-    /// It holds what changed up to this commit.
+    /// The run holds changes up to this commit.
     pub(crate) through: u64,
     /// The size of the object.
     pub(crate) bytes: u64,
@@ -81,13 +82,13 @@ struct Run {
 /// A checkpoint to be written.
 struct Draft {
     manifest: Manifest,
-    /// The checkpoint that was the latest then.
+    /// The latest checkpoint at the time of the draft.
     replaces: u64,
-    /// The source of the state, if all places in the checkpoint are those of the state.
+    /// The source of the state, if the checkpoint takes all locations of contents from the state.
     source: Option<(u64, u64)>,
     after: u64,
     run: Run,
-    /// How many bytes of contents to move into packs.
+    /// The bytes of contents that move into packs.
     excess: usize,
 }
 
@@ -127,19 +128,19 @@ impl Manifest {
 }
 
 impl State {
-    /// Whether the author of the commit that led here should write a checkpoint: exactly one of all who see the same log.
+    /// Whether the author of the latest commit writes a checkpoint. Exactly one session does for a given log.
     pub(crate) fn is_checkpoint_due(&self, number: u64, size: usize) -> bool {
         let commits = number.saturating_sub(self.checkpoint.through);
         let before = self.log_bytes.saturating_sub(size as u64);
         (commits > 0 && commits.is_multiple_of(COMMITS)) || before / BYTES != self.log_bytes / BYTES
     }
 
-    /// Whether those who should have written a checkpoint did not, such as programs that ended after their commit.
+    /// Whether checkpoints were not written, for example because their authors ended after their commits.
     pub(crate) fn is_checkpoint_overdue(&self) -> bool {
         self.number - self.checkpoint.through >= 2 * COMMITS
     }
 
-    /// What a checkpoint of this state holds. A full one takes over no runs.
+    /// Drafts a checkpoint of this state. A full checkpoint takes over no runs.
     fn draft(&self, full: bool) -> Draft {
         let (after, kept) = if full { (0, Vec::new()) } else { self.runs_to_keep() };
         let run = if after == 0 {
@@ -171,7 +172,7 @@ impl State {
         draft
     }
 
-    /// The runs that a new checkpoint takes over, and the commit after which its own run begins.
+    /// The runs that a new checkpoint takes over, and the commit after which its new run begins.
     fn runs_to_keep(&self) -> (u64, Vec<RunName>) {
         let mut kept = self.checkpoint.runs.clone();
         let (mut after, mut bytes) = (self.checkpoint.through, self.log_bytes);
@@ -213,7 +214,8 @@ impl Draft {
         }
     }
 
-    /// Moves the oldest contents into packs, which are still to be put. Records stay: they are small.
+    /// Moves the oldest contents into packs, and returns the packs. The contents of records stay, because they are
+    /// small.
     fn pack(&mut self, unique: &Id) -> Vec<(String, Bytes)> {
         let mut oldest: Vec<_> = self.run.files.values_mut().flatten().filter(|file| file.inline_len() > 0).collect();
         oldest.sort_by_key(|file| file.commit);
@@ -290,7 +292,8 @@ impl Inner {
     /// Writes a checkpoint of the present state.
     ///
     /// # Errors
-    /// Those of the bucket; [`Busy`](memory_tool_core::FailureKind::Busy) if somebody else's checkpoint or a collection came in between.
+    /// The errors of the bucket, and [`Busy`](memory_tool_core::FailureKind::Busy) if another checkpoint or a
+    /// collection was first.
     pub(crate) async fn write_checkpoint(self: &Arc<Self>, full: bool) -> Result<(), Failure> {
         let permit = self.deadline().limit(self.checkpointing.acquire()).await;
         let _permit = permit.map_err(|_| Failure::checkpoint_outdated())?;
@@ -312,14 +315,14 @@ impl Inner {
         self.put_pointer(&manifest).await
     }
 
-    /// Puts everything that the state holds as runs of a checkpoint that takes over no others.
+    /// Puts the whole state as the runs of a checkpoint that takes over no others.
     pub(crate) async fn put_full_runs(&self) -> Result<Manifest, Failure> {
         let draft = self.state().draft(true);
         self.put_runs(draft).await.map(|(manifest, _)| manifest)
     }
 
-    /// Puts the runs of a checkpoint, and the packs for contents that it moves. Returns the checkpoint and where the contents were
-    /// moved, by their versions.
+    /// Puts the runs of a checkpoint, and the packs for contents that it moves. Returns the checkpoint and the new
+    /// locations of contents by their versions.
     async fn put_runs(&self, mut draft: Draft) -> Result<(Manifest, BTreeMap<String, Slice>), Failure> {
         let unique = Id::random()?;
         let work = move || {
@@ -342,14 +345,14 @@ impl Inner {
         stream::iter(objects).map(put).buffer_unordered(CONCURRENCY).try_collect().await
     }
 
-    /// Puts the object by which a checkpoint is found. All who put it put the same bytes.
+    /// Puts the object by which a checkpoint is found. Everyone puts the same bytes.
     pub(crate) async fn put_pointer(&self, manifest: &Manifest) -> Result<(), Failure> {
         let bytes = format::encode(Format::Checkpoint, manifest).map_err(Failure::unwritable)?;
         let key = self.bucket.keys.checkpoint(manifest.through);
         self.bucket.put(&key, bytes.into(), &self.deadline()).await
     }
 
-    /// The state of the latest checkpoint in the bucket, if there is one.
+    /// The state of the latest checkpoint in the bucket.
     pub(crate) async fn load_latest(&self, deadline: &Deadline) -> Result<Option<State>, Failure> {
         let mut missing: Option<(u64, String)> = None;
         loop {
@@ -361,7 +364,7 @@ impl Inner {
                 },
                 None => self.bucket.keys.checkpoint(through).to_string(),
             };
-            // It was collected, so there is a later one. If there is none, it is damage.
+            // A collection removed it, so a later checkpoint must exist. Otherwise this is damage.
             let now = (through, unavailable);
             if missing.as_ref() == Some(&now) {
                 return Err(Damage::Missing { key: now.1 }.into());
@@ -463,7 +466,7 @@ fn check_tree(files: &PathMap<FileRecord>) -> Result<(), &'static str> {
     if paths.contains_key(&MemoryPath::root()) {
         return Err("it has a file at the root");
     }
-    // A directory sorts right before all that is under it, so a file above another is its neighbor.
+    // A path sorts directly before the paths under it, so a file above another is its neighbor.
     let mut neighbours = paths.keys().zip(paths.keys().skip(1));
     if neighbours.any(|(path, next)| next.is_under(path)) {
         return Err("it has a file under a file");

@@ -1,4 +1,4 @@
-//! Buckets by their URLs: which client of which cloud, with the settings of the environment.
+//! Opening a bucket by its URL, with the settings of the environment.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use crate::machine::MachineCredentials;
 use crate::url_error::UrlError;
 
 impl BucketStoreBuilder {
-    /// Options of the store at `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`, by the features `s3`, `gcs`
-    /// and `azure`. Credentials, region, endpoint and the like come from the environment variables of the cloud's own tools,
-    /// `AWS_*`, `GOOGLE_*` and `AZURE_*`, a connection string of Azure included. Profiles of AWS are not read. If none of these
-    /// names credentials, [`open`](Self::open) asks the metadata service of the machine, for up to two seconds.
+    /// Creates options for the store at `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`. These
+    /// need the features `s3`, `gcs` and `azure`. Credentials, region and endpoint come from the environment variables
+    /// of the cloud's own tools (`AWS_*`, `GOOGLE_*`, `AZURE_*`), including an Azure connection string. AWS profiles
+    /// are not read. Without credentials in the environment, [`open`](Self::open) queries the metadata service of the
+    /// machine for up to two seconds.
     ///
     /// # Errors
-    /// [`UrlError`].
+    /// [`UrlError`] if the URL is invalid, or the settings do not suffice for a client.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
         let url = Url::parse(url).map_err(|error| UrlError::NotAUrl(error.into()))?;
         let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|_| UrlError::NotABucket)?;
@@ -119,7 +120,7 @@ client_of!(
     "set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY"
 );
 
-/// The store tries again by itself: it knows which requests may be repeated, and until when.
+/// The store repeats requests. It knows which ones are safe to repeat, and its deadline.
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 fn no_retries() -> object_store::RetryConfig {
     object_store::RetryConfig { max_retries: 0, ..object_store::RetryConfig::default() }
@@ -128,5 +129,5 @@ fn no_retries() -> object_store::RetryConfig {
 /// TLS by `ring`, unless the program has chosen another.
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 fn choose_cryptography() {
-    let _ = rustls::crypto::ring::default_provider().install_default(); // fails where there is one already
+    let _ = rustls::crypto::ring::default_provider().install_default(); // fails if the program has one
 }

@@ -1,4 +1,4 @@
-//! [`Commit`]: an object of the log, which says what a group of batches changed.
+//! [`Commit`]: an object of the log, with the changes of a group of batches.
 
 use memory_tool_core::{Batch, Change, MemoryPath, RecordChange, RecordName};
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,23 @@ use crate::content::FileRecord;
 use crate::format::{self, Damage, Format};
 use crate::id::Id;
 
-/// The largest commit in bytes. A batch that would make a larger one is refused.
+/// The largest commit in bytes. A batch with a larger commit is refused.
 pub(crate) const MAX_COMMIT_BYTES: usize = 64 * 1024 * 1024;
 
-/// A commit. It takes effect when its object is created under its number, which is possible once.
+/// A commit. It takes effect when its object is created. A number can be created once.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Commit {
-    /// Tells the store from one that was later made in its place.
+    /// Distinguishes the store from a later one under the same prefix.
     pub(crate) store: Id,
     pub(crate) number: u64,
-    /// Tells the commit from all others that were to have its number.
+    /// Distinguishes the commit from its competitors for the number.
     pub(crate) id: Id,
     /// The id of the commit before it.
     pub(crate) after: Id,
-    /// When it was planned, in seconds since 1970, by the clock of its author. For people; nothing depends on it.
+    /// The time of planning in seconds since 1970, by the clock of the author. It is for people; no decision depends on
+    /// it.
     pub(crate) time: u64,
-    /// What each batch changed, in the order in which they took effect.
+    /// The changes of each batch, in the order in which they took effect.
     pub(crate) batches: Vec<Vec<Step>>,
 }
 
@@ -49,11 +50,12 @@ pub(crate) enum Step {
     RemoveRecord {
         name: RecordName,
     },
-    /// Unused contents are about to be removed. Who put contents before and refers to them later has to put them again.
+    /// Unused contents are about to be removed. A writer that put contents earlier must put them again before it refers
+    /// to them.
     Collection,
     /// A checkpoint is complete.
     Checkpoint(Manifest),
-    /// All commits up to this number, but the first, have been replaced by markers.
+    /// Markers have replaced all commits up to this number except the first.
     Trimmed {
         through: u64,
     },
@@ -63,12 +65,12 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum LogObject {
     Commit(Commit),
-    /// The commit of this number, which had this id, was removed, and its number stays taken.
+    /// The commit with this id was trimmed. Its number stays taken.
     Trimmed(Id),
 }
 
 impl Commit {
-    /// The first commit of a store, which is the same for all who put it.
+    /// The first commit of a store. Everyone puts the same bytes.
     pub(crate) fn birth(store: Id) -> Self {
         Self { store, number: 1, id: store, after: Id::default(), time: 0, batches: Vec::new() }
     }
@@ -88,7 +90,7 @@ impl LogObject {
     }
 }
 
-/// What replaces a trimmed commit.
+/// The replacement of a trimmed commit.
 #[derive(Deserialize, Serialize)]
 struct Marker {
     id: Id,
@@ -99,7 +101,7 @@ pub(crate) fn trimmed_marker(id: Id) -> serde_json::Result<Vec<u8>> {
     format::encode(Format::Trimmed, &Marker { id })
 }
 
-/// The steps of a batch whose contents are recorded by `record`, which gets the [number](Batch::content) of the change.
+/// The steps of a batch. `record` returns the record of the contents for the [number](Batch::content) of a change.
 pub(crate) fn steps_of(batch: &Batch, record: impl Fn(usize) -> FileRecord) -> Vec<Step> {
     let changes = batch.changes().iter().enumerate().map(|(number, change)| match change {
         Change::Write { path, .. } => Step::Write { path: path.clone(), file: record(number) },

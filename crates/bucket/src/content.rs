@@ -1,4 +1,4 @@
-//! [`FileRecord`]: what the store knows of a file or a record, and where the contents are.
+//! [`FileRecord`]: the version, size and location of the contents of a file or record.
 
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 /// A file or a record of the store.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct FileRecord {
-    /// Unlike that of all other contents, in all stores. A rename keeps it.
+    /// Differs from the version of all other contents in all stores. A rename keeps it.
     pub(crate) version: String,
     /// The number of the commit that wrote the contents.
     pub(crate) commit: u64,
@@ -18,22 +18,22 @@ pub(crate) struct FileRecord {
     pub(crate) content: Content,
 }
 
-/// Where the bytes of a file are.
+/// The location of the bytes of a file.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "WrittenContent", into = "WrittenContent")]
 pub(crate) enum Content {
-    /// Here.
+    /// In this record.
     Inline(Bytes),
     /// In an object.
     Object(Slice),
 }
 
-/// [`Content`] as it is written.
+/// The written form of [`Content`].
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WrittenContent {
     Text(String),
-    /// Of bytes that are not UTF-8.
+    /// Bytes that are not UTF-8.
     #[serde(with = "base64_text")]
     Base64(Vec<u8>),
     Object(Slice),
@@ -44,13 +44,13 @@ enum WrittenContent {
 pub(crate) struct Slice {
     /// The key of the object under `contents/`.
     pub(crate) key: String,
-    /// Where the bytes begin in it.
+    /// The position of the first byte in the object.
     pub(crate) offset: u64,
     /// Their digest in hexadecimal.
     pub(crate) sha256: String,
 }
 
-/// What is wrong with the contents of a file.
+/// Damage to the contents of a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ContentError {
@@ -102,7 +102,7 @@ mod base64_text {
 }
 
 impl FileRecord {
-    /// The part of an object that the contents are in, unless they are here.
+    /// The part of an object with the contents, unless they are in this record.
     pub(crate) fn slice(&self) -> Option<&Slice> {
         match &self.content {
             Content::Object(slice) => Some(slice),
@@ -110,7 +110,7 @@ impl FileRecord {
         }
     }
 
-    /// How many bytes of contents are here.
+    /// The number of bytes of contents in this record.
     pub(crate) fn inline_len(&self) -> usize {
         match &self.content {
             Content::Inline(bytes) => bytes.len(),

@@ -1,4 +1,4 @@
-//! How long an operation may take, and the pauses between its attempts.
+//! Deadlines of operations, and the pauses between attempts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -35,7 +35,8 @@ impl Deadline {
         self.started.elapsed() >= self.whole
     }
 
-    /// Whether so little time is left that nothing new should be begun: it is needed to find out what became of the last attempt.
+    /// Whether too little time is left for a new commit. The rest is needed to determine the outcome of the last
+    /// attempt.
     pub(crate) fn is_near(&self) -> bool {
         self.started.elapsed() >= self.whole / 4 * 3
     }
@@ -53,7 +54,8 @@ impl Deadline {
         timeout_at(self.end(), future).await
     }
 
-    /// Waits for `future` for half of the time that is left, so that as much is left to try again or to find out what became of it.
+    /// Waits for `future` for half of the remaining time. The other half is for a second attempt, or to determine the
+    /// outcome.
     pub(crate) async fn limit_to_half<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
         let left = self.whole.saturating_sub(self.started.elapsed());
         timeout_at(Instant::now() + left / 2, future).await
@@ -70,7 +72,7 @@ impl Backoff {
     const FIRST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// Waits for a random part of the span whose turn it is, which is short beside the time that the operation may take.
+    /// Waits for a random part of the next span. Spans are short compared with the time of the operation.
     pub(crate) async fn pause(&self, deadline: &Deadline) {
         let earlier = self.pauses.fetch_add(1, Ordering::Relaxed);
         let span =

@@ -1,4 +1,4 @@
-//! Why a bucket refused a request or could not be reached, and what the operator can do about it.
+//! Causes of failed requests, and advice for the operator.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -16,7 +16,7 @@ struct Diagnosed {
     source: ObjectError,
 }
 
-/// Adds to a known error what it means and what to do.
+/// Adds the meaning and advice to a known error.
 pub(crate) fn diagnose(error: ObjectError) -> BoxError {
     match advice(&error) {
         Some(advice) => Diagnosed { advice, source: error }.into(),
@@ -24,14 +24,14 @@ pub(crate) fn diagnose(error: ObjectError) -> BoxError {
     }
 }
 
-/// Errors of reading credentials on this machine: how their text starts, and what to do.
+/// Errors of reading credentials on this machine: the start of the message, and advice.
 const UNREADABLE_CREDENTIALS: [(&str, &str); 3] = [
     ("Failed to read token file", "the token file cannot be read: correct AWS_WEB_IDENTITY_TOKEN_FILE"),
     ("Error reading federated token file", "the token file cannot be read: correct AZURE_FEDERATED_TOKEN_FILE"),
     ("'az account get-access-token' command failed", "`az` returned no token: run `az login`"),
 ];
 
-/// What to do about credentials that cannot be read on this machine.
+/// Advice about credentials that cannot be read on this machine.
 pub(crate) fn unreadable_credentials(error: &ObjectError) -> Option<&'static str> {
     let known = |text: String| UNREADABLE_CREDENTIALS.iter().find(|(start, _)| text.starts_with(start));
     chain(error).find_map(|cause| known(cause.to_string())).map(|(_, advice)| *advice)
@@ -124,7 +124,8 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The response that caused an error. `object_store` publishes only its text, whose form the tests with servers pin.
+    /// The response that caused an error. `object_store` publishes only its text, whose form the tests with servers
+    /// pin.
     pub(crate) fn of(error: &ObjectError) -> Option<Self> {
         chain(error).find_map(|cause| {
             let text = cause.to_string();
@@ -157,7 +158,7 @@ impl Refusal {
 
     fn are_credentials_refused(&self) -> bool {
         let codes = ["ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "RequestExpired"];
-        // The last ones are of the servers of OAuth that give tokens for Google Cloud Storage and Azure.
+        // The last two come from the OAuth servers of Google Cloud Storage and Azure.
         codes.contains(&self.code())
             || ["\"invalid_grant\"", "\"invalid_client\""].iter().any(|code| self.body.contains(code))
     }

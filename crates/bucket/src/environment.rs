@@ -1,14 +1,14 @@
-//! What the environment says of buckets in ways that `object_store` does not read, but the clouds' own tools do.
+//! Environment variables of the clouds' own tools that `object_store` does not read.
 
 use crate::url_error::UrlError;
 
 /// Settings of a client by the names that `object_store` has for them.
 type Settings = Vec<(&'static str, String)>;
 
-/// Looks a variable of the environment up.
+/// Looks up an environment variable.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Variables of AWS. A profile is not read, so whoever names one must not get other credentials instead.
+/// Variables of AWS. Profiles are not read, so a profile must not be replaced by other credentials silently.
 #[cfg(any(feature = "s3", test))]
 pub(crate) fn aws(variables: Variables<'_>) -> Result<Settings, UrlError> {
     match (variables("AWS_PROFILE"), variables("AWS_ACCESS_KEY_ID")) {
@@ -17,7 +17,7 @@ pub(crate) fn aws(variables: Variables<'_>) -> Result<Settings, UrlError> {
     }
 }
 
-/// The variable by which Google's own libraries find an emulator. They send it no credentials, and accept it without a scheme.
+/// The variable of Google's own libraries for an emulator. They send it no credentials, and accept it without a scheme.
 #[cfg(any(feature = "gcs", test))]
 pub(crate) fn google(variables: Variables<'_>) -> Result<Settings, UrlError> {
     let Some(host) = variables("STORAGE_EMULATOR_HOST").filter(|host| !host.is_empty()) else {
@@ -32,7 +32,7 @@ pub(crate) fn google(variables: Variables<'_>) -> Result<Settings, UrlError> {
     Ok(settings)
 }
 
-/// The variables of Azure's command line. What stands alone comes before what a connection string says.
+/// The variables of Azure's command line. Separate variables override a connection string.
 #[cfg(any(feature = "azure", test))]
 pub(crate) fn azure(variables: Variables<'_>) -> Result<Settings, UrlError> {
     let mut settings = match variables("AZURE_STORAGE_CONNECTION_STRING") {
@@ -54,7 +54,8 @@ pub(crate) fn has_file_of(feature: &str) -> bool {
     feature == "gcs" && home.is_some_and(|home| std::path::Path::new(&home).join(file).exists())
 }
 
-/// The settings in a [connection string](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
+/// The settings in a [connection
+/// string](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
 #[cfg(any(feature = "azure", test))]
 fn connection_string(text: &str) -> Result<Settings, UrlError> {
     let mut settings = Settings::new();

@@ -1,13 +1,13 @@
-//! What all objects of a store have in common: JSON that begins with the name and version of its format.
+//! The common format of all objects: JSON that begins with the name and version of the format.
 
 use memory_tool_core::StoreError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The version of the format that this crate writes, and the only one that it reads.
+/// The version of the format that this crate reads and writes.
 pub(crate) const FORMAT_VERSION: u64 = 1;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Format {
     #[serde(rename = "memory-tool commit")]
@@ -20,14 +20,14 @@ pub(crate) enum Format {
     Run,
 }
 
-/// What every object begins with.
+/// The start of every object.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Head {
     pub(crate) format: Format,
     pub(crate) version: u64,
 }
 
-/// An object as it is written.
+/// The written form of an object.
 #[derive(Serialize)]
 struct Document<'a, T> {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ struct Document<'a, T> {
     body: &'a T,
 }
 
-/// What is wrong with an object of the log or of a checkpoint, or with the log as a whole.
+/// Damage to an object of the log or a checkpoint, or to the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Damage {
@@ -75,7 +75,8 @@ pub(crate) fn encode(format: Format, body: &impl Serialize) -> serde_json::Resul
     serde_json::to_vec(&Document { head: Head { format, version: FORMAT_VERSION }, body })
 }
 
-/// The name and version of the format of an object, which is read first: a newer version may differ in everything else.
+/// The name and version of the format of an object. They are read first, because a newer version may differ in all
+/// other fields.
 pub(crate) fn decode_head(key: &str, bytes: &[u8]) -> Result<Head, Damage> {
     let head: Head =
         serde_json::from_slice(bytes).map_err(|source| Damage::Unreadable { key: key.to_owned(), source })?;

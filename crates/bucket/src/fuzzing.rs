@@ -1,4 +1,4 @@
-//! A door to the parsers of the objects in a bucket, for the fuzz target and a test of the same kind. No other build has it.
+//! Access to the parsers of objects for the fuzz target and a similar test. Other builds do not contain it.
 
 use object_store::path::Path;
 
@@ -8,7 +8,8 @@ use crate::content::FileRecord;
 use crate::keys::Keys;
 use crate::state::State;
 
-/// Reads arbitrary bytes as a commit. What is understood can be applied and written again, and names nothing outside the store.
+/// Reads arbitrary bytes as a commit. A valid commit can be applied and written again, and names no object outside the
+/// store.
 pub fn commit(stored: &[u8]) {
     let Ok(LogObject::Commit(mut commit)) = LogObject::decode("log/1", stored) else { return };
     let Ok(written) = commit.encode() else { return };
@@ -33,7 +34,7 @@ pub fn commit(stored: &[u8]) {
     }
 }
 
-/// Reads arbitrary bytes as a checkpoint, which names nothing outside the store.
+/// Reads arbitrary bytes as a checkpoint. A valid one names no object outside the store.
 pub fn checkpoint(stored: &[u8]) {
     if let Ok(manifest) = Manifest::decode("checkpoints/1", stored) {
         check_runs(&manifest);

@@ -1,4 +1,4 @@
-//! Removing what is no longer needed: contents that nothing refers to, commits that a checkpoint covers, and older checkpoints.
+//! Garbage collection: removes unused contents and older checkpoints, and trims commits that a checkpoint covers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,27 +20,28 @@ use crate::keys::Keys;
 use crate::log::Entry;
 use crate::state::State;
 
-/// An age from which on an object that nothing refers to belongs to no write that is still going on, by far.
+/// The default age for a collection. It is far longer than a write takes, so an older unused object belongs to no write
+/// in progress.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many objects are removed before one deadline: as many as S3 removes by one request.
+/// The number of objects that are removed before one deadline. S3 removes as many by one request.
 const REMOVED_AT_ONCE: usize = 1_000;
-/// How many commits are read or trimmed at a time.
+/// The number of commits that are read or trimmed at a time.
 const CONCURRENCY: usize = 16;
-/// How often a checkpoint is tried while others write checkpoints.
+/// The number of attempts to write a checkpoint while others write checkpoints.
 const MAX_ATTEMPTS: u32 = 10;
 
-/// What a collection found.
+/// The result of a collection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct GcReport {
-    /// How many objects were removed: unused contents and older checkpoints.
+    /// The number of removed objects: unused contents and older checkpoints.
     pub removed_objects: u64,
-    /// How many bytes they had.
+    /// The bytes of the removed objects.
     pub removed_bytes: u64,
-    /// How many objects with contents were kept: those in use, and those that are too young.
+    /// The number of remaining objects under `contents`: used ones, and unused ones that are too young.
     pub kept_objects: u64,
-    /// How many commits were trimmed: nothing of what they held is left in the log.
+    /// The number of trimmed commits. The log no longer contains their changes.
     pub trimmed_commits: u64,
 }
 
@@ -61,7 +62,7 @@ impl Inner {
         if latest.through > 0 {
             self.put_pointer(&latest).await?;
         }
-        // The runs of the checkpoint before are unused only now.
+        // Until now, the runs of the previous checkpoint were in use.
         let mut unused: Vec<_> = remove_used(old, &self.keys_in_use(trim.end).await?).into_iter().cloned().collect();
         report.kept_objects -= unused.len() as u64;
         report.trimmed_commits = self.trim(trim).await?;
@@ -82,7 +83,7 @@ impl Inner {
         Ok(if self.holds_changes(numbers.clone()).await? { numbers } else { begin..begin })
     }
 
-    /// The commits that are not known to be trimmed, the first left out.
+    /// The commits that are not known to be trimmed, without the first.
     ///
     /// # Errors
     /// [`Damage::Missing`] if one is missing.
@@ -98,7 +99,7 @@ impl Inner {
         for (number, object) in (trimmed + 1..).zip(listed) {
             if Keys::number(&object.location) != Some(number) {
                 self.refuse_hole(number, &self.deadline()).await?;
-                break; // it was created after it would have been listed
+                break; // the commit was created after the listing
             }
             commits.push((number, object));
         }
@@ -109,7 +110,7 @@ impl Inner {
         Ok(commits)
     }
 
-    /// Whether any of these commits changed a file or a record. A collection leaves a few that did not.
+    /// Whether any of these commits changed a file or a record. A collection leaves a few commits without changes.
     async fn holds_changes(&self, numbers: Range<u64>) -> Result<bool, Failure> {
         if numbers.end - numbers.start > CONCURRENCY as u64 {
             return Ok(true);
@@ -137,7 +138,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The keys of the contents that the latest checkpoint, the state after it or a commit that is not trimmed refers to.
+    /// The keys of the contents that the latest checkpoint, the state after it or a commit that is not trimmed refers
+    /// to.
     async fn keys_in_use(&self, first_kept: u64) -> Result<BTreeSet<Path>, Failure> {
         let latest = self.state().checkpoint.clone();
         let state = self.load_to_end(Some(latest), &self.deadline()).await?.unwrap_or_default();
@@ -162,7 +164,7 @@ impl Inner {
         let trim = |number| async move {
             match self.entry(number, &self.deadline()).await? {
                 Entry::Commit(commit, _) => self.put_marker(number, commit.id).await,
-                Entry::Trimmed(_) => Ok(()), // by a collection that did not come to its end
+                Entry::Trimmed(_) => Ok(()), // by an interrupted collection
                 Entry::Free => Err(Damage::Missing { key: self.bucket.keys.commit(number).to_string() }.into()),
             }
         };
@@ -171,7 +173,8 @@ impl Inner {
         Ok(numbers.end - numbers.start)
     }
 
-    /// Replaces a commit by a marker with its id, so that its number stays taken, and its author can tell what became of it.
+    /// Replaces a commit by a marker with its id. The number stays taken, and the author can still determine the
+    /// outcome.
     pub(crate) async fn put_marker(&self, number: u64, id: Id) -> Result<(), Failure> {
         let marker = trimmed_marker(id).map_err(Failure::unwritable)?;
         self.bucket.put(&self.bucket.keys.commit(number), marker.into(), &self.deadline()).await
@@ -195,7 +198,7 @@ impl Inner {
         let mut removed = self.bucket.objects.delete_stream(keys);
         while let Some(key) = removed.next().await {
             match key {
-                Ok(_) | Err(ObjectError::NotFound { .. }) => {} // somebody else may have been first
+                Ok(_) | Err(ObjectError::NotFound { .. }) => {} // another collection may have been first
                 Err(error) => return Err(error),
             }
         }
