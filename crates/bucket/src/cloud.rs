@@ -88,7 +88,8 @@ client_of!(
         "container_credentials_full_uri",
         "skip_signature",
     ],
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for example to what `aws configure export-credentials --format env` prints"
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for example to what \
+     `aws configure export-credentials --format env` prints"
 );
 client_of!(
     gcs,

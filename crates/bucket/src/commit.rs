@@ -70,7 +70,7 @@ pub(crate) enum LogObject {
 }
 
 impl Commit {
-    /// The first commit of a store. Everyone puts the same bytes.
+    /// The first commit of a store. It depends only on the id.
     pub(crate) fn birth(store: Id) -> Self {
         Self { store, number: 1, id: store, after: Id::default(), time: 0, batches: Vec::new() }
     }

@@ -167,8 +167,8 @@ impl Refusal {
         Some(Cow::Borrowed(match (self.code(), self.status) {
             _ if self.is_of_bucket() => "the bucket does not exist: create it, or correct its name in the URL",
             ("ExpiredToken" | "ExpiredTokenException" | "TokenRefreshRequired", _) => {
-                "the AWS credentials have expired: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN to \
-                 new ones, for example to what `aws configure export-credentials --format env` prints"
+                "the AWS credentials have expired: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN \
+                 to new ones, for example to what `aws configure export-credentials --format env` prints"
             }
             ("InvalidToken", _) => {
                 "the AWS session token is invalid: set AWS_SESSION_TOKEN to the one that belongs to AWS_ACCESS_KEY_ID, \
@@ -198,8 +198,8 @@ impl Refusal {
             (_, 401) => "the object store refused the credentials: renew them, or correct the variables that name them",
             (_, 403) => "the object store denied access: check the credentials and their permissions on the bucket",
             (_, 501) => {
-                "the object store does not support a request that a store needs, such as a conditional put: use another \
-                 one"
+                "the object store does not support a request that a store needs, such as a conditional put: use \
+                 another one"
             }
             _ if self.are_credentials_refused() => "the credentials were refused: renew them",
             _ => return None,

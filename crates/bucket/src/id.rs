@@ -1,11 +1,11 @@
-//! [`Id`]: what tells one write from all others, on whatever machine.
+//! [`Id`]: distinguishes a write from all others on all machines.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of digits that an id is written with.
+/// The number of digits of an id.
 const DIGITS: usize = 32;
 
 /// A random number of 128 bits, written in hexadecimal.
@@ -27,7 +27,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// Why a text is no id.
+/// The text is not an id.
 #[derive(Debug, thiserror::Error)]
 #[error("an id has {DIGITS} hexadecimal digits in lower case")]
 pub(crate) struct NotAnId;

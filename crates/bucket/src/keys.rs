@@ -1,11 +1,11 @@
-//! [`Keys`]: what the objects of a store are called.
+//! [`Keys`]: the names of the objects of a store.
 
 use memory_tool_core::MemoryPath;
 use object_store::path::{Error, Path};
 
 /// The longest key in bytes. S3, Google Cloud Storage and Azure allow 1,024 bytes or characters.
 const MAX_KEY_BYTES: usize = 900;
-/// The most names of a path that a key shows. Azure allows 254 in a key.
+/// The most names of a path in a key. Azure allows 254 in a key.
 const MAX_KEY_NAMES: usize = 64;
 /// The number of digits of a commit number in a key, so that keys sort by number.
 const NUMBER_DIGITS: usize = 20;
@@ -21,7 +21,7 @@ impl Keys {
         Self { prefix }
     }
 
-    /// What all objects of the store lie under.
+    /// The prefix of all objects of the store.
     pub(crate) fn prefix(&self) -> &Path {
         &self.prefix
     }
@@ -31,7 +31,7 @@ impl Keys {
         self.log().join(format!("{number:0NUMBER_DIGITS$}"))
     }
 
-    /// What all commits lie under.
+    /// The prefix of all commits.
     pub(crate) fn log(&self) -> Path {
         self.prefix.clone().join("log")
     }
@@ -41,7 +41,7 @@ impl Keys {
         self.checkpoints().join(format!("{number:0NUMBER_DIGITS$}"))
     }
 
-    /// What all checkpoints lie under.
+    /// The prefix of all checkpoints.
     pub(crate) fn checkpoints(&self) -> Path {
         self.prefix.clone().join("checkpoints")
     }
@@ -52,7 +52,7 @@ impl Keys {
         if name.len() == NUMBER_DIGITS { name.parse().ok() } else { None }
     }
 
-    /// What all contents and runs lie under.
+    /// The prefix of all contents, packs and runs.
     pub(crate) fn contents(&self) -> Path {
         self.prefix.clone().join("contents")
     }
@@ -62,8 +62,8 @@ impl Keys {
         Path::parse(format!("{}/{name}", self.contents()))
     }
 
-    /// The name of the object for the contents of `path`, which `unique` tells from all others. The path is there for people
-    /// who look into the bucket, as far as there is room for it. A rename does not change it.
+    /// The name of the object for the contents of `path`. `unique` distinguishes it from all others. The path is for
+    /// people who browse the bucket, and is shortened if it is too long. A rename does not change it.
     pub(crate) fn name_for(&self, path: &MemoryPath, unique: &str) -> String {
         let room = MAX_KEY_BYTES.saturating_sub(self.contents().as_ref().len() + "files//".len() + unique.len());
         let mut name = "files/".to_owned();

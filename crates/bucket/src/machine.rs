@@ -1,4 +1,4 @@
-//! [`MachineCredentials`]: credentials that come from the metadata service of the machine, because nothing else names any.
+//! [`MachineCredentials`]: credentials from the metadata service of the machine, if the environment has no others.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tokio::time::timeout;
 
 use crate::open_failure::OpenFailure;
 
-/// How long the metadata service may take. It runs on the machine itself, and is asked again and again where it does not exist.
+/// The timeout of the metadata service. It runs on the machine, and requests are repeated if it does not exist.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Credentials that the metadata service of the machine gives, where it runs in the cloud with a role or identity of its own.
+/// Credentials from the metadata service of a machine in the cloud that has a role or identity.
 #[derive(Clone)]
 pub(crate) struct MachineCredentials {
     ask: Arc<dyn Fn() -> BoxFuture<'static, object_store::Result<()>> + Send + Sync>,
     cloud: &'static str,
-    /// What to set where there are none.
+    /// Advice if there are no credentials.
     advice: &'static str,
 }
 
 impl MachineCredentials {
-    /// Credentials that `ask` gets, once they are there.
+    /// Credentials that `ask` fetches.
     #[cfg_attr(
         not(any(feature = "s3", feature = "gcs", feature = "azure")),
         allow(dead_code, reason = "no client, no credentials")
@@ -35,11 +35,12 @@ impl MachineCredentials {
         Self { ask: Arc::new(move || ask().boxed()), cloud, advice }
     }
 
-    /// Gets them once, so that a machine without any is reported at once, and not when the first request is given up.
+    /// Fetches the credentials once. This reports a machine without credentials immediately, not when the first request
+    /// fails.
     pub(crate) async fn check(&self) -> Result<(), OpenFailure> {
         match timeout(PATIENCE, (self.ask)()).await {
             Ok(Ok(())) => Ok(()),
-            // What the service answered, and where, says nothing to somebody who has not set anything.
+            // The error of the service is useless if no credentials are set.
             Ok(Err(_)) | Err(_) => Err(OpenFailure::NoCredentials { cloud: self.cloud, advice: self.advice }),
         }
     }

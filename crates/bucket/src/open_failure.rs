@@ -5,36 +5,36 @@ use memory_tool_core::{BoxError, ErrorKind, FailureKind};
 use crate::failure::Failure;
 use crate::format::Damage;
 
-/// What is wrong with a bucket that cannot be used: the source of an [`OpenError`](memory_tool_core::OpenError). No memory in it
-/// was changed.
+/// The reason why a store in a bucket cannot be opened or repaired. It is the source of an
+/// [`OpenError`](memory_tool_core::OpenError). No memory was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenFailure {
-    /// There is no index, and the mode does not allow to create a store.
+    /// The store does not exist, and the mode does not allow creating it.
     #[error("there is no memory store")]
     NotFound,
-    /// The environment names no credentials, and this machine has none of its own.
+    /// Neither the environment nor the metadata service of this machine has credentials.
     #[error("no {cloud} credentials: {advice}; the metadata service of this machine returned none")]
     NoCredentials {
         /// The name of the cloud.
         cloud: &'static str,
-        /// What to set.
+        /// The variables to set.
         advice: &'static str,
     },
-    /// It puts an object although the condition does not hold, so writers would overwrite each other's changes.
+    /// The bucket ignores the condition of a put, so writers would overwrite each other's changes.
     #[error("the object store ignores conditions: {it}")]
     IgnoresConditions {
-        /// What it did.
+        /// The observed behavior.
         it: &'static str,
     },
-    /// It has no conditional puts, or none that work.
+    /// The bucket has no working conditional puts.
     #[error("the object store has no conditional puts")]
     NoConditions {
-        /// What it answered.
+        /// The error of the bucket.
         #[source]
         source: BoxError,
     },
-    /// The store was made, or brought up to date, by a newer version of this crate.
+    /// A newer version of this crate created or updated the store.
     #[error("the store has version {found} of the format, and this program knows version {known}")]
     NewerVersion {
         /// The version of the store.
@@ -42,10 +42,10 @@ pub enum OpenFailure {
         /// The newest version that this program knows.
         known: u64,
     },
-    /// The bucket or the way to it failed, or what is there is not an index.
+    /// The bucket or the connection failed, or the store is damaged.
     #[error("opening it failed")]
     Failed {
-        /// What kind of failure it was.
+        /// The kind of failure.
         kind: FailureKind,
         /// The cause.
         #[source]

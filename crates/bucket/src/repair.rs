@@ -1,8 +1,9 @@
-//! Repairing a store whose log or checkpoint is damaged, from what is left of it.
+//! Repairing a store whose log or checkpoint is damaged, from the objects that are left.
 //!
-//! The store goes on behind all numbers that were ever taken: free numbers get markers, so that no writer can take them any more,
-//! then one more number is taken, for which a checkpoint with everything that could be recovered is written. At last all
-//! commits before it are trimmed, so that every session loads that checkpoint, whatever it knew before.
+//! The repaired store continues after all numbers that were ever taken. Markers fill the free numbers, so no writer can
+//! take them. The repair then takes one more number, and writes a checkpoint for it with all files that could be
+//! recovered. Finally, it trims all commits before that number, so every session loads that checkpoint, independently
+//! of the state that it knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,27 +25,27 @@ use crate::keys::Keys;
 use crate::log::Entry;
 use crate::state::State;
 
-/// How many objects are read or put at a time.
+/// The number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
-/// How many numbers after the last one that is known may have been taken by commits that are gone. A checkpoint is written more often.
+/// The number of commits after the last known one that may be lost. Checkpoints are written more often.
 const LOST_END: u64 = 1_024;
 
-/// What a repair found.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Whether anything was written. An intact store is left alone.
+    /// Whether the repair wrote objects. It does not change an intact store.
     pub is_changed: bool,
-    /// How many files the store has now.
+    /// The number of files in the store after the repair.
     pub files: u64,
-    /// What could not be recovered.
+    /// The losses.
     pub lost: Vec<Problem>,
 }
 
 impl Inner {
-    /// Repairs the store. Others may have it open, and find the repaired store with their next command. Only one repair may run at a
-    /// time.
+    /// Repairs the store. Sessions of others find the repaired store with their next command. Only one repair may run
+    /// at a time.
     pub(crate) async fn repair(self: &Arc<Self>) -> Result<RepairReport, Failure> {
         self.refuse_read_only()?;
         if let Some(files) = self.files_if_intact().await? {
@@ -62,7 +63,7 @@ impl Inner {
         *self.state_mut() = state;
         let manifest = self.put_full_runs().await?;
         self.put_pointer(&manifest).await?;
-        // Whether it is created or was there makes no difference.
+        // The first commit may exist already.
         let _ = self.bucket.create(&self.bucket.keys.commit(1), birth.into(), &self.deadline()).await;
         let ids =
             commits.into_iter().map(|(number, commit)| (number, commit.map_or_else(Id::default, |commit| commit.id)));
@@ -71,7 +72,7 @@ impl Inner {
         Ok(RepairReport { is_changed: true, files, lost })
     }
 
-    /// How many files the store has, if its log can be read from the latest checkpoint to its end, and has no hole.
+    /// The number of files, if the log can be read from the latest checkpoint to its end and has no gap.
     async fn files_if_intact(&self) -> Result<Option<u64>, Failure> {
         let loaded = match self.load_to_end(None, &self.deadline()).await {
             Ok(Some(loaded)) => loaded,
@@ -88,11 +89,11 @@ impl Inner {
         }
     }
 
-    /// Takes all free numbers up to one more than the last that was ever taken, and returns that one.
+    /// Takes all free numbers up to the first one that was never taken, and returns that one.
     async fn take_over(&self) -> Result<u64, Failure> {
         let log = self.numbers_under(&self.bucket.keys.log()).await?;
         let checkpoints = self.numbers_under(&self.bucket.keys.checkpoints()).await?;
-        // A session that knows commits which are gone must not find the number after them free.
+        // A session may know lost commits. It must not find the number after them free.
         let last = log.last().max(checkpoints.last()).copied().unwrap_or(1) + LOST_END;
         let free = (2..=last).filter(|number| !log.contains(number));
         stream::iter(free)
@@ -102,12 +103,12 @@ impl Inner {
             .await?;
         let mut number = last + 1;
         while !self.take(number).await? {
-            number += 1; // somebody still writes
+            number += 1; // another session still writes
         }
         Ok(number)
     }
 
-    /// Puts a marker under a number if it is free. Returns whether there is one now.
+    /// Puts a marker under a number if it is free. Returns whether the number has a marker now.
     async fn take(&self, number: u64) -> Result<bool, Failure> {
         let marker = Bytes::from(trimmed_marker(Id::default()).map_err(Failure::unwritable)?);
         let (deadline, backoff) = (self.deadline(), Backoff::default());
@@ -136,7 +137,7 @@ impl Inner {
         Ok(listed.iter().filter_map(|object| Keys::number(&object.location)).collect())
     }
 
-    /// The commits before a number that can be read, and those that cannot.
+    /// The readable commits before a number, with `None` for unreadable ones, and the problems.
     async fn readable_commits(&self, before: u64) -> Result<(BTreeMap<u64, Option<Commit>>, Vec<Problem>), Failure> {
         let mut numbers = self.numbers_under(&self.bucket.keys.log()).await?;
         numbers.retain(|number| *number < before);
@@ -157,7 +158,7 @@ impl Inner {
         Ok((commits, lost))
     }
 
-    /// The state of the latest checkpoint that is complete, and what the commits after it changed.
+    /// The state of the latest complete checkpoint, with the changes of the commits after it.
     async fn recover(
         &self,
         commits: &BTreeMap<u64, Option<Commit>>,
@@ -186,7 +187,8 @@ impl Inner {
         Ok(state)
     }
 
-    /// The state of the latest checkpoint of which all runs are there: of those that can be found, and those that commits note.
+    /// The state of the latest checkpoint that has all its runs. Checkpoints are known from their pointers and from
+    /// commits.
     async fn latest_complete(
         &self,
         commits: &BTreeMap<u64, Option<Commit>>,
@@ -224,7 +226,8 @@ impl Inner {
         Ok(State::default())
     }
 
-    /// Notes the files whose contents are not there. They stay in the store, in case somebody restores the contents.
+    /// Reports the files whose contents are missing. They stay in the store, because the operator may restore the
+    /// contents.
     async fn note_missing_contents(&self, state: &State, lost: &mut Vec<Problem>) -> Result<(), Failure> {
         let listed = self.bucket.list(&self.bucket.keys.contents(), &self.deadline()).await?;
         let present: BTreeSet<_> = listed.into_iter().map(|object| object.location).collect();
@@ -243,7 +246,7 @@ impl Inner {
 }
 
 impl State {
-    /// Applies what can be applied of a commit, whatever came before it.
+    /// Applies the changes of a commit that are possible after earlier losses.
     fn recover(&mut self, commit: &Commit, lost: &mut Vec<Problem>) {
         for step in commit.batches.iter().flatten() {
             match step {

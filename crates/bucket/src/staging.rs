@@ -1,5 +1,5 @@
-//! [`Staging`]: the contents of one batch on their way into the bucket. Small ones go into the commit, others into objects that are
-//! put before it.
+//! [`Staging`]: uploads the contents of one batch. Small contents go into the commit, others into objects that are put
+//! before it.
 
 use bytes::Bytes;
 use memory_tool_core::{Batch, Change};
@@ -13,21 +13,21 @@ use crate::keys::Keys;
 
 /// The largest contents in bytes that are kept in a commit.
 const MAX_INLINE_BYTES: usize = 16 * 1024;
-/// How many bytes of contents a batch may add to its commit. Those of a larger batch are put into packs.
+/// The most bytes of contents that a batch adds to its commit. A larger batch puts its small contents into packs.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
-/// How many bytes a pack holds, about.
+/// The approximate bytes of a pack.
 const PACK_BYTES: usize = 4 * 1024 * 1024;
 
 /// The contents of a batch.
 #[derive(Debug)]
 pub(crate) struct Staging {
     write: Id,
-    /// How often the objects were put.
+    /// The number of times that the objects were put.
     generation: u32,
-    /// How many collections the log noted when the objects were put. A later collection may have taken them for unused, so they are put
-    /// again under other names.
+    /// The number of collections in the log when the objects were put. A later collection may have removed them as
+    /// unused, so they are put again under other names.
     collections: u64,
-    /// Where the contents of each change are.
+    /// The location of the contents of each change.
     contents: Vec<Content>,
 }
 
@@ -36,7 +36,7 @@ impl Staging {
         Ok(Self { write: Id::random()?, generation: 0, collections: 0, contents: Vec::new() })
     }
 
-    /// Puts what does not go into the commit. The log notes this many collections.
+    /// Puts the contents that do not go into the commit. `collections` is the number of collections in the log.
     pub(crate) async fn put(
         &mut self,
         bucket: &Bucket,
@@ -75,12 +75,12 @@ impl Staging {
         Ok(())
     }
 
-    /// Whether objects were put before a collection that the log notes by now.
+    /// Whether objects were put before a collection that the log notes.
     pub(crate) fn is_outdated(&self, collections: u64) -> bool {
         self.collections != collections && self.contents.iter().any(|content| matches!(content, Content::Object(_)))
     }
 
-    /// The record of what a change of the batch writes.
+    /// The record of the contents that a change of the batch writes.
     pub(crate) fn record(&self, batch: &Batch, number: usize, commit: u64) -> FileRecord {
         let content = self.contents.get(number).cloned().unwrap_or_else(|| Content::Inline(Bytes::new()));
         FileRecord {
@@ -91,7 +91,7 @@ impl Staging {
         }
     }
 
-    /// How many bytes of contents go into the commit.
+    /// The bytes of contents in the commit.
     pub(crate) fn inline_bytes(&self) -> usize {
         let inline = |content: &Content| if let Content::Inline(bytes) = content { bytes.len() } else { 0 };
         self.contents.iter().map(inline).sum()

@@ -1,4 +1,4 @@
-//! [`State`]: what a store holds after a commit.
+//! [`State`]: the files and records of a store after a commit.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::content::{Content, FileRecord, Slice};
 use crate::format::Damage;
 use crate::id::Id;
 
-/// What a store holds after the commit with this number.
+/// The files and records of a store after the commit with this number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) store: Id,
@@ -18,23 +18,24 @@ pub(crate) struct State {
     /// The id of that commit.
     pub(crate) commit: Id,
     pub(crate) files: PathMap<FileRecord>,
-    /// How many collections the log notes.
+    /// The number of collections in the log.
     pub(crate) collections: u64,
-    /// Up to which number the log is known to be trimmed.
+    /// The number up to which the log is known to be trimmed.
     pub(crate) trimmed: u64,
     /// The latest checkpoint that the log notes.
     pub(crate) checkpoint: Manifest,
-    /// The checkpoint that the places of the contents were read from, and how many collections the log noted then.
+    /// The checkpoint from which the locations of contents were read, and the number of collections at that time.
     pub(crate) source: (u64, u64),
     /// The bytes of the commits since the latest checkpoint.
     pub(crate) log_bytes: u64,
-    /// What changed since the oldest run of the checkpoint, removals included, and by which commit last.
+    /// The paths that changed after the oldest run of the checkpoint, including removed ones, with the latest commit of
+    /// each.
     pub(crate) changed_files: BTreeMap<MemoryPath, u64>,
     pub(crate) changed_records: BTreeMap<RecordName, u64>,
 }
 
 impl State {
-    /// Applies the commit after this state. If it cannot be applied, nothing is changed.
+    /// Applies the commit after this state. A commit that cannot be applied changes nothing.
     pub(crate) fn apply(&mut self, key: &str, commit: Commit, size: usize) -> Result<(), Damage> {
         self.check_order(key, &commit)?;
         let mut undo = Vec::new();
@@ -84,7 +85,8 @@ impl State {
         Err(Damage::inconsistent(key, what))
     }
 
-    /// The edits of a batch of a commit, under the rules that it was planned by. What is no change of a file or record is a note.
+    /// The edits of a batch of a commit, under the rules of planning. Steps that change no file and no record are
+    /// notes.
     pub(crate) fn replay(
         &self,
         steps: Vec<Step>,
@@ -132,7 +134,7 @@ impl State {
         }
     }
 
-    /// Takes note of a checkpoint of an earlier state of the same store.
+    /// Records a checkpoint of an earlier state of the same store.
     fn adopt(&mut self, manifest: Manifest) {
         if manifest.through <= self.checkpoint.through {
             return;
@@ -144,21 +146,21 @@ impl State {
         self.log_bytes = 0;
     }
 
-    /// Makes edits undone, the latest first.
+    /// Undoes edits, the latest first.
     pub(crate) fn undo(&mut self, undo: Vec<PathMapEdits<FileRecord>>) {
         for edits in undo.into_iter().rev() {
             self.files.edit(edits);
         }
     }
 
-    /// Whether all contents are where this state says. A checkpoint may move contents, and a later collection remove them at their
-    /// old place, unless the latest checkpoint names it.
+    /// Whether all locations of contents in this state are valid. A checkpoint may move contents, and a later
+    /// collection removes the old location unless the latest checkpoint names it.
     pub(crate) fn knows_places(&self) -> bool {
         self.source.0 == self.checkpoint.through || self.source.1 == self.collections
     }
 
-    /// Takes note of contents that the checkpoint of this state moved into packs. `before` is the source if all places of the
-    /// checkpoint came from this memory: the runs that a checkpoint takes over may name other places.
+    /// Records the contents that the checkpoint of this state moved into packs. `before` is the source if all locations
+    /// in the checkpoint come from this state. The runs that a checkpoint takes over may name other locations.
     pub(crate) fn follow_moves(&mut self, moves: &BTreeMap<String, Slice>, through: u64, before: Option<(u64, u64)>) {
         if self.checkpoint.through != through {
             return; // a later checkpoint has its own places
@@ -178,7 +180,7 @@ impl State {
         }
     }
 
-    /// How many bytes of contents the state holds.
+    /// The bytes of contents in the state.
     pub(crate) fn inline_bytes(&self) -> usize {
         self.files.values().map(FileRecord::inline_len).sum()
     }

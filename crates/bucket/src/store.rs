@@ -15,11 +15,11 @@ use crate::config::BucketStoreBuilder;
 use crate::gc::GcReport;
 use crate::inner::Inner;
 
-/// Claude's memory in a bucket of an object store, beneath a prefix.
+/// Claude's memory under a prefix of a bucket.
 ///
-/// Any number of processes on any number of machines may open one prefix: they lose nothing and see each other's changes at
-/// once. Cloning is cheap, and the clones are one store. The methods must be called within a tokio runtime that has its timer
-/// enabled. The entries of a listing have no times, since the index does not record any.
+/// Any number of processes on any number of machines may open one prefix. No change is lost, and each sees the changes
+/// of the others immediately. Clones are cheap and share one state. The methods must be called within a tokio runtime
+/// with its timer enabled. Listings have no times, because the log does not record any.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,47 +44,47 @@ pub struct BucketStore {
 }
 
 impl BucketStore {
-    /// Opens the store beneath `prefix` with the default options. It comes into being with the first write.
+    /// Opens the store under `prefix` with the default options, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Those of [`BucketStoreBuilder::open`].
+    /// The errors of [`BucketStoreBuilder::open`].
     pub async fn open(bucket: Arc<dyn ObjectStore>, prefix: Path) -> Result<Self, OpenError> {
         Self::builder(bucket, prefix).open().await
     }
 
-    /// A store beneath `prefix` with options of your own.
+    /// Returns the options of the store under `prefix`.
     pub fn builder(bucket: Arc<dyn ObjectStore>, prefix: Path) -> BucketStoreBuilder {
         BucketStoreBuilder::new(bucket, prefix)
     }
 
-    /// Removes what is older than `older_than` and no longer needed: contents that no file and no record refers to, commits that a
-    /// checkpoint covers, and older checkpoints. [`DEFAULT_GRACE`](crate::DEFAULT_GRACE) is a good age. Others may use the store
-    /// meanwhile.
+    /// Removes contents that no file or record refers to, and older checkpoints, and trims commits that a checkpoint
+    /// covers. Contents and commits that are younger than `older_than` stay. [`DEFAULT_GRACE`](crate::DEFAULT_GRACE) is
+    /// a good age. Others may use the store at the same time.
     ///
     /// # Behavior
-    /// 1. No contents that a file, a record or a kept commit refers to, or ever will, are removed, whatever the age. The contents
-    ///    are listed; then a commit notes the collection; then those are removed that are in the list, but not in use
-    ///    after that commit. A commit of somebody else that was planned before the note can no longer be made, because its number is
-    ///    taken. It is planned again, sees the note, and puts its contents once more under other names, which are not in the list.
-    ///    No clock is part of this, so a machine that was suspended between two steps does no harm.
-    /// 2. The age spares those that write at the time from putting their contents twice. It is also the time for which the commits,
-    ///    and thus deleted and replaced contents, stay in the bucket. With an age of zero, nothing that was deleted or
-    ///    replaced before the call stays.
-    /// 3. A trimmed commit is replaced by a marker, so that its number stays taken.
-    /// 4. If there is nothing to remove, nothing is written.
+    /// 1. Contents of a file, record or kept commit are never removed, at any age. The collection lists the contents,
+    ///    then notes itself in a commit, then removes the listed contents that are unused after that commit. A commit
+    ///    that another writer planned before the note cannot be made any more, because its number is taken. The writer
+    ///    plans again, sees the note, and puts its contents again under names that are not in the list. No clock is
+    ///    involved, so a machine that was suspended between two steps does no harm.
+    /// 2. The age saves concurrent writers from putting their contents twice. Deleted and replaced contents stay in
+    ///    commits and objects for this time. With an age of zero, contents that were deleted before the call are
+    ///    removed, except from packs: a pack of small contents stays while any of them is in use.
+    /// 3. A small marker replaces each trimmed commit, and its number stays taken.
+    /// 4. A collection without anything to remove writes no object.
     ///
     /// # Errors
-    /// [`StoreError::Failure`], also if the log is damaged. What was not removed is found by the next collection.
+    /// [`StoreError::Failure`], also if the log is damaged. The next collection completes an interrupted one.
     pub async fn gc(&self, older_than: Duration) -> Result<GcReport, StoreError> {
         self.inner.gc(older_than).await.map_err(|failure| failure.during("collecting unused objects"))
     }
 
-    /// Checks the store for damage: reads every file and every record, and the log as a new process would read it. Others may
-    /// use the store meanwhile.
+    /// Checks the store for damage: reads every file and every record, and reads the log like a new process. Others may
+    /// use the store at the same time.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if the bucket fails. Damage is a problem of the report instead. A store whose log cannot be
-    /// read cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
+    /// [`StoreError::Failure`] if the bucket fails. Damage is a problem in the report. A store with an unreadable log
+    /// cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default().read_files(self, progress).await?;
         let records = self.inner.verify_log_and_records().await.map_err(|failure| failure.during("verifying"))?;

@@ -1,18 +1,18 @@
-//! [`UrlError`]: why a URL does not lead to a bucket.
+//! [`UrlError`]: the reason why a URL cannot be opened as a bucket.
 
 use memory_tool_core::BoxError;
 
-/// Why no bucket can be meant by a URL, or no client of it can be made.
+/// The reason why a URL is not valid for a bucket, or why no client can be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It is no URL.
+    /// The text is not a URL.
     #[error("it is not a URL")]
     NotAUrl(#[source] BoxError),
-    /// It names no bucket of S3, Google Cloud Storage or Azure.
+    /// The URL does not name a bucket of S3, Google Cloud Storage or Azure.
     #[error("it must be s3://bucket/prefix, gs://bucket/prefix or az://container/prefix")]
     NotABucket,
-    /// The client of that cloud was not compiled in.
+    /// The feature for this cloud is not enabled.
     #[error("this program was built without the feature `{feature}`, which {scheme}: needs")]
     NoFeature {
         /// The scheme of the URL.
@@ -20,7 +20,7 @@ pub enum UrlError {
         /// The feature of this crate.
         feature: &'static str,
     },
-    /// `AWS_PROFILE` names a profile, and profiles are not read.
+    /// `AWS_PROFILE` is set, but profiles are not read.
     #[error(
         "AWS_PROFILE names the profile {profile}, and profiles are not read: set AWS_ACCESS_KEY_ID and the like, as \
          `aws configure export-credentials --profile {profile} --format env` shows them"
@@ -29,18 +29,18 @@ pub enum UrlError {
         /// The profile.
         profile: String,
     },
-    /// `AZURE_STORAGE_CONNECTION_STRING` is none. What it holds is not repeated.
+    /// `AZURE_STORAGE_CONNECTION_STRING` is not a connection string. The error does not contain its value.
     #[error("AZURE_STORAGE_CONNECTION_STRING is not of the form Name=value;Name=value")]
     ConnectionString,
-    /// The prefix cannot be one.
+    /// The prefix is not valid in a key.
     #[error("the prefix cannot be a part of a key")]
     Prefix(#[source] object_store::path::Error),
-    /// The settings do not suffice for a client, or contradict each other.
+    /// The settings are incomplete or contradictory.
     #[error("no client of the bucket can be made of the settings in the environment: {advice}")]
     Settings {
-        /// The settings to make, as an imperative clause.
+        /// The variables to set, as an imperative clause.
         advice: &'static str,
-        /// What is missing or contradictory.
+        /// The missing or contradictory setting.
         #[source]
         source: object_store::Error,
     },

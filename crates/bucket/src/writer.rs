@@ -1,19 +1,19 @@
-//! How a store changes: the batches that wait are planned one after another on the latest state that is known, and the next
-//! number of the log is created with all of them.
+//! Writing: waiting batches are planned one after another on the latest known state, and one commit with all of them is
+//! created under the next number.
 //!
-//! An answer that does not come, or says that the number is taken, proves nothing: the request may have been done and its
-//! answer lost, and a client may have sent it again by itself and met its own first attempt. So whoever is in doubt reads the
-//! number:
+//! A missing response proves nothing: the request may have been done. A response that the number is taken proves
+//! nothing either, because the client may have repeated the request after its first attempt succeeded. In both cases,
+//! the writer reads the number:
 //!
-//! | the log at this number | what became of the commit | next |
+//! | the log at this number | outcome of the commit | next step |
 //! |---|---|---|
 //! | has the commit's id | it was made | success |
-//! | has another commit | it was not made and never will be: a number is taken once | planned anew, for a later number |
+//! | has another commit | it was not made and never will be: a number is taken once | plan again, for a later number |
 //! | is free | nothing yet, but the request may arrive later | the very same bytes again |
 //! | has the marker of a trimmed commit, with its id | as above | as above |
 //!
-//! One task at a time does this for all clones of a store. The future of a batch only waits for it: if the future is dropped, its
-//! batch is withdrawn, unless it is in a commit that was already sent.
+//! One task at a time writes for all clones of a store. The future of a batch only waits for this task. If the future
+//! is dropped, its batch is withdrawn, unless it is in a commit that was already sent.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -38,12 +38,12 @@ use crate::log::Entry;
 use crate::staging::Staging;
 use crate::state::State;
 
-/// How many batches one commit holds at most.
+/// The most batches in one commit.
 const MAX_BATCHES: usize = 1_000;
-/// How many bytes of contents one commit holds, about.
+/// The approximate bytes of contents in one commit.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// After how many numbers that others took a writer reads the log to its end before it tries the next one.
+/// The number of losses after which a writer reads the log to its end before the next attempt.
 const MAX_LOSSES: u32 = 3;
 
 /// The batches that wait for a commit.
@@ -63,7 +63,7 @@ impl Queue {
     }
 }
 
-/// What a commit may hold.
+/// The work of a commit.
 #[derive(Debug)]
 enum Work {
     Batch {
@@ -74,7 +74,7 @@ enum Work {
     Trimmed {
         through: u64,
     },
-    /// Only if the latest checkpoint is still this one, and this many collections were noted.
+    /// Valid only if `replaces` is still the latest checkpoint and no further collection was noted.
     Checkpoint {
         note: Step,
         replaces: u64,
@@ -91,7 +91,7 @@ struct Submission {
     done: oneshot::Sender<Result<(), Failure>>,
 }
 
-/// How far a submission got.
+/// The progress of a submission.
 #[derive(Debug, Default)]
 struct Phase(AtomicU8);
 
@@ -105,10 +105,10 @@ impl Phase {
     }
 }
 
-/// What became of a commit that was sent.
+/// The outcome of a commit that was sent.
 enum Outcome {
     Made,
-    /// Somebody else took the number.
+    /// Another writer took the number.
     Void,
     /// It was not made.
     Failed(Failure),
@@ -116,7 +116,7 @@ enum Outcome {
 }
 
 impl Inner {
-    /// Applies the batch as a whole, or not at all.
+    /// Applies the whole batch or no part of it.
     pub(crate) async fn apply(self: &Arc<Self>, batch: Batch) -> Result<(), Failure> {
         let deadline = self.deadline();
         if batch.changes_nothing() {
@@ -160,7 +160,8 @@ impl Inner {
         self.submit(Work::Trimmed { through }, self.deadline()).await
     }
 
-    /// Notes a checkpoint in the log, if the latest one is still the one that it replaces, and no collection was noted since.
+    /// Notes a checkpoint in the log, if the latest one is still the one that it replaces, and no collection was noted
+    /// since.
     pub(crate) async fn note_checkpoint(
         self: &Arc<Self>,
         note: Step,
@@ -193,7 +194,7 @@ impl Inner {
     }
 }
 
-/// The task that commits what waits, until nothing does.
+/// The task that commits waiting submissions until the queue is empty.
 struct Writer {
     inner: Arc<Inner>,
     has_ended: bool,
@@ -225,7 +226,7 @@ impl Writer {
         }
     }
 
-    /// Tries to commit a group, and those that come to wait meanwhile, until all have an answer.
+    /// Commits a group, and submissions that arrive during its retries, until all have a result.
     async fn commit(&self, mut group: Vec<Submission>) {
         let mut losses = 0;
         loop {
@@ -238,7 +239,7 @@ impl Writer {
                 let abandoned = pin!(abandoned(&mut group));
                 match select(sending, abandoned).await {
                     Either::Left((outcome, _)) => outcome,
-                    // The next commit is for the same number, so at most one of the two is made.
+                    // The next commit has the same number, so at most one of the two is made.
                     Either::Right(_) => return,
                 }
             };
@@ -255,7 +256,7 @@ impl Writer {
                 Outcome::Void => {
                     self.inner.contention.lost();
                     losses += 1;
-                    // Others may have made many commits, which are read several at a time.
+                    // Others may have made many commits. A poll reads several at a time.
                     if losses >= MAX_LOSSES
                         && let Err(failure) = self.inner.poll(&latest_deadline(&group)).await
                     {
@@ -286,7 +287,8 @@ impl Writer {
         }
     }
 
-    /// The next commit with all of the group that the latest state allows. The others get their answer, and `None` says that all did.
+    /// The next commit, with all submissions of the group that the latest state allows. The others get their result.
+    /// `None` means that all have one.
     async fn plan(&self, group: &mut Vec<Submission>) -> Option<(Commit, Bytes)> {
         let mut is_current = false;
         loop {
@@ -303,7 +305,7 @@ impl Writer {
             };
             let Some(Planned { commit, refused }) = planned else { continue };
             if !refused.is_empty() && !is_current {
-                // The state that is known may be old, and the latest one may allow it.
+                // The known state may be old, and the latest one may allow the batch.
                 if let Err(failure) = self.inner.poll(&latest_deadline(group)).await {
                     fail(std::mem::take(group), failure);
                     return None;
@@ -334,7 +336,7 @@ impl Writer {
         }
     }
 
-    /// Creates the commit, and finds out what became of it.
+    /// Creates the commit, and determines the outcome.
     async fn send(&self, commit: &Commit, bytes: Bytes, deadline: &Deadline) -> Outcome {
         let key = self.inner.bucket.keys.commit(commit.number);
         let started = Instant::now();
@@ -347,7 +349,7 @@ impl Writer {
         }
     }
 
-    /// Finds out what became of a commit whose create got no clear answer, or was refused.
+    /// Determines the outcome of a commit whose create got no clear response or was refused.
     async fn settle(&self, commit: &Commit, bytes: Bytes, mut cause: BoxError, deadline: &Deadline) -> Outcome {
         let backoff = Backoff::default();
         let key = self.inner.bucket.keys.commit(commit.number);
@@ -380,7 +382,7 @@ impl Writer {
         Outcome::Unknown(Failure::late(FailureKind::Other, deadline.whole(), Some(cause)))
     }
 
-    /// Answers a group whose commit was made, and writes a checkpoint if it is this writer's turn.
+    /// Reports success to a group, and writes a checkpoint if it is this writer's turn.
     fn succeed(&self, group: Vec<Submission>, number: u64, size: usize) {
         let (is_due, is_overdue) = {
             let state = self.inner.state();
@@ -407,7 +409,7 @@ impl Writer {
 }
 
 impl Waiting {
-    /// Moves what waits to a group, as far as there is room.
+    /// Moves waiting submissions to a group while there is room.
     fn move_to(&mut self, group: &mut Vec<Submission>) {
         let mut bytes: usize = group.iter().map(Submission::inline_bytes).sum();
         let room = MAX_BATCHES.saturating_sub(group.len());
@@ -435,8 +437,8 @@ impl Submission {
     }
 }
 
-/// Those of a group that are to be sent. Those whose authors no longer wait are dropped, and those that are near their deadline are
-/// refused: time is needed to find out what became of a commit.
+/// The submissions of a group to send. A submission without a waiting author is dropped. One near its deadline is
+/// refused, because determining the outcome of a commit needs time.
 fn begin(group: Vec<Submission>) -> Vec<Submission> {
     let mut begun = Vec::with_capacity(group.len());
     for submission in group {
@@ -453,7 +455,7 @@ fn begin(group: Vec<Submission>) -> Vec<Submission> {
     begun
 }
 
-/// Those of a group whose commit was not made, to be sent again.
+/// Prepares a group whose commit was not made for the next attempt.
 fn begin_again(group: Vec<Submission>) -> Vec<Submission> {
     for submission in &group {
         submission.phase.change(Phase::SENT, Phase::WAITING);
@@ -461,7 +463,7 @@ fn begin_again(group: Vec<Submission>) -> Vec<Submission> {
     group
 }
 
-/// Waits until all authors of a group are gone.
+/// Waits until no author of a group waits.
 async fn abandoned(group: &mut [Submission]) {
     for submission in group {
         submission.done.closed().await;
@@ -474,7 +476,7 @@ fn latest_deadline(group: &[Submission]) -> Deadline {
 }
 
 fn answer(submission: Submission, outcome: Result<(), Failure>) {
-    // Nobody may be waiting any more.
+    // The author may have stopped waiting.
     let _ = submission.done.send(outcome);
 }
 
@@ -487,14 +489,14 @@ fn fail(group: Vec<Submission>, failure: Failure) {
     group.into_iter().for_each(|submission| answer(submission, Err(shared.clone().into())));
 }
 
-/// A commit, and what of its group the state does not allow, by its place in the group.
+/// A commit, and the refused submissions of its group by their position.
 struct Planned {
     commit: Commit,
     refused: Vec<(usize, Failure)>,
 }
 
 impl State {
-    /// Plans the next commit, or returns `None` if contents must be put again first. The state is the same afterwards.
+    /// Plans the next commit, or returns `None` if contents must be put again first. The state does not change.
     fn plan(&mut self, group: &[Submission], id: Id) -> Option<Planned> {
         if group.iter().any(|submission| submission.is_outdated(self.collections)) {
             return None;
@@ -522,7 +524,7 @@ impl State {
         Some(Planned { commit: Commit { store: self.store, number, id, after: self.commit, time, batches }, refused })
     }
 
-    /// The steps of one submission, and the edits that they come down to.
+    /// The steps of one submission, and the resulting edits.
     fn plan_one(&self, work: &Work, number: u64) -> Result<(Vec<Step>, Option<PathMapEdits<FileRecord>>), Failure> {
         match work {
             Work::Batch { batch, staging } => {
@@ -541,7 +543,7 @@ impl State {
         }
     }
 
-    /// The edits that a batch comes down to, if the state allows it.
+    /// The edits of a batch, if the state allows it.
     fn allow(
         &self,
         batch: &Batch,

@@ -247,7 +247,7 @@ pub(crate) struct VerifyArguments {
 
     /// Repair the log of a store in a bucket first
     ///
-    /// What cannot be recovered is reported. Copy the bucket first, and run only one repair at a time.
+    /// Losses are reported. Copy the bucket first, and run only one repair at a time.
     #[arg(long)]
     pub(crate) repair: bool,
 
@@ -267,7 +267,7 @@ pub(crate) struct GcArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are removed_objects, removed_bytes and kept_objects.
+    /// Its fields are removed_objects, removed_bytes, kept_objects and trimmed_commits.
     #[arg(long)]
     pub(crate) json: bool,
 

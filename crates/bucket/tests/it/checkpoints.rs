@@ -304,7 +304,7 @@ fn processes_that_end_with_their_command() {
     });
 }
 
-/// The write was made, so it succeeds although the checkpoint that it waits for does not.
+/// The write was made, so it succeeds although the checkpoint that it waits for fails.
 #[tokio::test]
 async fn an_overdue_checkpoint_that_hangs() {
     let bucket = TestBucket::new();

@@ -112,7 +112,8 @@ fn the_credentials_of_a_machine_are_used() {
             "/latest/api/token" => ok("token"),
             path if path.ends_with("/security-credentials/") => ok("role"),
             path if path.ends_with("/security-credentials/role") => ok(
-                r#"{"AccessKeyId": "id", "SecretAccessKey": "secret", "Token": "token", "Expiration": "2999-01-01T00:00:00Z"}"#,
+                r#"{"AccessKeyId": "id", "SecretAccessKey": "secret", "Token": "token",
+                    "Expiration": "2999-01-01T00:00:00Z"}"#,
             ),
             _ => empty_bucket(request),
         }

@@ -112,7 +112,7 @@ fn kind(outcome: Result<(), StoreError>) -> FailureKind {
     failure(outcome).0
 }
 
-/// `gc` replaced the commit by a marker, which tells whose commit it was.
+/// `gc` replaced the commit by a marker, which has the id of the commit.
 #[tokio::test]
 async fn the_log_is_trimmed_past_a_commit_in_doubt() {
     for put in [false, true] {

@@ -51,7 +51,7 @@ async fn nothing_is_not_repaired() {
     assert_eq!(bucket.objects.list(None).try_collect::<Vec<_>>().await.unwrap(), Vec::new());
 }
 
-/// A session that is open finds the repaired store, whatever it knew before, and can go on.
+/// An open session finds the repaired store with any earlier state, and can continue.
 #[tokio::test]
 async fn a_lost_commit_costs_what_only_it_held() {
     for garbage in [false, true] {
@@ -110,7 +110,7 @@ async fn wait_for(bucket: &TestBucket, prefix: &Path) -> Vec<Path> {
     panic!("no checkpoint was written");
 }
 
-/// The log is gone, and a session is in use: it finds the checkpoint, not its own old state.
+/// The log is missing while a session is open. The session finds the checkpoint, not its old state.
 #[tokio::test]
 async fn a_log_that_is_gone_after_its_checkpoint() {
     let (bucket, store) = filled(3).await;
