@@ -1,35 +1,36 @@
-//! [`Contention`]: who writes next, if several writers of different processes want to.
+//! [`Contention`]: the order of writers in different processes.
 //!
-//! Of several creates of one number the bucket takes one. All who lost read that commit and try the next number at once, in
-//! the order in which they were refused. Whoever wrote comes after them, if it waits a little. So the writers take turns, and
-//! nothing waits while nobody writes. A writer that always wins cannot see that others lose, so it always waits for a
-//! random, much shorter time, and leaves room after several commits without a read in between.
+//! The bucket accepts one of several creates of a number. The writers that lost read that commit and try the next
+//! number at once, in the order of their refusals. The winner waits a little before its next commit, and so comes after
+//! them. Therefore writers take turns, and a writer without competitors barely waits. A writer that always wins cannot
+//! see that others lose. It therefore always waits for a random, much shorter time, and leaves room after several
+//! commits in a row.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// After how many commits in a row a writer leaves room for others, which cannot be seen if they always lose.
+/// The number of commits in a row after which a writer leaves room for others. Writers that always lose cannot be seen.
 const IN_A_ROW: u32 = 4;
-/// After how many commits without a sign of other writers nobody else is assumed to write.
+/// The number of commits without a sign of other writers after which a writer assumes that it has no competitors.
 const ALONE_AFTER: u32 = 8;
 
-/// What a writer knows about the others.
+/// The observations of a writer about others.
 #[derive(Debug, Default)]
 pub(crate) struct Contention(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// How long a request takes, smoothed.
+    /// The smoothed time of a request.
     round_trip: Duration,
-    /// Whether others were seen to write lately.
+    /// Whether other writers were seen recently.
     others: bool,
-    /// How many commits of this writer were made since then.
+    /// The number of commits of this writer since then.
     alone: u32,
     /// Whether the next commit has lost its number to another.
     has_lost: bool,
-    /// How many commits were made in a row.
+    /// The number of commits in a row.
     in_a_row: u32,
     last_win: Option<Instant>,
 }
@@ -39,25 +40,25 @@ impl Contention {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how long a request took.
+    /// Records the time of a request.
     pub(crate) fn took(&self, time: Duration) {
         let mut seen = self.seen();
         seen.round_trip = if seen.round_trip.is_zero() { time } else { (seen.round_trip * 7 + time) / 8 };
     }
 
-    /// Notes that somebody else writes.
+    /// Records that another writer writes.
     pub(crate) fn met(&self) {
         let mut seen = self.seen();
         (seen.others, seen.alone, seen.in_a_row) = (true, 0, 0);
     }
 
-    /// Notes that somebody else took the number.
+    /// Records that another writer took the number.
     pub(crate) fn lost(&self) {
         self.met();
         self.seen().has_lost = true;
     }
 
-    /// Notes that the commit was made.
+    /// Records that the commit was made.
     pub(crate) fn won(&self) {
         let mut seen = self.seen();
         let round_trip = seen.round_trip;

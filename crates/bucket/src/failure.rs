@@ -1,4 +1,4 @@
-//! How a failure is reported: its kind for the model, itself for the operator.
+//! Failures: the kind is for the model, the source for the operator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::content::ContentError;
 use crate::diagnosis::{Refusal, diagnose, is_plain_http, is_unreachable, unreadable_credentials};
 use crate::format::Damage;
 
-/// Why work on a bucket was not done.
+/// The reason why an operation failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The state of the files does not allow it.
@@ -25,17 +25,17 @@ impl Failure {
         Self::Failed { kind, source: source.into() }
     }
 
-    /// The failure of a request, with its cure.
+    /// The failure of a request, with advice.
     pub(crate) fn of_request(kind: FailureKind, error: ObjectError) -> Self {
         Self::new(kind, diagnose(error))
     }
 
-    /// The failure of an operation that came to its deadline; `last` is what the bucket answered last.
+    /// The failure of an operation at its deadline. `last` is the last error of the bucket.
     pub(crate) fn late(kind: FailureKind, deadline: Duration, last: Option<BoxError>) -> Self {
         Self::new(kind, DeadlineOver { deadline, last })
     }
 
-    /// Whether others were always first.
+    /// Whether other writers were always first.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Failed { kind: FailureKind::Busy, .. })
     }
@@ -45,7 +45,7 @@ impl Failure {
         matches!(self, Self::Failed { kind: FailureKind::Damaged, .. })
     }
 
-    /// The failure to find out what became of a commit.
+    /// The failure to determine the outcome of a commit.
     pub(crate) fn with_outcome_unknown(self) -> Self {
         let source: BoxError = match self {
             Self::Refused(error) => error.into(),
@@ -64,12 +64,12 @@ impl Failure {
         Self::new(FailureKind::Full, CommitTooLarge { size })
     }
 
-    /// The failure of a checkpoint that others made useless.
+    /// The failure of a checkpoint that another checkpoint or a collection made useless.
     pub(crate) fn checkpoint_outdated() -> Self {
         Self::new(FailureKind::Busy, "another checkpoint or a collection was first")
     }
 
-    /// The same failure, for several who wait for one request.
+    /// The same failure, for several tasks that wait for one request.
     pub(crate) fn into_shared(self) -> SharedFailure {
         let (kind, source): (_, BoxError) = match self {
             Self::Refused(error) => (FailureKind::Other, error.into()),
@@ -78,7 +78,7 @@ impl Failure {
         SharedFailure { kind, source: source.into() }
     }
 
-    /// The error that says what the store was doing.
+    /// The error, with the operation that failed.
     pub(crate) fn during(self, operation: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -100,7 +100,7 @@ impl From<SharedFailure> for Failure {
     }
 }
 
-/// An operation came to its deadline.
+/// An operation reached its deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("not done within {deadline:?}")]
 struct DeadlineOver {
@@ -109,7 +109,7 @@ struct DeadlineOver {
     last: Option<BoxError>,
 }
 
-/// What became of a commit could not be found out.
+/// The outcome of a commit is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the commit got no clear answer, and what became of it could not be found out")]
 struct OutcomeUnresolved(#[source] BoxError);
@@ -149,15 +149,15 @@ impl From<ContentError> for Failure {
     }
 }
 
-/// What the error of a request says of the request.
+/// The outcome of a failed request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ErrorClass {
-    /// It was not done, and will not be if it is sent again.
+    /// It was not done, and repeating it is useless.
     Impossible(FailureKind),
-    /// Its condition did not hold, or a concurrent write got in its way. That may have been an earlier attempt of the very
-    /// same request, which a client sent again without saying so.
+    /// Its condition did not hold, or a concurrent write interfered. That write may be an earlier attempt of the same
+    /// request, which a client repeated silently.
     Refused,
-    /// It may have been done, may be done yet, or may never have arrived.
+    /// It may have been done, may still be done, or may never have arrived.
     Unclear,
     /// There was no connection. In use, the server may be restarting; at opening, the address is probably wrong.
     Unreachable,
@@ -169,7 +169,7 @@ impl ErrorClass {
             return Self::Impossible(kind);
         }
         match error {
-            // S3's 409, for a write at the same time, comes as "already exists", too.
+            // S3's 409 for a concurrent write is also "already exists".
             ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. } => Self::Refused,
             ObjectError::PermissionDenied { .. } | ObjectError::Unauthenticated { .. } => {
                 Self::Impossible(FailureKind::AccessDenied)

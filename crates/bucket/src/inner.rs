@@ -1,4 +1,4 @@
-//! [`Inner`]: what the clones of a store have in common, and how they read.
+//! [`Inner`]: the common part of the clones of a store, and reading.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,7 +22,7 @@ use crate::writer::Queue;
 pub(crate) struct Inner {
     pub(crate) bucket: Bucket,
     pub(crate) options: OpenOptions,
-    /// The latest state that is known. Others may have written since.
+    /// The latest known state. Others may have written since.
     state: RwLock<State>,
     /// The batches that wait for a commit.
     pub(crate) queue: Queue,
@@ -72,7 +72,7 @@ impl Inner {
 
     /// The latest state that is known.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
-        // A state is changed as a whole or not at all, even by a holder that panicked.
+        // Each change of a state is complete, even if its author panicked later.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +80,7 @@ impl Inner {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is at a path, under the preconditions of the options.
+    /// The file or directory at a path, under the preconditions of the options.
     pub(crate) async fn read(self: &Arc<Self>, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
         let limit = self.options.max_file_bytes;
         let look = |state: &State| -> Result<Found<Node>, StoreError> {
@@ -98,7 +98,7 @@ impl Inner {
         })
     }
 
-    /// A record, if there is one of that name.
+    /// The record of a name, if it exists.
     pub(crate) async fn read_record(self: &Arc<Self>, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
         let limit = self.options.max_file_bytes;
         let look = |state: &State| match state.files.records().get(name) {
@@ -112,7 +112,7 @@ impl Inner {
         })
     }
 
-    /// What `look` finds in the latest state, with the contents of a file.
+    /// The result of `look` in the latest state, with the contents of a file.
     async fn look<T>(
         self: &Arc<Self>,
         look: impl Fn(&State) -> Result<Found<T, FileRecord>, StoreError>,
@@ -129,7 +129,8 @@ impl Inner {
             if let Some(bytes) = self.contents(&file, &deadline).await? {
                 return Ok(Found::File(StoredFile::new(bytes, file.version())));
             }
-            // It was replaced or removed since, or moved by a checkpoint, and its old contents were collected. Otherwise they are lost.
+            // The file was replaced or removed since, or a checkpoint moved its contents, and a collection removed the
+            // old ones. Otherwise they are lost.
             let slice = file.slice().cloned();
             if gone == slice {
                 return Err(ContentError::Missing { key: slice.map(|slice| slice.key) }.into());
@@ -156,7 +157,7 @@ impl Inner {
     }
 }
 
-/// What is at a path or name.
+/// The result at a path or name.
 enum Found<T, F = FileRecord> {
     File(F),
     Other(T),

@@ -1,7 +1,7 @@
-//! Reading the log: which commits came after the state that is known.
+//! Reading the log: the commits after the known state.
 //!
-//! A number that was taken stays taken: a trimmed commit is replaced by a marker. So if the next number is free, there is nothing
-//! newer, however long ago the last look was, and no clock is needed to know that.
+//! A taken number stays taken, because a marker replaces a trimmed commit. Therefore, if the next number is free, no
+//! newer commit exists. This is true after a pause of any length, and needs no clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,18 +23,18 @@ use crate::id::Id;
 use crate::inner::Inner;
 use crate::state::State;
 
-/// The most commits that are read at a time, beside those that are read to find missing ones.
+/// The most commits that are read at a time, not counting numbers that are read to find missing commits.
 const MAX_WINDOW: u64 = 16;
-/// The most requests at a time.
+/// The most concurrent requests.
 const CONCURRENCY: usize = 17;
-/// After how long without a sign of the log a look makes sure that its last commit is still there.
+/// The time without a sign of the log after which a poll checks that the last commit still exists.
 const LOST_AFTER: Duration = Duration::from_secs(60);
-/// How many polls run at a time. More tasks share the next one.
+/// The most concurrent polls. Further tasks share the next one.
 const MAX_POLLS: usize = 4;
-/// How many bytes of contents a state may hold before it is loaded anew from a checkpoint, which holds less.
+/// The bytes of contents in a state above which it is loaded again from a checkpoint, which holds less.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
 
-/// When the log was last seen to be there.
+/// The time of the last evidence that the log exists.
 #[derive(Debug, Default)]
 pub(crate) struct LastContact(Mutex<Option<Instant>>);
 
@@ -56,7 +56,7 @@ pub(crate) struct Polls(Mutex<PollsInner>);
 #[derive(Debug, Default)]
 struct PollsInner {
     running: usize,
-    /// Those who wait for the next poll, which begins when one of the running polls ends.
+    /// The tasks that wait for the next poll, which begins when a running poll ends.
     waiting: Vec<oneshot::Sender<Result<(), SharedFailure>>>,
 }
 
@@ -78,14 +78,14 @@ impl Polls {
     }
 }
 
-/// A poll that is counted. When it ends, the next one begins for all who wait.
+/// A poll that is counted. When it ends, the next one begins for all waiting tasks.
 struct RunningPoll(Arc<Inner>);
 
 impl Drop for RunningPoll {
     fn drop(&mut self) {
         let mut polls = self.0.polls.lock();
         let waiting = std::mem::take(&mut polls.waiting);
-        // Without a runtime, which has ended, those who wait get an error.
+        // If the runtime has ended, waiting tasks get an error.
         let runtime = Handle::try_current();
         let (Ok(runtime), false) = (runtime, waiting.is_empty()) else {
             polls.running -= 1;
@@ -97,30 +97,31 @@ impl Drop for RunningPoll {
             let inner = &running.0;
             let polled = inner.poll_alone(&inner.deadline()).await.map_err(Failure::into_shared);
             for sender in waiting {
-                let _ = sender.send(polled.clone()); // the task may be gone
+                let _ = sender.send(polled.clone()); // the task may have ended
             }
         });
     }
 }
 
-/// A place in the log.
+/// The object of a number in the log.
 pub(crate) enum Entry {
     Free,
     Commit(Box<Commit>, usize),
-    /// The commit of this id was removed.
+    /// The commit with this id was trimmed.
     Trimmed(Id),
 }
 
-/// Where reading came to an end.
+/// The reason why reading ended.
 enum End {
-    /// At a number that is free.
+    /// The number is free.
     Free { number: u64 },
-    /// At a number that was trimmed.
+    /// The number was trimmed.
     Trimmed,
 }
 
 impl Inner {
-    /// Brings the state up to the latest commit at a moment between the call and the answer. If many tasks want that, they share requests.
+    /// Brings the state up to the commit that is the latest at some instant during the call. Concurrent calls share
+    /// requests.
     pub(crate) async fn poll(self: &Arc<Self>, deadline: &Deadline) -> Result<(), Failure> {
         let Some(next) = self.polls.join_if_busy() else {
             let _running = RunningPoll(Arc::clone(self));
@@ -158,8 +159,9 @@ impl Inner {
         Ok(state.number + 1)
     }
 
-    /// Reads commits from a number on, until the next one is free or was trimmed. `advance` takes each in its order, and returns the
-    /// number to read next. This many numbers after the free one are read as well, since a taken one reveals a missing commit.
+    /// Reads commits from a number on, until the next one is free or was trimmed. `advance` takes the commits in order,
+    /// and returns the number to read next. `ahead` is how many numbers after the free one are read as well: if one is
+    /// taken, a commit is missing.
     async fn follow(
         &self,
         mut next: u64,
@@ -193,7 +195,7 @@ impl Inner {
         }
     }
 
-    /// What the log holds at a number.
+    /// The object at a number of the log.
     pub(crate) async fn entry(&self, number: u64, deadline: &Deadline) -> Result<Entry, Failure> {
         let key = self.bucket.keys.commit(number);
         let bytes = match self.bucket.get(&key, MAX_COMMIT_BYTES, deadline).await? {
@@ -214,12 +216,12 @@ impl Inner {
         Ok(run_maybe_blocking(size, decode).await??)
     }
 
-    /// Loads the state anew from the latest checkpoint and the commits after it.
+    /// Loads the state again from the latest checkpoint and the commits after it.
     pub(crate) async fn reload(&self, deadline: &Deadline) -> Result<(), Failure> {
         self.replace_by(self.load_to_end(None, deadline).await?, deadline).await
     }
 
-    /// Loads the state anew from the latest checkpoint that the log notes, even if it cannot be found otherwise.
+    /// Loads the state again from the latest checkpoint that the log notes, even if it has no pointer yet.
     pub(crate) async fn reload_from_noted(&self, deadline: &Deadline) -> Result<(), Failure> {
         let noted = self.state().checkpoint.clone();
         self.replace_by(self.load_to_end(Some(noted), deadline).await?, deadline).await
@@ -257,8 +259,8 @@ impl Inner {
         Ok(is_newer)
     }
 
-    /// The latest state, read from a checkpoint and the commits after it, or `None` if there is no store. By default the checkpoint is
-    /// the latest in the bucket.
+    /// The latest state, read from a checkpoint and the commits after it, or `None` if there is no store. The default
+    /// is the latest checkpoint in the bucket.
     pub(crate) async fn load_to_end(
         &self,
         mut checkpoint: Option<Manifest>,
@@ -279,12 +281,12 @@ impl Inner {
             match self.follow(through + 1, 1, advance, deadline).await? {
                 End::Free { .. } if state.number == 0 => return Ok(None),
                 End::Free { .. } if state.number == through => {
-                    // Nothing after the checkpoint proves that the log is still there.
+                    // No later commit proves that the log still exists.
                     self.refuse_hole(through, deadline).await?;
                     return Ok(Some(state));
                 }
                 End::Free { .. } => return Ok(Some(state)),
-                // The log was trimmed since, so there is a later checkpoint. If there is none, it is damage.
+                // The log was trimmed since, so a later checkpoint must exist. Otherwise this is damage.
                 End::Trimmed if before == Some(through) => {
                     return Err(Damage::Missing { key: self.bucket.keys.checkpoint(through + 1).to_string() }.into());
                 }
@@ -302,8 +304,8 @@ impl Inner {
         }
     }
 
-    /// Refuses a log that ends before the commit that is known, if that was not checked for some time: somebody removed the bucket, or
-    /// put an older copy of it in its place.
+    /// Refuses a log that ends before the known commit, for example because the bucket was removed or an older copy was
+    /// restored. This is checked from time to time.
     async fn refuse_lost_log(&self, next: u64, deadline: &Deadline) -> Result<(), Failure> {
         let (last, id) = {
             let state = self.state();
@@ -324,7 +326,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Loads the state anew if it holds much more contents than the latest checkpoint, which others wrote.
+    /// Loads the state again if it holds much more contents than the latest checkpoint, which others wrote.
     async fn shed_contents(&self, deadline: &Deadline) -> Result<(), Failure> {
         let is_too_large = {
             let state = self.state();

@@ -1,4 +1,4 @@
-//! Opening a store: finding it or creating it, and making sure that the bucket honors the condition that everything depends on.
+//! Opening a store: finding or creating it, and checking that the bucket honors conditions.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::inner::Inner;
 use crate::log::Entry;
 use crate::open_failure::OpenFailure;
 
-/// How often a create may be refused although the name is free, which happens while others create it.
+/// The most refusals of a create although the name is free. This happens while others create the store.
 const MAX_REFUSALS: u32 = 5;
 
 impl Inner {
@@ -28,7 +28,7 @@ impl Inner {
         if loaded.is_none()
             && let Some(directory) = self.remains(&deadline).await?
         {
-            // Somebody else may have created the store since.
+            // Another process may have created the store since.
             loaded = self.load_to_end(None, &deadline).await?;
             if loaded.is_none() {
                 return Err(Failure::from(Damage::NoLog { key: directory.to_string() }).into());
@@ -46,7 +46,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Refuses a place where nothing of a store is.
+    /// Refuses a prefix without objects of a store.
     pub(crate) async fn refuse_nothing(&self) -> Result<(), OpenFailure> {
         match self.remains(&self.deadline()).await? {
             Some(_) => Ok(()),
@@ -54,7 +54,7 @@ impl Inner {
         }
     }
 
-    /// A directory of a store that is there.
+    /// An existing directory of a store.
     async fn remains(&self, deadline: &Deadline) -> Result<Option<Path>, Failure> {
         let keys = &self.bucket.keys;
         let mut found = self.bucket.directories(keys.prefix(), deadline).await?;
@@ -62,7 +62,7 @@ impl Inner {
         Ok(found.pop())
     }
 
-    /// Creates the first commit, or finds that of somebody who was first.
+    /// Creates the first commit, or finds the one of another process that was first.
     async fn create(self: &Arc<Self>, deadline: &Deadline) -> Result<(), OpenFailure> {
         let backoff = Backoff::default();
         let birth = Commit::birth(Id::random().map_err(Failure::from)?);
@@ -75,7 +75,7 @@ impl Inner {
                 return Ok(self.poll(deadline).await?);
             }
             match created {
-                Ok(()) => {} // it will be seen
+                Ok(()) => {} // the next pass reads it
                 Err(error) => match ErrorClass::of(&error) {
                     ErrorClass::Unclear if !deadline.is_over() => {}
                     ErrorClass::Refused if refusals < MAX_REFUSALS => refusals += 1,
@@ -86,8 +86,8 @@ impl Inner {
         }
     }
 
-    /// Makes sure that the bucket refuses to create an object that exists. Such a bucket is not changed. One that ignores the condition
-    /// puts the bytes that were there.
+    /// Checks that the bucket refuses to create an object that exists. This changes nothing: a bucket that ignores the
+    /// condition replaces the object by the same bytes.
     async fn check_condition(&self, deadline: &Deadline) -> Result<(), OpenFailure> {
         let birth = Commit::birth(self.state().store);
         let is_created = || async {
@@ -96,7 +96,7 @@ impl Inner {
                 created => created.map(|()| true),
             }
         };
-        // The first time it may be missing, if somebody removed it.
+        // At the first attempt, the object may be missing because it was removed.
         if retry(deadline, is_created).await? && retry(deadline, is_created).await? {
             return Err(OpenFailure::IgnoresConditions { it: "it created an object that was there" });
         }

@@ -1,4 +1,4 @@
-//! Checking a store for damage: every file and record is read, and the log is read as a new process would read it.
+//! Checking a store for damage: reads every file and record, and reads the log like a new process.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::inner::Inner;
 
 impl Inner {
-    /// What is wrong with the log, and the records that cannot be read.
+    /// Damage to the log, and the records that cannot be read.
     pub(crate) async fn verify_log_and_records(self: &Arc<Self>) -> Result<Vec<Problem>, Failure> {
         let mut problems = Vec::new();
         for problem in [self.verify_log().await, self.verify_recovery().await] {
@@ -28,7 +28,7 @@ impl Inner {
         Ok(problems)
     }
 
-    /// Whether all commits are there that were not trimmed.
+    /// Whether all commits exist that were not trimmed.
     async fn verify_log(self: &Arc<Self>) -> Result<(), Failure> {
         self.poll(&self.deadline()).await?;
         self.list_untrimmed().await.map(drop)
