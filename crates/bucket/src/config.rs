@@ -15,7 +15,7 @@ use crate::open_failure::OpenFailure;
 use crate::repair::RepairReport;
 use crate::store::BucketStore;
 
-/// Options of a [`BucketStore`]. Made by [`BucketStore::builder`].
+/// Options of a [`BucketStore`], created by [`BucketStore::builder`] or [`from_url`](Self::from_url).
 #[derive(Clone)]
 #[must_use]
 pub struct BucketStoreBuilder {
@@ -30,44 +30,47 @@ impl BucketStoreBuilder {
         Self { bucket, prefix, options: OpenOptions::new(), machine_credentials: None }
     }
 
-    /// The same with credentials that come from the machine.
+    /// Adds credentials from the metadata service of the machine.
     pub(crate) fn with_machine_credentials(mut self, machine_credentials: Option<MachineCredentials>) -> Self {
         self.machine_credentials = machine_credentials;
         self
     }
 
-    /// Sets the options that every backend takes.
+    /// Sets the options that every backend has.
     ///
     /// # Behavior
-    /// 1. A store exists if its index does, which the first write puts. In the mode [`OpenMode::ReadOnly`](memory_tool_core::OpenMode::ReadOnly) no object is put or
-    ///    removed, not even to test the bucket.
-    /// 2. The timeout is the time that an operation may take with all its attempts. Then it fails: as
-    ///    [`Busy`](memory_tool_core::FailureKind::Busy) if others were always first, with nothing changed, or as
-    ///    [`OutcomeUnknown`](memory_tool_core::FailureKind::OutcomeUnknown) if the bucket did not answer whether a write was made.
-    /// 3. The largest file is limited by the bytes in the bucket: an encrypted file is larger than its contents.
+    /// 1. A store exists after the first opening in the mode [`Create`](memory_tool_core::OpenMode::Create). In the
+    ///    mode [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly), no object is put or removed, not even to test the
+    ///    bucket.
+    /// 2. The timeout is the time that an operation may take with all its attempts. After it, a write fails as
+    ///    [`Busy`](memory_tool_core::FailureKind::Busy) if others were always first and nothing was changed, or as
+    ///    [`OutcomeUnknown`](memory_tool_core::FailureKind::OutcomeUnknown) if the bucket did not confirm the outcome.
+    /// 3. The largest file is measured in the bucket, and an encrypted file is larger than its plain text.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The bucket that the store will be in, for whatever else there is to do with it.
+    /// The bucket of the store, for other requests to it.
     #[must_use]
     pub fn bucket(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.bucket)
     }
 
-    /// What the keys of all objects of the store begin with.
+    /// The prefix of all objects of the store.
     #[must_use]
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// Opens the store, after a test of the bucket: an object under the prefix is put under preconditions that hold and under
-    /// some that do not, and then removed. Except in the mode [`OpenMode::Create`](memory_tool_core::OpenMode::Create) the store must exist, and nothing is put before
-    /// that is known.
+    /// Opens the store: reads its latest checkpoint and the commits after it. In the mode
+    /// [`Create`](memory_tool_core::OpenMode::Create), a missing store is created. In other modes, it must exist.
+    /// Except in the mode [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly), the opening also tests that the bucket
+    /// refuses to create an object that exists.
     ///
     /// # Errors
-    /// [`OpenError`] with an [`OpenFailure`] as its source.
+    /// [`OpenError`] with an [`OpenFailure`] as its source. A damaged store is an error, also if only its log is
+    /// missing.
     pub async fn open(self) -> Result<BucketStore, OpenError> {
         let place = format!("under {:?} in the bucket", self.prefix.as_ref());
         match self.open_inner().await {
@@ -76,13 +79,16 @@ impl BucketStoreBuilder {
         }
     }
 
-    /// Repairs a store whose log or checkpoint is damaged, from the checkpoints, commits and contents that are left. An intact store is left
-    /// alone. Others may have the store open, and see the repaired store with their next command. Only one repair may run at a time, and no `gc` beside it.
+    /// Repairs a store whose log or checkpoint is damaged, from the checkpoints, commits and contents that are left. An
+    /// intact store is not changed. Sessions of others see the repaired store with their next command. Only one repair
+    /// may run at a time, and no `gc` at the same time.
     ///
-    /// What the report says is lost may still be in the bucket until the next [`gc`](BucketStore::gc), so copy the bucket first.
+    /// Copy the bucket first. Until the next [`gc`](BucketStore::gc), it may still contain objects that the report
+    /// names as lost.
     ///
     /// # Errors
-    /// [`OpenError`] with an [`OpenFailure`] as its source, [`NotFound`](OpenFailure::NotFound) if nothing of a store is there.
+    /// [`OpenError`] with an [`OpenFailure`] as its source, [`NotFound`](OpenFailure::NotFound) if no object of a store
+    /// exists.
     pub async fn repair(self) -> Result<RepairReport, OpenError> {
         let place = format!("under {:?} in the bucket", self.prefix.as_ref());
         let repaired = self.repair_inner().await;
@@ -101,7 +107,7 @@ impl BucketStoreBuilder {
         Ok(inner)
     }
 
-    /// The store, of which nothing is known yet.
+    /// The store before its state is loaded.
     async fn connect(self) -> Result<Arc<Inner>, OpenFailure> {
         if let Some(credentials) = self.machine_credentials {
             credentials.check().await?;
@@ -111,7 +117,7 @@ impl BucketStoreBuilder {
 }
 
 impl fmt::Debug for BucketStoreBuilder {
-    /// Without the client, which may show its credentials.
+    /// Omits the client, which may contain credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = f.debug_struct("BucketStoreBuilder");
         builder.field("prefix", &self.prefix).field("options", &self.options).finish_non_exhaustive()

@@ -227,7 +227,7 @@ impl Inner {
         self.replace_by(self.load_to_end(Some(noted), deadline).await?, deadline).await
     }
 
-    /// Replaces the state by one that was loaded, after the commits that were read meanwhile.
+    /// Replaces the state by a loaded one, brought up to the commits that the session has read during the load.
     async fn replace_by(&self, loaded: Option<State>, deadline: &Deadline) -> Result<(), Failure> {
         let Some(mut loaded) = loaded else {
             return Err(Damage::Missing { key: self.bucket.keys.checkpoints().to_string() }.into());
@@ -240,13 +240,13 @@ impl Inner {
             let next = loaded.number + 1;
             let advance = |key: &str, commit, size| loaded.apply(key, commit, size).map(|()| loaded.number + 1);
             if matches!(self.follow(next, 0, advance, deadline).await?, End::Trimmed) {
-                // A later checkpoint covers more than what was loaded.
+                // A later checkpoint covers more than the loaded state.
                 loaded = self.load_to_end(None, deadline).await?.unwrap_or_default();
             }
         }
     }
 
-    /// Swaps the state with one that was loaded, unless it has later commits.
+    /// Swaps the state with a loaded one, unless the current state has later commits.
     fn replace_if_newer(&self, loaded: &mut State) -> Result<bool, Damage> {
         let mut state = self.state_mut();
         if loaded.store != state.store && state.number > 0 {
