@@ -111,10 +111,10 @@ fn the_credentials_of_a_machine_are_used() {
         match request.split(' ').nth(1).unwrap_or_default() {
             "/latest/api/token" => ok("token"),
             path if path.ends_with("/security-credentials/") => ok("role"),
-            path if path.ends_with("/security-credentials/role") => ok(
-                r#"{"AccessKeyId": "id", "SecretAccessKey": "secret", "Token": "token",
-                    "Expiration": "2999-01-01T00:00:00Z"}"#,
-            ),
+            path if path.ends_with("/security-credentials/role") => {
+                ok(r#"{"AccessKeyId": "id", "SecretAccessKey": "secret", "Token": "token",
+                    "Expiration": "2999-01-01T00:00:00Z"}"#)
+            }
             _ => empty_bucket(request),
         }
     });
