@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 use memory_tool_core::{Batch, BoxError, FailureKind, PathMapEdits, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ const MAX_BATCHES: usize = 1_000;
 /// The approximate bytes of contents in one commit.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// The number of losses after which a writer reads the log to its end before the next attempt.
+/// The number of losses after which a writer also looks whether others made more than one commit.
 const MAX_LOSSES: u32 = 3;
 
 /// The batches that wait for a commit.
@@ -235,7 +235,7 @@ impl Writer {
             let deadline = latest_deadline(&group);
             let (number, size) = (commit.number, bytes.len());
             let outcome = {
-                let sending = pin!(self.send(&commit, bytes, &deadline));
+                let sending = pin!(self.send(&commit, bytes, losses, &deadline));
                 let abandoned = pin!(abandoned(&mut group));
                 match select(sending, abandoned).await {
                     Either::Left((outcome, _)) => outcome,
@@ -256,12 +256,6 @@ impl Writer {
                 Outcome::Void => {
                     self.inner.contention.lost();
                     losses += 1;
-                    // Others may have made many commits. A poll reads several at a time.
-                    if losses >= MAX_LOSSES
-                        && let Err(failure) = self.inner.poll(&latest_deadline(&group)).await
-                    {
-                        return fail(group, failure);
-                    }
                     group = begin_again(group);
                     self.inner.contention.pause().await;
                     self.inner.queue.lock().move_to(&mut group);
@@ -337,7 +331,7 @@ impl Writer {
     }
 
     /// Creates the commit, and determines the outcome.
-    async fn send(&self, commit: &Commit, bytes: Bytes, deadline: &Deadline) -> Outcome {
+    async fn send(&self, commit: &Commit, bytes: Bytes, losses: u32, deadline: &Deadline) -> Outcome {
         let key = self.inner.bucket.keys.commit(commit.number);
         let started = Instant::now();
         let put = self.inner.bucket.create(&key, bytes.clone(), deadline).await;
@@ -345,7 +339,18 @@ impl Writer {
         match put {
             Put::Done => Outcome::Made,
             Put::Failed(failure) => Outcome::Failed(failure),
-            Put::Undecided(cause) => self.settle(commit, bytes, cause, deadline).await,
+            Put::Undecided(cause) if losses < MAX_LOSSES => self.settle(commit, bytes, cause, deadline).await,
+            Put::Undecided(cause) => {
+                // Others may have made many commits. This request takes no additional time.
+                let after = self.inner.entry(commit.number.saturating_add(1), deadline);
+                match join(self.settle(commit, bytes, cause, deadline), after).await {
+                    (Outcome::Void, Ok(Entry::Commit(..))) => match self.inner.poll(deadline).await {
+                        Ok(()) => Outcome::Void,
+                        Err(failure) => Outcome::Failed(failure),
+                    },
+                    (outcome, _) => outcome,
+                }
+            }
         }
     }
 

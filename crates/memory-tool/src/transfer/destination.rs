@@ -8,6 +8,7 @@ use memory_tool_core::{
     Batch, FailureKind, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
 };
 
+use crate::backend::Backend;
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
 use crate::transfer::report::{FileProblem, WriteReport};
@@ -16,7 +17,7 @@ use crate::transfer::source::{is_about_one_file, sorted_paths};
 /// Attempts to write a file while other programs change it.
 const MAX_ATTEMPTS: usize = 10;
 
-/// The most files that are written to a bucket at a time.
+/// The most files that are written at a time.
 const MAX_CONCURRENT_FILES: usize = 64;
 /// The most bytes of several files that are written at a time.
 const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
@@ -29,8 +30,8 @@ const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 ///    replaced only if its version has not changed since it was read.
 /// 3. Each written file is read back and compared.
 /// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
-/// 5. Several files are written to a bucket at a time, which share its requests. To other backends, they are written
-///    one after another.
+/// 5. Several files are written at a time, because they share the requests of a bucket. On a disk, they are written one
+///    after another.
 pub(super) struct Destination {
     memory: Memory,
     overwrites: bool,
@@ -129,9 +130,11 @@ impl Destination {
 
     fn max_concurrent_files(&self) -> usize {
         match self.memory.backend() {
-            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
-            crate::backend::Backend::Bucket(_) => MAX_CONCURRENT_FILES,
-            _ => 1,
+            #[cfg(feature = "local")]
+            Backend::Local(_) => 1,
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(_) => 1,
+            _ => MAX_CONCURRENT_FILES,
         }
     }
 
