@@ -43,7 +43,7 @@ const MAX_BATCHES: usize = 1_000;
 /// The approximate bytes of contents in one commit.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// The number of losses after which a writer also looks whether others made more than one commit.
+/// After this many losses, a writer reads two commits of others at a time.
 const MAX_LOSSES: u32 = 3;
 
 /// The batches that wait for a commit.
@@ -339,19 +339,26 @@ impl Writer {
         match put {
             Put::Done => Outcome::Made,
             Put::Failed(failure) => Outcome::Failed(failure),
-            Put::Undecided(cause) if losses < MAX_LOSSES => self.settle(commit, bytes, cause, deadline).await,
+            Put::Undecided(cause) if losses + 1 < MAX_LOSSES => self.settle(commit, bytes, cause, deadline).await,
             Put::Undecided(cause) => {
-                // Others may have made many commits. This request takes no additional time.
+                // Others may have made many commits. Reading two at once takes no additional time.
                 let after = self.inner.entry(commit.number.saturating_add(1), deadline);
                 match join(self.settle(commit, bytes, cause, deadline), after).await {
-                    (Outcome::Void, Ok(Entry::Commit(..))) => match self.inner.poll(deadline).await {
-                        Ok(()) => Outcome::Void,
-                        Err(failure) => Outcome::Failed(failure),
-                    },
+                    (Outcome::Void, Ok(Entry::Commit(next, size))) => self.read_on(*next, size, deadline).await,
                     (outcome, _) => outcome,
                 }
             }
         }
+    }
+
+    /// Reads the log to its end, from a commit on. The commit of this writer is void.
+    async fn read_on(&self, next: Commit, size: usize, deadline: &Deadline) -> Outcome {
+        let key = self.inner.bucket.keys.commit(next.number);
+        let read = match self.inner.advance(key.as_ref(), next, size) {
+            Ok(_) => self.inner.poll(deadline).await,
+            Err(damage) => Err(damage.into()),
+        };
+        read.map_or_else(Outcome::Failed, |()| Outcome::Void)
     }
 
     /// Determines the outcome of a commit whose create got no clear response or was refused.

@@ -8,7 +8,6 @@ use memory_tool_core::{
     Batch, FailureKind, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
 };
 
-use crate::backend::Backend;
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
 use crate::transfer::report::{FileProblem, WriteReport};
@@ -131,9 +130,9 @@ impl Destination {
     fn max_concurrent_files(&self) -> usize {
         match self.memory.backend() {
             #[cfg(feature = "local")]
-            Backend::Local(_) => 1,
+            crate::backend::Backend::Local(_) => 1,
             #[cfg(feature = "sqlite")]
-            Backend::Sqlite(_) => 1,
+            crate::backend::Backend::Sqlite(_) => 1,
             _ => MAX_CONCURRENT_FILES,
         }
     }
