@@ -110,6 +110,11 @@ impl FileRecord {
         }
     }
 
+    /// Whether the contents are in a pack.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.slice().is_some_and(|slice| slice.key.starts_with("packs/"))
+    }
+
     /// The number of bytes of contents in this record.
     pub(crate) fn inline_len(&self) -> usize {
         match &self.content {

@@ -1,10 +1,11 @@
 //! Garbage collection: removes unused contents and older checkpoints, and trims commits that a checkpoint covers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
@@ -52,11 +53,12 @@ impl Inner {
         let old: Vec<_> = listed.iter().filter(|object| age(object) >= older_than).collect();
         self.poll(&self.deadline()).await?;
         let trim = self.numbers_to_trim(older_than).await?;
+        let is_unpacked = self.unpack(&old, older_than).await?;
         let mut report = GcReport { kept_objects: listed.len() as u64, ..GcReport::default() };
-        if trim.is_empty() && remove_used(old.clone(), &self.keys_in_use(trim.end).await?).is_empty() {
+        if !is_unpacked && trim.is_empty() && remove_used(old.clone(), &self.keys_in_use(trim.end).await?).is_empty() {
             return Ok(report);
         }
-        self.cover(trim.end).await?;
+        self.cover(trim.end, is_unpacked).await?;
         self.note_collection().await?;
         let latest = self.state().checkpoint.clone();
         if latest.through > 0 {
@@ -124,15 +126,48 @@ impl Inner {
         }))
     }
 
-    /// Makes sure that a checkpoint without older runs covers the commits before a number.
-    async fn cover(self: &Arc<Self>, end: u64) -> Result<(), Failure> {
+    /// Reads the used contents of packs that also hold unused ones, so that the next full checkpoint packs them again.
+    /// A pack that is mostly used stays, except with an age of zero. Returns whether any contents were read.
+    async fn unpack(&self, old: &[&ObjectMeta], older_than: Duration) -> Result<bool, Failure> {
+        if !self.state().knows_places() {
+            self.reload_from_noted(&self.deadline()).await?;
+        }
+        let packed: Vec<_> = self.state().files.values().filter(|file| file.is_packed()).cloned().collect();
+        let mut used: BTreeMap<Path, u64> = BTreeMap::new();
+        for file in &packed {
+            *used.entry(self.key_of(file)?).or_default() += file.size;
+        }
+        let least = if older_than.is_zero() { 1 } else { 2 };
+        let has_unused =
+            |object: &ObjectMeta, used: u64| used < object.size && used.saturating_mul(least) <= object.size;
+        used.retain(|key, used| old.iter().any(|object| object.location == *key && has_unused(object, *used)));
+        let mut contents = BTreeMap::new();
+        for file in packed {
+            if used.contains_key(&self.key_of(&file)?)
+                && let Some(bytes) = self.contents(&file, &self.deadline()).await?
+            {
+                contents.insert(file.version, Bytes::from(bytes));
+            }
+        }
+        self.state_mut().hold(&contents);
+        Ok(!contents.is_empty())
+    }
+
+    fn key_of(&self, file: &FileRecord) -> Result<Path, Failure> {
+        let name = file.slice().map_or("", |slice| &slice.key);
+        self.bucket.keys.content(name).map_err(|error| ContentError::ImpossibleKey(error).into())
+    }
+
+    /// Makes sure that a full checkpoint covers the commits before a number. Writes a new one if required.
+    async fn cover(self: &Arc<Self>, end: u64, mut must_be_new: bool) -> Result<(), Failure> {
         for attempt in 1.. {
-            if self.state().checkpoint.base() + 1 >= end {
+            if !must_be_new && self.state().checkpoint.base() + 1 >= end {
                 break;
             }
             match self.write_checkpoint(true).await {
+                Ok(()) => must_be_new = false,
                 Err(failure) if attempt == MAX_ATTEMPTS || !failure.is_busy() => return Err(failure),
-                _ => {}
+                Err(_) => {}
             }
         }
         Ok(())

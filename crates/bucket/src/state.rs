@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use memory_tool_core::{Batch, InvalidBatch, MemoryPath, PathMap, PathMapEdits, RecordName, StoreError};
 
 use crate::checkpoint::Manifest;
@@ -176,6 +177,15 @@ impl State {
         for file in self.files.values_mut() {
             if let Some(slice) = moves.get(&file.version) {
                 file.content = Content::Object(slice.clone());
+            }
+        }
+    }
+
+    /// Holds contents in memory, by the versions of the files.
+    pub(crate) fn hold(&mut self, contents: &BTreeMap<String, Bytes>) {
+        for file in self.files.values_mut() {
+            if let Some(bytes) = contents.get(&file.version) {
+                file.content = Content::Inline(bytes.clone());
             }
         }
     }

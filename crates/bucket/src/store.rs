@@ -68,8 +68,8 @@ impl BucketStore {
     ///    plans again, sees the note, and puts its contents again under names that are not in the list. No clock is
     ///    involved, so a machine that was suspended between two steps does no harm.
     /// 2. The age saves concurrent writers from putting their contents twice. Deleted and replaced contents stay in
-    ///    commits and objects for this time. With an age of zero, contents that were deleted before the call are
-    ///    removed, except from packs: a pack of small contents stays while any of them is in use.
+    ///    commits and objects for this time. With an age of zero, all contents that were deleted before the call are
+    ///    removed. Otherwise, packs of small contents are packed again if at least half of a pack is unused.
     /// 3. A small marker replaces each trimmed commit, and its number stays taken.
     /// 4. A collection without anything to remove writes no object.
     ///

@@ -98,6 +98,29 @@ async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {
     assert_eq!(read(&other, "/memories/deleted").await, None);
 }
 
+/// A pack holds the small contents of a large batch. The used ones are packed again.
+#[tokio::test]
+async fn a_deleted_text_does_not_stay_in_a_pack() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    let filled = (0..120).fold(Batch::new().write(path("/memories/secret"), "secret"), |batch, number| {
+        batch.write(path(&format!("/memories/{number}")), format!("{number}").repeat(5_000))
+    });
+    store.apply(filled).await.unwrap();
+    assert!(!bucket.keys("contents/packs").await.is_empty());
+    remove(&store, "/memories/secret").await.unwrap();
+    store.gc(Duration::ZERO).await.unwrap();
+    for (key, bytes) in bucket.snapshot().await {
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret"), "{key}");
+    }
+    for store in [store, bucket.other().await] {
+        for number in 0..120 {
+            let text = read(&store, &format!("/memories/{number}")).await.unwrap();
+            assert_eq!(text, format!("{number}").repeat(5_000));
+        }
+    }
+}
+
 /// Each number stays taken, and the first commit stays.
 #[tokio::test]
 async fn a_trimmed_commit_is_replaced_by_a_marker() {
