@@ -10,6 +10,9 @@ const MAX_KEY_NAMES: usize = 64;
 /// The number of digits of a commit number in a key, so that keys sort by number.
 const NUMBER_DIGITS: usize = 20;
 
+/// The largest number of a commit, so that there is always a next one.
+const MAX_NUMBER: u64 = 1 << 62;
+
 /// The names of a store's objects, all under its prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -49,7 +52,8 @@ impl Keys {
     /// The number in the key of a commit or a checkpoint.
     pub(crate) fn number(key: &Path) -> Option<u64> {
         let name = key.filename()?;
-        if name.len() == NUMBER_DIGITS { name.parse().ok() } else { None }
+        let number = if name.len() == NUMBER_DIGITS { name.parse().ok()? } else { return None };
+        (number <= MAX_NUMBER).then_some(number)
     }
 
     /// The prefix of all contents, packs and runs.
@@ -90,5 +94,22 @@ impl Keys {
     /// The name of the object for a part of a checkpoint.
     pub(crate) fn name_for_run(unique: &str) -> String {
         format!("runs/{unique}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_a_number_if_there_can_be_a_next_one() {
+        let keys = Keys::new(Path::from("prefix"));
+        for number in [0, 1, 12_345, MAX_NUMBER] {
+            assert_eq!(Keys::number(&keys.commit(number)), Some(number));
+            assert_eq!(Keys::number(&keys.checkpoint(number)), Some(number));
+        }
+        for other in [keys.commit(MAX_NUMBER + 1), keys.commit(u64::MAX), Path::from("log/1"), Path::from("log/x")] {
+            assert_eq!(Keys::number(&other), None);
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::FileRecord;
 use crate::deadline::Backoff;
 use crate::failure::Failure;
+use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
 use crate::keys::Keys;
@@ -30,6 +31,8 @@ const CONCURRENCY: usize = 16;
 
 /// The number of commits after the last known one that may be lost. Checkpoints are written more often.
 const LOST_END: u64 = 1_024;
+/// The most numbers that may be free. More are the work of an attacker.
+const MAX_FREE: usize = 1_000_000;
 
 /// The result of a repair.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -95,7 +98,10 @@ impl Inner {
         let checkpoints = self.numbers_under(&self.bucket.keys.checkpoints()).await?;
         // A session may know lost commits. It must not find the number after them free.
         let last = log.last().max(checkpoints.last()).copied().unwrap_or(1) + LOST_END;
-        let free = (2..=last).filter(|number| !log.contains(number));
+        let free: Vec<_> = (2..=last).filter(|number| !log.contains(number)).take(MAX_FREE + 1).collect();
+        if free.len() > MAX_FREE {
+            return Err(Damage::inconsistent(self.bucket.keys.log(), "its numbers are too far apart").into());
+        }
         stream::iter(free)
             .map(|number| self.take(number))
             .buffer_unordered(CONCURRENCY)
@@ -178,8 +184,10 @@ impl Inner {
             if commit.number <= state.number {
                 continue;
             }
-            if commit.number > expected {
-                lost.push(Problem::new(format!("the commits from {expected} to {} are gone", commit.number - 1)));
+            match commit.number.saturating_sub(expected) {
+                0 => {}
+                1 => lost.push(Problem::new(format!("commit {expected} is missing"))),
+                _ => lost.push(Problem::new(format!("commits {expected} to {} are missing", commit.number - 1))),
             }
             expected = commit.number + 1;
             state.recover(commit, lost);
