@@ -199,15 +199,17 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
     }
     cloud.assert_replies(&["delete", "/memories/a"], "Successfully deleted /memories/a");
     let before = cloud.keys();
-    cloud.assert_replies(&["gc"], "removed 0 objects, 0 bytes; kept 2 objects");
+    cloud.assert_replies(&["gc"], "removed 0 objects, 0 bytes; kept 2 objects; trimmed 0 commits");
     assert_eq!(cloud.keys(), before, "what is younger than a day is spared unless another age is given");
-    cloud.assert_replies(&["gc", "--older-than", "0s"], "removed 1 object, 100000 bytes; kept 1 object");
+    let collected = "removed 1 object, 100000 bytes; kept 1 object; trimmed 3 commits";
+    cloud.assert_replies(&["gc", "--older-than", "0s"], collected);
     let after = cloud.keys();
     let contents: Vec<_> = after.iter().filter(|key| key.contains("/contents/files/")).collect();
     assert!(matches!(contents[..], [key] if key.contains("/contents/files/b/")), "{after:?}");
     let (status, output, _) = cloud.run(&["gc", "--older-than", "0s", "--json"]);
     let report: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!((status, report), (Some(0), json!({"removed_objects": 0, "removed_bytes": 0, "kept_objects": 2})));
+    let nothing = json!({"removed_objects": 0, "removed_bytes": 0, "kept_objects": 2, "trimmed_commits": 0});
+    assert_eq!((status, report), (Some(0), nothing));
     assert_eq!(cloud.keys(), after, "there was nothing to collect");
     cloud.assert_replies(&["verify"], "1 file, 100000 bytes: no problems found");
 }
