@@ -123,6 +123,9 @@ impl Manifest {
         if range.1 > self.through {
             return Err(Damage::inconsistent(key, "its runs hold later commits"));
         }
+        if self.trimmed > self.through || self.collections > self.through {
+            return Err(Damage::inconsistent(key, "it counts later commits"));
+        }
         Ok(())
     }
 }
@@ -178,12 +181,12 @@ impl State {
         let (mut after, mut bytes) = (self.checkpoint.through, self.log_bytes);
         while let Some(last) = kept.last() {
             let begin = kept.partition_point(|run| run.after < last.after);
-            let last_bytes = kept.iter().skip(begin).map(|run| run.bytes).sum::<u64>();
+            let last_bytes = kept.iter().skip(begin).map(|run| run.bytes).fold(0, u64::saturating_add);
             if last_bytes > bytes {
                 return (after, kept);
             }
             after = last.after;
-            bytes += last_bytes;
+            bytes = bytes.saturating_add(last_bytes);
             kept.truncate(begin);
         }
         (0, kept)
@@ -289,12 +292,12 @@ impl Run {
 }
 
 impl Inner {
-    /// Writes a checkpoint of the present state.
+    /// Writes a checkpoint of the present state, unless the checkpoint that it replaces is no longer the latest.
     ///
     /// # Errors
     /// The errors of the bucket, and [`Busy`](memory_tool_core::FailureKind::Busy) if another checkpoint or a
     /// collection was first.
-    pub(crate) async fn write_checkpoint(self: &Arc<Self>, full: bool) -> Result<(), Failure> {
+    pub(crate) async fn write_checkpoint(self: &Arc<Self>, full: bool, replaces: u64) -> Result<(), Failure> {
         let permit = self.deadline().limit(self.checkpointing.acquire()).await;
         let _permit = permit.map_err(|_| Failure::checkpoint_outdated())?;
         // The places are checked and used under one lock, because a reader may bring the state forward at any time.
@@ -307,8 +310,8 @@ impl Inner {
             self.reload_from_noted(&self.deadline()).await?;
             drafted = draft();
         }
-        let draft = drafted.ok_or_else(Failure::checkpoint_outdated)?;
-        let (replaces, source) = (draft.replaces, draft.source);
+        let draft = drafted.filter(|draft| draft.replaces == replaces).ok_or_else(Failure::checkpoint_outdated)?;
+        let source = draft.source;
         let (manifest, moves) = self.put_runs(draft).await?;
         self.note_checkpoint(Step::Checkpoint(manifest.clone()), replaces, manifest.collections).await?;
         self.state_mut().follow_moves(&moves, manifest.through, source);

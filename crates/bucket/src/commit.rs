@@ -164,4 +164,16 @@ mod tests {
         assert_eq!((state.number, state.files.files().len()), (1, 0));
         state.apply("log/2", golden(), 0).unwrap();
     }
+
+    #[test]
+    fn a_commit_notes_no_later_one() {
+        let mut state = State::default();
+        state.apply("log/1", Commit::birth(golden().store), 0).unwrap();
+        let checkpoint = |through, trimmed| Step::Checkpoint(Manifest { through, trimmed, ..Manifest::default() });
+        for note in [Step::Trimmed { through: u64::MAX }, checkpoint(u64::MAX, 0), checkpoint(1, u64::MAX)] {
+            let commit = Commit { batches: vec![vec![note]], ..golden() };
+            assert!(matches!(state.apply("log/2", commit, 0), Err(Damage::Inconsistent { .. })));
+        }
+        assert_eq!((state.number, state.trimmed), (1, 0));
+    }
 }

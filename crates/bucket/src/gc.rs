@@ -112,16 +112,22 @@ impl Inner {
         Ok(commits)
     }
 
-    /// Whether any of these commits changed a file or a record. A collection leaves a few commits without changes.
+    /// Whether any of these commits changed a file or a record, or keeps the runs of an older checkpoint in use. The
+    /// few commits of a collection hold only notes of the latest one.
     async fn holds_changes(&self, numbers: Range<u64>) -> Result<bool, Failure> {
         if numbers.end - numbers.start > CONCURRENCY as u64 {
             return Ok(true);
         }
         let entries = stream::iter(numbers).map(|number| async move { self.entry(number, &self.deadline()).await });
         let entries: Vec<_> = entries.buffered(CONCURRENCY).try_collect().await?;
-        let is_note = |step: &Step| matches!(step, Step::Collection | Step::Checkpoint(_) | Step::Trimmed { .. });
+        let latest = self.state().checkpoint.through;
+        let is_needed = |step: &Step| match step {
+            Step::Collection | Step::Trimmed { .. } => true,
+            Step::Checkpoint(manifest) => manifest.through == latest,
+            _ => false,
+        };
         Ok(entries.iter().any(|entry| match entry {
-            Entry::Commit(commit, _) => !commit.batches.iter().flatten().all(is_note),
+            Entry::Commit(commit, _) => !commit.batches.iter().flatten().all(is_needed),
             Entry::Free | Entry::Trimmed(_) => false,
         }))
     }
@@ -135,7 +141,8 @@ impl Inner {
         let packed: Vec<_> = self.state().files.values().filter(|file| file.is_packed()).cloned().collect();
         let mut used: BTreeMap<Path, u64> = BTreeMap::new();
         for file in &packed {
-            *used.entry(self.key_of(file)?).or_default() += file.size;
+            let used = used.entry(self.key_of(file)?).or_default();
+            *used = used.saturating_add(file.size);
         }
         let least = if older_than.is_zero() { 1 } else { 2 };
         let has_unused =
@@ -164,7 +171,8 @@ impl Inner {
             if !must_be_new && self.state().checkpoint.base() + 1 >= end {
                 break;
             }
-            match self.write_checkpoint(true).await {
+            let latest = self.state().checkpoint.through;
+            match self.write_checkpoint(true, latest).await {
                 Ok(()) => must_be_new = false,
                 Err(failure) if attempt == MAX_ATTEMPTS || !failure.is_busy() => return Err(failure),
                 Err(_) => {}

@@ -203,9 +203,14 @@ impl Inner {
         lost: &mut Vec<Problem>,
     ) -> Result<State, Failure> {
         let mut manifests: BTreeMap<u64, Manifest> = BTreeMap::new();
-        for step in commits.values().flatten().flat_map(|commit| commit.batches.iter().flatten()) {
-            if let Step::Checkpoint(manifest) = step {
-                manifests.insert(manifest.through, manifest.clone());
+        for commit in commits.values().flatten() {
+            for step in commit.batches.iter().flatten() {
+                if let Step::Checkpoint(manifest) = step
+                    && manifest.through < commit.number
+                    && manifest.check("").is_ok()
+                {
+                    manifests.insert(manifest.through, manifest.clone());
+                }
             }
         }
         for number in self.numbers_under(&self.bucket.keys.checkpoints()).await? {
@@ -258,7 +263,7 @@ impl State {
     fn recover(&mut self, commit: &Commit, lost: &mut Vec<Problem>) {
         for step in commit.batches.iter().flatten() {
             match step {
-                Step::Collection => self.collections += 1,
+                Step::Collection => self.collections = self.collections.saturating_add(1),
                 Step::Checkpoint(_) | Step::Trimmed { .. } => {}
                 change => match self.replay(vec![change.clone()], &mut Vec::new()) {
                     Ok(edits) => drop(self.files.edit(edits)),

@@ -43,11 +43,16 @@ impl State {
         let Commit { store, number, id, batches, .. } = commit;
         let mut notes = Vec::new();
         for step in batches.iter().flatten() {
-            if let Step::Checkpoint(manifest) = step {
-                manifest.check(key)?;
-                if manifest.through >= number {
-                    return Err(Damage::inconsistent(key, "it notes a checkpoint of a later commit"));
+            let noted = match step {
+                Step::Checkpoint(manifest) => {
+                    manifest.check(key)?;
+                    manifest.through
                 }
+                Step::Trimmed { through } => *through,
+                _ => continue,
+            };
+            if noted >= number {
+                return Err(Damage::inconsistent(key, "it notes a later commit"));
             }
         }
         for steps in batches {
@@ -128,7 +133,7 @@ impl State {
 
     fn note(&mut self, note: Step) {
         match note {
-            Step::Collection => self.collections += 1,
+            Step::Collection => self.collections = self.collections.saturating_add(1),
             Step::Trimmed { through } => self.trimmed = self.trimmed.max(through),
             Step::Checkpoint(manifest) => self.adopt(manifest),
             _ => {}

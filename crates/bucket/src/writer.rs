@@ -396,9 +396,9 @@ impl Writer {
 
     /// Reports success to a group, and writes a checkpoint if it is this writer's turn.
     fn succeed(&self, group: Vec<Submission>, number: u64, size: usize) {
-        let (is_due, is_overdue) = {
+        let (is_due, is_overdue, latest) = {
             let state = self.inner.state();
-            (state.is_checkpoint_due(number, size), state.is_checkpoint_overdue())
+            (state.is_checkpoint_due(number, size), state.is_checkpoint_overdue(), state.checkpoint.through)
         };
         if !is_due {
             return answer_all(group);
@@ -406,7 +406,7 @@ impl Writer {
         let inner = Arc::clone(&self.inner);
         let checkpoint = tokio::spawn(async move {
             // If it fails, the author of a later commit tries again.
-            let _ = inner.write_checkpoint(false).await;
+            let _ = inner.write_checkpoint(false, latest).await;
         });
         let earliest = group.iter().map(|submission| submission.deadline).min_by_key(Deadline::end);
         match earliest {

@@ -1,5 +1,6 @@
 //! Garbage collection: unused contents are removed, and old commits are trimmed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Answer, Fault, TestBucket, log, path, read, record, remove, write};
@@ -119,6 +120,43 @@ async fn a_deleted_text_does_not_stay_in_a_pack() {
             assert_eq!(text, format!("{number}").repeat(5_000));
         }
     }
+}
+
+/// A session drafts a checkpoint, another one deletes a file of it, and the checkpoint is noted during a collection.
+#[tokio::test]
+async fn a_deleted_text_does_not_stay_in_an_older_run() {
+    let bucket = TestBucket::new();
+    let (writer, collector) = (bucket.open().await, bucket.open().await);
+    write(&writer, "/memories/secret", "secret").await.unwrap();
+    let (drafted, wait_for_draft) = tokio::sync::oneshot::channel::<()>();
+    let (go_on, wait) = tokio::sync::oneshot::channel::<()>();
+    let until_deleted = async move {
+        drafted.send(()).unwrap();
+        wait.await.unwrap();
+    };
+    bucket.before_next("PUT memory/contents/runs", until_deleted.boxed());
+    for number in 3..=256 {
+        write(&writer, "/memories/kept", &number.to_string()).await.unwrap();
+    }
+    wait_for_draft.await.unwrap();
+    remove(&collector, "/memories/secret").await.unwrap();
+    let noted = {
+        let bucket = Arc::clone(&bucket);
+        async move {
+            go_on.send(()).unwrap();
+            while !bucket.keys("log").await.contains(&log(258)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    bucket.before_next("PUT memory/contents/runs", noted.boxed());
+    for _ in 0..2 {
+        collector.gc(Duration::ZERO).await.unwrap();
+    }
+    for (key, bytes) in bucket.snapshot().await {
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret"), "{key}");
+    }
+    assert_eq!(read(&bucket.other().await, "/memories/kept").await.unwrap(), "256");
 }
 
 /// Each number stays taken, and the first commit stays.
