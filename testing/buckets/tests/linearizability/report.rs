@@ -63,8 +63,8 @@ impl Report {
             ("faults", faults.values().sum(), calls / 10),
             ("objects", *objects, calls / 100),
             ("checkpoints of the processes", *checkpoints, calls / 2_000),
-            ("collected objects", *collected, calls / 100),
-            ("trimmed commits", *trimmed, calls / 10),
+            ("collected objects", *collected, calls / 400),
+            ("trimmed commits", *trimmed, calls / 20),
         ];
         if let Some((what, count, least)) = least.into_iter().find(|(_, count, least)| count < least) {
             return Err(format!("only {count} {what}, expected at least {least}"));
