@@ -29,7 +29,7 @@ use crate::state::State;
 /// The number of commits after which a checkpoint is written.
 const COMMITS: u64 = 256;
 /// The bytes of commits after which a checkpoint is written.
-const BYTES: u64 = 1024 * 1024;
+const BYTES: u64 = 4 * 1024 * 1024;
 /// The most bytes of contents in a checkpoint. If there are more, the oldest contents move into packs.
 const MAX_INLINE_BYTES: usize = 4 * 1024 * 1024;
 /// The approximate bytes of contents in a pack or a part of a run.

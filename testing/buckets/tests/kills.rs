@@ -279,21 +279,23 @@ async fn put_unused_objects(bucket: &dyn ObjectStore) {
     }
 }
 
-/// Writes as many small contents as a checkpoint holds, and then almost as many as lead to one.
+/// Writes small contents until a checkpoint is written, and then almost as many as lead to the next one.
 async fn fill_with_contents<F: Future<Output = Objects>>(store: &BucketStore, objects: &impl Fn() -> F) {
-    let write = |numbers: std::ops::Range<usize>| {
+    const BATCH: usize = 64;
+    let write = async |numbers: std::ops::Range<usize>| {
         let file = |number| (format!("/memories/d/{number}").parse().unwrap(), vec![b'x'; PACKED]);
-        batch_of(&numbers.map(file).collect())
+        store.apply(batch_of(&numbers.map(file).collect())).await.unwrap();
     };
-    for batch in 0..4 {
-        let last = objects().await.last_commit();
-        store.apply(write(64 * batch..64 * (batch + 1))).await.unwrap();
-        while batch % 2 == 1 && objects().await.last_checkpoint() <= last {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    for batch in 0..5 {
+        write(BATCH * batch..BATCH * (batch + 1)).await;
     }
-    store.apply(write(0..58)).await.unwrap();
-    store.apply(write(256..262)).await.unwrap();
+    while objects().await.last_checkpoint() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for batch in 5..9 {
+        write(BATCH * batch..BATCH * (batch + 1)).await;
+    }
+    write(BATCH * 9..BATCH * 9 + 3).await;
 }
 
 /// The point at which a process is killed.

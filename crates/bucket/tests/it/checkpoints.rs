@@ -229,24 +229,25 @@ async fn a_run_that_was_taken_over_names_another_pack() {
     bucket.stall_puts(None);
     second.list(&MemoryPath::root()).await.unwrap();
     // The time between the PUT of the pack and the commit of the checkpoint.
-    let (moved, mut was_moved) = tokio::sync::oneshot::channel();
+    let (moved, was_moved) = tokio::sync::oneshot::channel();
     let note_time = async move {
         tokio::time::sleep(Duration::from_millis(20)).await;
         moved.send(std::time::SystemTime::now()).unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     bucket.before_next("PUT memory/contents/runs", note_time.boxed());
-    fill(&first, "b", 2).await;
-    let moved = was_moved.try_recv().unwrap();
+    fill(&first, "b", 4).await;
+    let moved = was_moved.await.unwrap();
+    wait_for_checkpoints(&bucket, 1).await;
     let packs = bucket.keys("contents/packs").await;
     assert!(!packs.is_empty());
     second.list(&MemoryPath::root()).await.unwrap();
-    fill(&second, "c", 2).await;
+    fill(&second, "c", 5).await;
+    wait_for_checkpoints(&bucket, 2).await;
     assert_ne!(bucket.keys("contents/packs").await, packs);
     first.list(&MemoryPath::root()).await.unwrap();
-    let before = bucket.keys("checkpoints").await.len();
-    fill(&first, "d", 2).await;
-    assert!(bucket.keys("checkpoints").await.len() > before);
+    fill(&first, "d", 5).await;
+    wait_for_checkpoints(&bucket, 3).await;
     second.gc(moved.elapsed().unwrap()).await.unwrap();
     let left = bucket.keys("contents/packs").await;
     assert!(packs.iter().any(|pack| !left.contains(pack)), "{packs:?} {left:?}");

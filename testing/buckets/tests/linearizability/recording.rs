@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError, StoreExt as _};
+use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError};
 use memory_tool_test_checker::{Operation, Response};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::ObjectStore;
@@ -104,8 +104,6 @@ impl Recording {
         let store = runtime.block_on(BucketStore::open(Arc::clone(&bucket), prefix.clone())).unwrap();
         let start = workload::start();
         runtime.block_on(store.apply(batch_of(&start))).unwrap();
-        runtime.block_on(store.apply(batch_of(&workload::history()))).unwrap();
-        runtime.block_on(store.remove(workload::HISTORY)).unwrap();
 
         let clock = Instant::now();
         let start_worker = |process| Worker::start(server, prefix, plan, process);

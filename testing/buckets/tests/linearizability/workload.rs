@@ -34,15 +34,6 @@ pub(crate) fn start() -> Files {
     Files::from([(LOG.parse().unwrap(), Vec::new())])
 }
 
-/// Files that are removed before the first step.
-pub(crate) const HISTORY: &str = "/memories/history";
-
-/// Makes the log almost as long as it can be without a checkpoint, so that the processes soon have to write one.
-pub(crate) fn history() -> Files {
-    let file = |number| (format!("{HISTORY}/{number}").parse().unwrap(), content("earlier", MEDIUM).into_bytes());
-    (0..75).map(file).collect()
-}
-
 /// The steps of one process.
 pub(crate) fn steps(seed: u64, count: usize) -> Vec<Step> {
     let mut bytes = [0; 32];
