@@ -229,7 +229,7 @@ impl Suite {
         let lacks = Arc::new(if is_any_meant { self.find_lacks().await } else { IgnoreReasons::default() });
         let trials = entries.into_iter().map(|entry| {
             let (runtime, runner, lacks) = (Arc::clone(runtime), self.runner(), Arc::clone(&lacks));
-            let name = name(&entry.case);
+            let (name, reason) = (name(&entry.case), entry.case.reason.clone());
             let clauses = clause_ids(&entry.case);
             let lack = lacks.of(&entry.case);
             let kind = lack.map_or(clauses.clone(), |reason| format!("{clauses} ignored: {reason}"));
@@ -238,7 +238,8 @@ impl Suite {
                 Outcome::Passed => Ok(()),
                 Outcome::Ignored { reason } => Err(reason.into()),
                 Outcome::Failed { failures } => {
-                    Err(failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n").into())
+                    let failures = failures.iter().map(ToString::to_string);
+                    Err([reason].into_iter().chain(failures).collect::<Vec<_>>().join("\n").into())
                 }
             });
             trial.with_kind(kind).with_ignored_flag(is_ignored)
@@ -377,7 +378,7 @@ impl Body {
 /// A missing capability is a failure if it was available when probed, or if the case does not declare it. Ignoring it
 /// would hide an error.
 fn into_failure(case: &Case, stop: CaseError) -> Failure {
-    match stop {
+    let failure = match stop {
         CaseError::Failed(failure) => *failure,
         CaseError::Unsupported { need, reason } if case.needs.contains(&need) => {
             Failure::new(format!("the backend lacks {need}, although it was available before: {reason}"))
@@ -385,7 +386,9 @@ fn into_failure(case: &Case, stop: CaseError) -> Failure {
         CaseError::Unsupported { need, reason } => {
             Failure::new(format!("the case does not declare that it needs {need}: {reason}"))
         }
-    }
+    };
+    let only_basis = case.bases.first().copied().filter(|_| case.bases.len() == 1);
+    failure.of_check(case.clause(), only_basis)
 }
 
 fn milliseconds_since(start: Instant) -> u64 {

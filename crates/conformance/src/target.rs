@@ -144,7 +144,7 @@ impl dyn Target + '_ {
             )
         })?;
         let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
-        self.client().send(input).await?.reply(&format!("File created successfully at: {path}"))
+        self.client().send(input).await?.text(false).map(drop)
     }
 
     /// The stored bytes of a file.

@@ -40,7 +40,7 @@ fn columns(case: &Case) -> [String; 5] {
         [] => "-".to_owned(),
         needs => joined(needs),
     };
-    [case.id.clone(), joined(&case.clauses), case.basis.to_string(), needs, case.reason.clone()]
+    [case.id.clone(), joined(&case.clauses), joined(&case.bases), needs, case.reason.clone()]
 }
 
 fn joined(items: &[impl ToString]) -> String {
