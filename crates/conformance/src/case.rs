@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::clause::Clause;
+use crate::suite::is_id;
 
 /// The description of a case.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -30,10 +31,11 @@ impl Case {
         self.clauses.first().copied()
     }
 
-    /// Whether a filter selects the case. A filter is a part of its id, such as `view.`, or one of its clauses, such as
-    /// `V3`.
+    /// Whether a filter selects the case. A filter is its id, a part of its id that is not another case's id, such as
+    /// `view.`, or one of its clauses, such as `V3`.
     pub fn matches(&self, filter: &str) -> bool {
-        self.id.contains(filter) || self.clauses.iter().any(|clause| clause.id() == filter)
+        let matches_id = if is_id(filter) { self.id == filter } else { self.id.contains(filter) };
+        matches_id || self.clauses.iter().any(|clause| clause.id() == filter)
     }
 }
 

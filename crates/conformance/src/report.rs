@@ -138,7 +138,7 @@ fn by_basis(results: &[CaseResult]) -> BTreeMap<Basis, Totals> {
 
 impl CaseResult {
     /// The bases of the failed checks.
-    fn failed_bases(&self) -> BTreeSet<Basis> {
+    pub fn failed_bases(&self) -> BTreeSet<Basis> {
         let Outcome::Failed { failures } = &self.outcome else { return BTreeSet::new() };
         let bases = failures.iter().flat_map(|failure| match &failure.basis {
             Some(basis) => std::slice::from_ref(basis),
