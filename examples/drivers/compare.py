@@ -13,6 +13,7 @@ import re
 import sys
 
 MAX_REPLY = 160
+BASES = ("documentation", "recommendation", "sdks", "project")
 OUTCOMES = {"passed": "passed", "failed": "failed", "ignored": "not_tested"}
 
 
@@ -40,6 +41,13 @@ def variant(*results):
             if failure.get("variant"):
                 return line(failure["variant"])
     return ""
+
+
+def strongest(*results):
+    """The strongest basis of a failed check."""
+    failures = [failure for result in results for failure in result.get("failures", [])]
+    bases = [failure["basis"] for failure in failures] if all(f["basis"] for f in failures) else results[0]["bases"]
+    return min(bases, key=BASES.index)
 
 
 def by_clause(report):
@@ -70,11 +78,11 @@ def main():
 
     left, right = ({result["id"]: result for result in report["results"]} for report in reports)
     rows = [
-        [id, " ".join(case["clauses"]), case["basis"], variant(case, right[id]), verdict(case), verdict(right[id])]
+        [id, " ".join(case["clauses"]), strongest(case, right[id]), variant(case, right[id]), verdict(case), verdict(right[id])]
         for id, case in left.items()
         if "failed" in (case["outcome"], right[id]["outcome"])
     ]
-    rows.sort(key=lambda row: ("documentation", "sdks", "project").index(row[2]))
+    rows.sort(key=lambda row: BASES.index(row[2]))
     write(directory / "cases.csv", ["case", "clauses", "basis", "variant", "python", "typescript"], rows)
 
 

@@ -26,7 +26,7 @@ use memory_tool::policies::Scope;
 use memory_tool::{DEFAULT_TIMEOUT, MemoryPath, OpenOptions, StoreUrl};
 
 use crate::arguments::values::{
-    Age, AnswerTimeout, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
+    Age, AnswerTimeout, BasisArgument, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
     directory_of_a_source,
 };
 use crate::encryption::{Encryption, SourceEncryption};
@@ -210,15 +210,43 @@ pub(crate) struct ConformanceArguments {
 
     /// Run only cases that match TEXT; may be repeated
     ///
-    /// TEXT is a part of an id, such as `view.`, or a clause of the contract, such as `V3`.
+    /// TEXT is an id, a part of one, such as `view.`, or a clause of the contract, such as `V3`.
     #[arg(long = "filter", value_name = "TEXT")]
     pub(crate) filters: Vec<String>,
 
-    /// Print a table, JSON, or JUnit XML
-    #[arg(long, value_name = "table|json|junit", value_enum, default_value_t, hide_possible_values = true)]
+    /// Run only the cases that failed in a JSON report
+    #[arg(long, value_name = "REPORT", value_hint = ValueHint::FilePath, conflicts_with = "filters")]
+    pub(crate) failed_from: Option<PathBuf>,
+
+    /// Count only checks of BASIS or stronger
+    ///
+    /// From the strongest: `documentation` (Anthropic's), `recommendation` (it says only to consider it), `sdks` (the
+    /// Python and TypeScript SDKs agree) and `project` (chosen by this project).
+    #[arg(long, value_name = "BASIS", default_value = "project")]
+    pub(crate) basis: BasisArgument,
+
+    /// Expect the failures that FILE lists, and no others
+    ///
+    /// Each line is an id and optionally a comment after `#`. The exit status is 1 if another case fails, or if one of
+    /// these passes.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) known_failures: Option<PathBuf>,
+
+    /// Write the failures to FILE, for --known-failures
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "known_failures")]
+    pub(crate) write_known_failures: Option<PathBuf>,
+
+    /// Print a table, json, junit or markdown
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) format: ReportFormat,
 
-    /// Run N cases at a time [default: one for each processor]
+    /// Write a badge for shields.io to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) badge: Option<PathBuf>,
+
+    /// Run N cases at a time
+    ///
+    /// The default is one for each processor, or four for a program, because it mostly waits.
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 

@@ -1,18 +1,25 @@
 //! `memory-tool conformance`: runs the conformance suite on a program or a store.
 
+mod badge;
 mod bucket;
 mod junit;
+mod known_failures;
 mod list;
+mod markdown;
 mod names;
 mod report;
 mod sandbox;
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use memory_tool::conformance::{DEFAULT_CASE_TIMEOUT, Outcome, Progress, Report, Suite};
+use memory_tool::conformance::{Case, DEFAULT_CASE_TIMEOUT, Outcome, Progress, Report, Suite};
+use serde::Deserialize;
 use tokio::runtime::Runtime;
 
 use crate::arguments::ConformanceArguments;
+use crate::conformance::known_failures::KnownFailures;
 use crate::conformance::sandbox::Sandbox;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
@@ -37,19 +44,26 @@ pub(crate) enum Verdict {
 
 /// Runs the suite and prints the report, or lists the cases.
 pub(crate) fn run(arguments: &ConformanceArguments) -> Result<Verdict, Failure> {
-    // Each filter is checked, so that a mistyped one is not ignored.
-    if let Some(filter) = arguments.filters.iter().find(|filter| list::cases(std::slice::from_ref(*filter)).is_empty())
-    {
-        return Err(Failure::NoCase { filter: filter.clone() });
-    }
+    let filters = filters(arguments)?;
     if arguments.list {
-        return list::print(arguments).map(|()| Verdict::Passed);
+        return list::print(&listed(arguments, &filters), arguments.format).map(|()| Verdict::Passed);
     }
+    let known_failures = arguments.known_failures.as_deref().map(KnownFailures::read).transpose()?;
     let runtime = Runtime::new().map_err(Failure::Start)?;
-    let interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
-    // Otherwise a program that does not exist would fail every case.
+    let mut interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
+    // Otherwise a program that does not exist or never responds would fail every case.
     if let Some(command_line) = &arguments.command_line {
-        runtime.block_on(command_line.try_start()).map_err(|failure| Failure::Program(failure.to_string()))?;
+        let started = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                status = interruption.status() => Err(status),
+                started = command_line.try_start(arguments.timeout.0) => Ok(started),
+            }
+        });
+        match started {
+            Ok(started) => started.map_err(|failure| Failure::Program(failure.to_string().replace('\n', "; ")))?,
+            Err(status) => return Ok(interrupted(status)),
+        }
     }
     // Dropped last, which removes the stores of the cases.
     let sandbox =
@@ -60,28 +74,86 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<Verdict, Failure> 
             None => command_line.clone(),
         }),
         (None, Some(sandbox)) => Suite::for_store(sandbox.fixture()),
-        (None, None) => return list::print(arguments).map(|()| Verdict::Passed), // excluded by the arguments
+        (None, None) => return Ok(Verdict::Passed), // excluded by the arguments
     };
-    let report = match observe(runtime, interruption, &configure(suite, arguments)) {
+    let report = match observe(runtime, interruption, &configure(suite, arguments, &filters)) {
         RunEnd::Complete(report) => report,
-        RunEnd::Interrupted { status } => {
-            failure::eprint_line("memory-tool: interrupted");
-            return Ok(Verdict::Interrupted { status });
-        }
+        RunEnd::Interrupted { status } => return Ok(interrupted(status)),
     };
     report::print(&report, arguments.format)?;
-    Ok(if report.is_success() { Verdict::Passed } else { Verdict::Failed })
+    if let Some(path) = &arguments.badge {
+        badge::write(path, &report)?;
+    }
+    if let Some(path) = &arguments.write_known_failures {
+        return KnownFailures::write(path, &report).map(|()| Verdict::Passed);
+    }
+    let passes = known_failures.map_or(report.is_success(), |known| known.match_report(&report));
+    Ok(if passes { Verdict::Passed } else { Verdict::Failed })
 }
 
-fn configure(suite: Suite, arguments: &ConformanceArguments) -> Suite {
+fn interrupted(status: u8) -> Verdict {
+    failure::eprint_line("memory-tool: interrupted");
+    Verdict::Interrupted { status }
+}
+
+/// The filters, or the ids of the cases that failed in a report. Each is checked, because a mistyped one would be
+/// ignored.
+fn filters(arguments: &ConformanceArguments) -> Result<Vec<String>, Failure> {
+    let filters = match &arguments.failed_from {
+        Some(path) => failed_in(path)?,
+        None => arguments.filters.clone(),
+    };
+    let cases = Suite::all_cases();
+    match filters.iter().find(|filter| !cases.iter().any(|case| case.matches(filter))) {
+        Some(filter) => Err(Failure::NoCase { filter: filter.clone() }),
+        None => Ok(filters),
+    }
+}
+
+/// The ids of the cases that failed in a JSON report.
+fn failed_in(path: &Path) -> Result<Vec<String>, Failure> {
+    #[derive(Deserialize)]
+    struct Report {
+        results: Vec<CaseResult>,
+    }
+
+    #[derive(Deserialize)]
+    struct CaseResult {
+        id: String,
+        outcome: String,
+    }
+
+    let path = || path.to_owned();
+    let json = fs::read(path()).map_err(|source| Failure::File { path: path(), source })?;
+    let report: Report = serde_json::from_slice(&json).map_err(|source| Failure::NoReport { path: path(), source })?;
+    let failed = report.results.into_iter().filter(|result| result.outcome == "failed");
+    let ids: Vec<_> = failed.map(|result| result.id).collect();
+    if ids.is_empty() { Err(Failure::NothingFailed { path: path() }) } else { Ok(ids) }
+}
+
+/// The selected cases. With a program, these are the cases that programs can run.
+fn listed(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
+    let mut cases = match &arguments.command_line {
+        Some(command_line) => Suite::for_command(command_line.clone()).cases(),
+        None => Suite::all_cases(),
+    };
+    cases.retain_mut(|case| {
+        case.bases.retain(|basis| *basis <= arguments.basis.0);
+        let is_meant = filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
+        is_meant && !case.bases.is_empty()
+    });
+    cases
+}
+
+fn configure(suite: Suite, arguments: &ConformanceArguments, filters: &[String]) -> Suite {
     let answer_timeout = arguments.timeout.0;
     // A case waits for several replies, so a longer timeout for a reply extends that of a case.
     let case_timeout = DEFAULT_CASE_TIMEOUT.max(answer_timeout.saturating_mul(2));
-    let mut suite = suite.answer_timeout(answer_timeout).case_timeout(case_timeout);
+    let mut suite = suite.answer_timeout(answer_timeout).case_timeout(case_timeout).basis(arguments.basis.0);
     if let Some(jobs) = arguments.jobs {
         suite = suite.jobs(jobs.get());
     }
-    suite = arguments.filters.iter().fold(suite, Suite::filter);
+    suite = filters.iter().fold(suite, Suite::filter);
     arguments.lacks.iter().fold(suite, |suite, lack| suite.lacks(lack.need, lack.reason.as_str()))
 }
 

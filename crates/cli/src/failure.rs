@@ -36,7 +36,7 @@ pub(crate) enum Failure {
         /// The cause.
         cause: String,
     },
-    /// A file with the text of a command could not be read.
+    /// A file that an argument names could not be read.
     #[error("cannot read {}", path.display())]
     File {
         /// The file.
@@ -187,9 +187,39 @@ pub(crate) enum Failure {
         /// The filter.
         filter: String,
     },
-    /// A list of cases was requested as JUnit XML, which reports results only.
-    #[error("--list does not support --format junit; use --format table or --format json")]
-    ListAsJunit,
+    /// A file of the conformance suite could not be written.
+    #[error("cannot write {}", path.display())]
+    SuiteOutput {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file is not the JSON report of a run.
+    #[error("{} is not a report of --format json", path.display())]
+    NoReport {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: serde_json::Error,
+    },
+    /// No case failed in a report.
+    #[error("no test case failed in {}", path.display())]
+    NothingFailed {
+        /// The report.
+        path: PathBuf,
+    },
+    /// A list of known failures names a case that does not exist.
+    #[error("{}: there is no test case {id:?}; `memory-tool conformance --list` lists all cases", path.display())]
+    UnknownCase {
+        /// The list.
+        path: PathBuf,
+        /// The id.
+        id: String,
+    },
+    /// A list of cases was requested in a format for results only.
+    #[error("--list supports only --format table and --format json")]
+    ListFormat,
 }
 
 /// Writes an error with its causes as one line to standard error.

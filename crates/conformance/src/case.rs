@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::clause::Clause;
+use crate::suite::is_id;
 
 /// The description of a case.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -14,8 +15,8 @@ pub struct Case {
     pub id: String,
     /// The clauses that it tests. Reports count it under the first.
     pub clauses: Vec<Clause>,
-    /// The source of the expected behavior.
-    pub basis: Basis,
+    /// The sources of its checks, the strongest first.
+    pub bases: Vec<Basis>,
     /// The fault of a backend that fails the case, in one line.
     pub reason: String,
     /// The capabilities that the backend needs. If one is missing, the case is ignored.
@@ -30,20 +31,23 @@ impl Case {
         self.clauses.first().copied()
     }
 
-    /// Whether a filter selects the case. A filter is a part of its id, such as `view.`, or one of its clauses, such as
-    /// `V3`.
+    /// Whether a filter selects the case. A filter is its id, a part of its id that is not another case's id, such as
+    /// `view.`, or one of its clauses, such as `V3`.
     pub fn matches(&self, filter: &str) -> bool {
-        self.id.contains(filter) || self.clauses.iter().any(|clause| clause.id() == filter)
+        let matches_id = if is_id(filter) { self.id == filter } else { self.id.contains(filter) };
+        matches_id || self.clauses.iter().any(|clause| clause.id() == filter)
     }
 }
 
-/// The source of the behavior that a case tests, in order of precedence.
+/// The source of the behavior that a check expects, in order of precedence: the first is the strongest.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Basis {
     /// Anthropic's public documentation of the memory tool states it.
     Documentation,
+    /// The documentation says only to consider it.
+    Recommendation,
     /// The documentation is silent, and Anthropic's Python and TypeScript SDKs agree on it.
     Sdks,
     /// The documentation is silent, and the SDKs differ or would harm the user's data. The contract of this project
@@ -51,10 +55,23 @@ pub enum Basis {
     Project,
 }
 
+impl Basis {
+    /// A description of a few words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Documentation => "stated by the documentation",
+            Self::Recommendation => "the documentation says to consider it",
+            Self::Sdks => "the Python and TypeScript SDKs agree",
+            Self::Project => "chosen by this project",
+        }
+    }
+}
+
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Documentation => "documentation",
+            Self::Recommendation => "recommendation",
             Self::Sdks => "sdks",
             Self::Project => "project",
         })

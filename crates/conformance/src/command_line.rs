@@ -82,16 +82,19 @@ impl CommandLine {
         self
     }
 
-    /// Starts the program like a case does, and kills it, to check that it can be started.
+    /// Starts the program like a case does, waits for its response to a command, and kills it.
     ///
-    /// Requires a tokio runtime with I/O enabled.
+    /// Requires a tokio runtime with timer and I/O enabled.
     ///
     /// # Errors
-    /// If it cannot be started.
-    pub async fn try_start(&self) -> Result<(), Box<Failure>> {
+    /// If it cannot be started, or does not respond with a line in time.
+    pub async fn try_start(&self, answer_timeout: Duration) -> Result<(), Box<Failure>> {
         let factory = CommandTargetFactory { command_line: self.clone() };
-        let ended = match factory.start(&ToolOptions::default(), Duration::ZERO) {
-            Ok((program, _directory)) => program.kill().await,
+        let ended = match factory.start(&ToolOptions::default(), answer_timeout) {
+            Ok((program, _directory)) => {
+                program.expect_response().await?;
+                program.kill().await
+            }
             Err(stop) => Err(stop),
         };
         match ended {
@@ -157,6 +160,10 @@ impl TargetFactory for CommandTargetFactory {
 
     fn can_store(&self, _: &str) -> bool {
         true
+    }
+
+    fn missing_capabilities(&self) -> &'static [Capability] {
+        &[Capability::Tool, Capability::Store, Capability::StoredBytes, Capability::Scopes, Capability::Sealed]
     }
 }
 

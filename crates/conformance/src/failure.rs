@@ -6,7 +6,8 @@ use memory_tool_core::{InvalidRecordName, PathError, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::case::Capability;
+use crate::case::{Basis, Capability};
+use crate::clause::Clause;
 use crate::fixture::FixtureError;
 
 /// The maximum number of characters of a reply to keep.
@@ -18,6 +19,10 @@ const MAX_REPLY_CHARACTERS: usize = 2_000;
 pub struct Failure {
     /// The problem, in one or two lines.
     pub message: String,
+    /// The clause of the failed check.
+    pub clause: Option<Clause>,
+    /// The source of the failed check, or `None` if no check of the case is known to pass.
+    pub basis: Option<Basis>,
     /// The variables of the failed variant, if the case has variants.
     pub variant: Option<String>,
     /// The step that failed.
@@ -45,6 +50,13 @@ impl Failure {
         Self { message: message.into(), ..Self::default() }
     }
 
+    /// Names the source of the failed check, unless it is known.
+    pub(crate) fn of_check(mut self, clause: Option<Clause>, basis: Option<Basis>) -> Self {
+        self.clause = self.clause.or(clause);
+        self.basis = self.basis.or(basis);
+        self
+    }
+
     pub(crate) fn with_reply(mut self, result: &Value) -> Self {
         let content = &result["content"];
         let reply = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
@@ -60,6 +72,10 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(clause) = self.clause {
+            let basis = self.basis.map(|basis| format!(" ({basis})")).unwrap_or_default();
+            writeln!(f, "[{clause}] {}{basis}", clause.title())?;
+        }
         if let Some(variant) = &self.variant {
             writeln!(f, "with {variant}")?;
         }

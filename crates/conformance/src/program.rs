@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
@@ -63,14 +63,18 @@ impl Program {
     }
 
     async fn answer(&self, running: &mut Running, line: &str) -> Result<Value, Box<Failure>> {
+        let answer = self.response(running, line).await?;
+        serde_json::from_slice(&answer).map_err(|error| {
+            let got = excerpt(&String::from_utf8_lossy(&answer), 0);
+            Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
+        })
+    }
+
+    /// Sends a line and returns the line of the response.
+    async fn response(&self, running: &mut Running, line: &str) -> Result<Vec<u8>, Box<Failure>> {
         let mut answer = Vec::new();
         let problem = match timeout(self.answer_timeout, running.exchange(line, &mut answer)).await {
-            Ok(Ok(())) if answer.pop() == Some(b'\n') => {
-                return serde_json::from_slice(&answer).map_err(|error| {
-                    let got = excerpt(&String::from_utf8_lossy(&answer), 0);
-                    Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
-                });
-            }
+            Ok(Ok(())) if answer.pop() == Some(b'\n') => return Ok(answer),
             Ok(Ok(())) => "did not respond with a line".to_owned(),
             Ok(Err(error)) => format!("closed its input or output: {error}"),
             Err(_) => {
@@ -80,6 +84,12 @@ impl Program {
             }
         };
         Err(self.post_mortem(running, &problem).await.into())
+    }
+
+    /// Checks that the program responds to a command with any line.
+    pub(crate) async fn expect_response(&self) -> Result<(), Box<Failure>> {
+        let view = json!({"command": "view", "path": "/memories"}).to_string();
+        self.response(&mut *self.running.lock().await, &view).await.map(drop)
     }
 
     /// Describes why a program does not respond.

@@ -1,11 +1,11 @@
 //! [`Report`]: the results of a run of the suite.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::case::Case;
+use crate::case::{Basis, Case};
 use crate::clause::Clause;
 use crate::failure::Failure;
 
@@ -20,6 +20,8 @@ pub struct Report {
     pub suite_version: String,
     /// The number of cases with each outcome.
     pub totals: Totals,
+    /// The same for each basis: the cases that have such checks, and whether these checks passed.
+    pub bases: BTreeMap<Basis, Totals>,
     /// The duration of the run in milliseconds.
     pub milliseconds: u64,
     /// The results of all selected cases, in the order of the table.
@@ -61,7 +63,7 @@ pub enum Outcome {
     Passed,
     /// A check failed.
     Failed {
-        /// One failure for each failed variant of the case. After three, the remaining variants are skipped.
+        /// The failed checks, up to three of each basis.
         failures: Vec<Failure>,
     },
     /// The backend lacks a capability that the case needs, or the caller excluded the case.
@@ -74,8 +76,10 @@ pub enum Outcome {
 
 impl Report {
     pub(crate) fn new(results: Vec<CaseResult>, milliseconds: u64) -> Self {
-        let totals = Totals::of(&results);
-        Self { suite_version: env!("CARGO_PKG_VERSION").to_owned(), totals, milliseconds, results }
+        let mut totals = Totals::default();
+        results.iter().for_each(|result| totals.add(&result.outcome));
+        let suite_version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { suite_version, totals, bases: by_basis(&results), milliseconds, results }
     }
 
     /// Whether no case failed and at least one passed. A run with only ignored cases is not a success.
@@ -113,18 +117,51 @@ impl Report {
     }
 }
 
-impl Totals {
-    fn of(results: &[CaseResult]) -> Self {
-        let mut totals = Self::default();
-        results.iter().for_each(|result| totals.add(&result.outcome));
-        totals
+/// Counts the outcomes of the checks of each basis.
+fn by_basis(results: &[CaseResult]) -> BTreeMap<Basis, Totals> {
+    let mut by_basis: BTreeMap<_, Totals> = BTreeMap::new();
+    for result in results {
+        let failed = result.failed_bases();
+        for basis in &failed {
+            by_basis.entry(*basis).or_default().failed += 1;
+        }
+        for basis in result.case.bases.iter().filter(|basis| !failed.contains(basis)) {
+            let totals = by_basis.entry(*basis).or_default();
+            match result.outcome {
+                Outcome::Passed | Outcome::Failed { .. } => totals.passed += 1,
+                Outcome::Ignored { .. } => totals.ignored += 1,
+            }
+        }
     }
+    by_basis
+}
 
+impl CaseResult {
+    /// The bases of the failed checks.
+    pub fn failed_bases(&self) -> BTreeSet<Basis> {
+        let Outcome::Failed { failures } = &self.outcome else { return BTreeSet::new() };
+        let bases = failures.iter().flat_map(|failure| match &failure.basis {
+            Some(basis) => std::slice::from_ref(basis),
+            None => &self.case.bases,
+        });
+        bases.copied().collect()
+    }
+}
+
+impl Totals {
     fn add(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Passed => self.passed += 1,
             Outcome::Failed { .. } => self.failed += 1,
             Outcome::Ignored { .. } => self.ignored += 1,
+        }
+    }
+
+    fn verdict(self) -> &'static str {
+        match self {
+            Self { failed: 1.., .. } => "FAILED",
+            Self { passed: 0, .. } => "ignored",
+            _ => "ok",
         }
     }
 }
@@ -140,16 +177,18 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<8}{:<8}{:<44}{:>7}{:>7}{:>8}", "", "clause", "", "passed", "failed", "ignored")?;
         for (clause, totals) in self.by_clause() {
-            let verdict = match totals {
-                Totals { failed: 1.., .. } => "FAILED",
-                Totals { passed: 0, .. } => "ignored",
-                _ => "ok",
-            };
             let Totals { passed, failed, ignored } = totals;
+            let verdict = totals.verdict();
             writeln!(f, "{verdict:<8}{clause:<8}{:<44}{passed:>7}{failed:>7}{ignored:>8}", clause.title())?;
         }
+        writeln!(f, "\n{:<8}{:<52}{:>7}{:>7}{:>8}", "", "basis", "passed", "failed", "ignored")?;
+        for (basis, totals) in &self.bases {
+            let Totals { passed, failed, ignored } = totals;
+            let (verdict, title) = (totals.verdict(), basis.title());
+            writeln!(f, "{verdict:<8}{basis:<15}{title:<37}{passed:>7}{failed:>7}{ignored:>8}")?;
+        }
         for (case, failures) in self.failed() {
-            writeln!(f, "\nFAILED {} [{}]: {}", case.id, clause_ids(case), case.reason)?;
+            writeln!(f, "\nFAILED {}: {}", case.id, case.reason)?;
             for failure in failures {
                 writeln!(f, "{}", indented(&failure.to_string()))?;
             }

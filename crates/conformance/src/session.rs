@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse};
 use serde_json::{Value, json};
 
-use crate::case::Capability;
-use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_none_of, expect_text};
+use crate::case::{Basis, Capability};
+use crate::clause::Clause;
+use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_text};
 
 /// Texts by which raw operating-system errors are recognized (`[W5]`).
 const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
@@ -55,20 +56,35 @@ pub(crate) struct Client {
 impl Client {
     /// Sends a line of JSON.
     pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, CaseError> {
-        let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
-        self.answer(line, result)
+        let answer = self.exchange(line).await?;
+        self.expect_no_leak(&answer)?;
+        Ok(answer)
     }
 
-    fn answer(&self, line: &str, result: Value) -> Result<Answer, CaseError> {
-        let answer = Answer { line: line.to_owned(), result };
-        answer.expect_no_secret(&self.secrets)?;
-        Ok(answer)
+    /// Sends a line of JSON, and does not check the response.
+    pub(crate) async fn exchange(&self, line: &str) -> Result<Answer, CaseError> {
+        let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
+        Ok(Answer { line: line.to_owned(), result })
+    }
+
+    /// Checks that a response contains no secret of the fixture, and no raw operating-system error (`[W5]`).
+    pub(crate) fn expect_no_leak(&self, answer: &Answer) -> Result<(), CaseError> {
+        let Some(text) = answer.result["content"].as_str() else { return Ok(()) };
+        let leaks = |part: &&str| text.contains(*part);
+        let leak = if let Some(secret) = self.secrets.iter().map(String::as_str).find(leaks) {
+            format!("the reply leaks where the memory is stored: it contains {secret:?}")
+        } else if let Some(raw) = RAW_ERRORS.into_iter().filter(|_| answer.is_error()).find(leaks) {
+            format!("the reply leaks an error of the operating system: it contains {raw:?}")
+        } else {
+            return Ok(());
+        };
+        Err(answer.fail(Failure::new(leak).of_check(Clause::find("W5"), Some(Basis::Project))))
     }
 
     /// Sends a bare command to a program that may end instead of answering.
     pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, CaseError> {
-        match self.session.call(&input.to_string()).await {
-            Ok(result) => self.answer(&input.to_string(), result).map(Some),
+        match self.exchange(&input.to_string()).await {
+            Ok(answer) => self.expect_no_leak(&answer).map(|()| Some(answer)),
             Err(_) => Ok(None),
         }
     }
@@ -153,6 +169,24 @@ impl Answer {
         self.judge(expect_text(text, self.text(false)?))
     }
 
+    /// The lines of a listing after its header, without sizes and final slashes.
+    pub(crate) fn listing(&self) -> Result<Vec<&str>, CaseError> {
+        let lines = self.text(false)?.split('\n').skip(1);
+        Ok(lines
+            .map(|line| line.split_once('\t').map_or(line, |(_, path)| path.strip_suffix('/').unwrap_or(path)))
+            .collect())
+    }
+
+    /// Checks that it is a listing of these items in any order.
+    pub(crate) fn items<T: AsRef<str>>(&self, items: &[T]) -> Result<(), CaseError> {
+        let sorted = |mut items: Vec<&str>| {
+            items.sort_unstable();
+            items.join("\n")
+        };
+        let expected = sorted(items.iter().map(AsRef::as_ref).collect());
+        self.judge(expect_text(&expected, &sorted(self.listing()?)))
+    }
+
     /// Checks that it is an error with this text.
     pub(crate) fn error(&self, text: &str) -> Result<(), CaseError> {
         self.judge(expect_text(text, self.text(true)?))
@@ -175,17 +209,5 @@ impl Answer {
 
     fn fail(&self, failure: Failure) -> CaseError {
         failure.with_reply(&self.result).in_step(excerpt(&self.line, 0)).into()
-    }
-
-    /// Checks that no reply contains a secret of the fixture, and no error a raw operating-system error (`[W5]`).
-    fn expect_no_secret(&self, secrets: &[String]) -> Result<(), CaseError> {
-        let Some(text) = self.result["content"].as_str() else { return Ok(()) };
-        let hidden = |parts: &[String]| {
-            self.judge(
-                expect_none_of(parts, text).map_err(|failure| Failure::new(format!("[W5] {}", failure.message)).into()),
-            )
-        };
-        hidden(secrets)?;
-        if self.is_error() { hidden(&RAW_ERRORS.map(str::to_owned)) } else { Ok(()) }
     }
 }

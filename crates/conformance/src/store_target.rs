@@ -29,6 +29,10 @@ impl<F: StoreFixture> TargetFactory for StoreTargetFactory<F> {
     fn can_store(&self, path: &str) -> bool {
         self.fixture.can_store(path)
     }
+
+    fn missing_capabilities(&self) -> &'static [Capability] {
+        &[]
+    }
 }
 
 fn tool_over(store: Arc<dyn Store>, options: &ToolOptions) -> Arc<dyn MemoryTool> {

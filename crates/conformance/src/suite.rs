@@ -1,8 +1,8 @@
 //! [`Suite`]: selects and runs cases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::case::{Capability, Case};
+use crate::case::{Basis, Capability, Case};
 use crate::cases::{self, CodeCase};
 use crate::command_line::{CommandLine, CommandTargetFactory};
 use crate::failure::{CaseError, Failure};
@@ -34,6 +34,9 @@ pub const DEFAULT_RACES: usize = 100;
 /// The default timeout for a case.
 pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Most of the time of a case is waiting for the program.
+const JOBS_PER_PROCESSOR_OF_PROGRAMS: usize = 4;
+
 /// The conformance suite for one backend.
 ///
 /// Create it with [`for_store`](Self::for_store), [`for_tool`](Self::for_tool) or [`for_command`](Self::for_command).
@@ -43,6 +46,8 @@ pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Suite {
     factory: Arc<dyn TargetFactory>,
     filters: Vec<String>,
+    /// The weakest basis whose checks count.
+    basis: Basis,
     jobs: usize,
     limits: RunLimits,
     case_timeout: Duration,
@@ -93,28 +98,37 @@ impl Suite {
 
     /// Creates a suite for a program in any language.
     pub fn for_command(command_line: CommandLine) -> Self {
-        Self::new(CommandTargetFactory { command_line })
+        Self::new(CommandTargetFactory { command_line }).jobs(JOBS_PER_PROCESSOR_OF_PROGRAMS * processors())
     }
 
     fn new(factory: impl TargetFactory + 'static) -> Self {
         Self {
             factory: Arc::new(factory),
             filters: Vec::new(),
-            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            basis: Basis::Project,
+            jobs: processors(),
             limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
             case_timeout: DEFAULT_CASE_TIMEOUT,
             declared_lacks: IgnoreReasons::default(),
         }
     }
 
-    /// Selects cases by a part of their id, such as `view.` or `races`, or by a clause, such as `V3`. With several
-    /// filters, a case runs if one of them matches. Default: all cases.
+    /// Selects cases by their id, by a part of it, such as `view.` or `races`, or by a clause, such as `V3`. With
+    /// several filters, a case runs if one of them matches. Default: all cases.
     pub fn filter(mut self, filter: impl Into<String>) -> Self {
         self.filters.push(filter.into());
         self
     }
 
-    /// Sets how many cases run concurrently. Default: the number of processors.
+    /// Selects the checks of this basis and the stronger ones. Others do not count, and cases without selected checks
+    /// do not run. Default: all checks.
+    pub fn basis(mut self, weakest: Basis) -> Self {
+        self.basis = weakest;
+        self
+    }
+
+    /// Sets how many cases run concurrently. Default: the number of processors, and four times as many for programs,
+    /// because most of their time is waiting.
     pub fn jobs(mut self, jobs: usize) -> Self {
         self.jobs = jobs.max(1);
         self
@@ -151,7 +165,7 @@ impl Suite {
         self
     }
 
-    /// The selected cases, in the order of the table.
+    /// The selected cases that this kind of backend can run, in the order of the table.
     pub fn cases(&self) -> Vec<Case> {
         self.entries().into_iter().map(|entry| entry.case).collect()
     }
@@ -229,7 +243,7 @@ impl Suite {
         let lacks = Arc::new(if is_any_meant { self.find_lacks().await } else { IgnoreReasons::default() });
         let trials = entries.into_iter().map(|entry| {
             let (runtime, runner, lacks) = (Arc::clone(runtime), self.runner(), Arc::clone(&lacks));
-            let name = name(&entry.case);
+            let (name, reason) = (name(&entry.case), entry.case.reason.clone());
             let clauses = clause_ids(&entry.case);
             let lack = lacks.of(&entry.case);
             let kind = lack.map_or(clauses.clone(), |reason| format!("{clauses} ignored: {reason}"));
@@ -238,7 +252,8 @@ impl Suite {
                 Outcome::Passed => Ok(()),
                 Outcome::Ignored { reason } => Err(reason.into()),
                 Outcome::Failed { failures } => {
-                    Err(failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n").into())
+                    let failures = failures.iter().map(ToString::to_string);
+                    Err([reason].into_iter().chain(failures).collect::<Vec<_>>().join("\n").into())
                 }
             });
             trial.with_kind(kind).with_ignored_flag(is_ignored)
@@ -246,11 +261,17 @@ impl Suite {
         trials.collect()
     }
 
-    /// The cases that the filters select.
+    /// The selected cases that this kind of backend can run, with the bases of the selected checks.
     fn entries(&self) -> Vec<Entry> {
-        let is_meant =
-            |entry: &Entry| self.filters.is_empty() || self.filters.iter().any(|filter| entry.case.matches(filter));
-        table().into_iter().filter(is_meant).collect()
+        let missing = self.factory.missing_capabilities();
+        let selected = table().into_iter().filter_map(|mut entry| {
+            let case = &mut entry.case;
+            case.bases.retain(|basis| *basis <= self.basis);
+            let is_meant = self.filters.is_empty() || self.filters.iter().any(|filter| case.matches(filter));
+            let is_possible = !case.needs.iter().any(|need| missing.contains(need));
+            (is_meant && is_possible && !case.bases.is_empty()).then_some(entry)
+        });
+        selected.collect()
     }
 
     /// The capabilities that the backend lacks, as declared by the caller or probed.
@@ -284,7 +305,8 @@ impl Suite {
     }
 
     fn runner(&self) -> Runner {
-        Runner { factory: Arc::clone(&self.factory), limits: self.limits, case_timeout: self.case_timeout }
+        let Self { factory, limits, case_timeout, basis, .. } = self;
+        Runner { factory: Arc::clone(factory), limits: *limits, case_timeout: *case_timeout, basis: *basis }
     }
 }
 
@@ -292,7 +314,7 @@ impl Suite {
 fn test(suites: Vec<(String, Suite)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Many cases wait for a lock, a disk or a program.
-    arguments.test_threads = arguments.test_threads.or(available_parallelism().ok().map(|threads| 2 * threads.get()));
+    arguments.test_threads = arguments.test_threads.or(Some(2 * processors()));
     let runtime = match Runtime::new() {
         Ok(runtime) => Arc::new(runtime),
         Err(error) => {
@@ -308,6 +330,16 @@ fn test(suites: Vec<(String, Suite)>) -> ExitCode {
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
 }
 
+fn processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether a case has this id.
+pub(crate) fn is_id(text: &str) -> bool {
+    static IDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| table().into_iter().map(|entry| entry.case.id).collect());
+    IDS.contains(text)
+}
+
 /// All cases: first those from data, then those from code.
 fn table() -> Vec<Entry> {
     let vectors = vectors::all().into_iter().map(|vector| Entry { case: vector.case(), body: Body::Vector(vector) });
@@ -320,6 +352,7 @@ struct Runner {
     factory: Arc<dyn TargetFactory>,
     limits: RunLimits,
     case_timeout: Duration,
+    basis: Basis,
 }
 
 impl Runner {
@@ -334,7 +367,7 @@ impl Runner {
     }
 
     async fn judge(self, case: &Case, body: Body) -> Outcome {
-        let Self { factory, limits, case_timeout } = self;
+        let Self { factory, limits, case_timeout, basis } = self;
         // Run in a separate task, so that a panic of the backend fails only this case.
         let mut task = JoinSet::new();
         task.spawn(async move { body.run(&*factory, limits).await });
@@ -348,7 +381,9 @@ impl Runner {
                 vec![Failure::new(format!("the case did not end within {seconds} s")).into()]
             }
         };
-        Outcome::Failed { failures: stops.into_iter().map(|stop| into_failure(case, stop)).collect() }
+        let failures = stops.into_iter().map(|stop| into_failure(case, stop));
+        let failures: Vec<_> = failures.filter(|failure| failure.basis.is_none_or(|of| of <= basis)).collect();
+        if failures.is_empty() { Outcome::Passed } else { Outcome::Failed { failures } }
     }
 }
 
@@ -377,7 +412,7 @@ impl Body {
 /// A missing capability is a failure if it was available when probed, or if the case does not declare it. Ignoring it
 /// would hide an error.
 fn into_failure(case: &Case, stop: CaseError) -> Failure {
-    match stop {
+    let failure = match stop {
         CaseError::Failed(failure) => *failure,
         CaseError::Unsupported { need, reason } if case.needs.contains(&need) => {
             Failure::new(format!("the backend lacks {need}, although it was available before: {reason}"))
@@ -385,7 +420,9 @@ fn into_failure(case: &Case, stop: CaseError) -> Failure {
         CaseError::Unsupported { need, reason } => {
             Failure::new(format!("the case does not declare that it needs {need}: {reason}"))
         }
-    }
+    };
+    let only_basis = case.bases.first().copied().filter(|_| case.bases.len() == 1);
+    failure.of_check(case.clause(), only_basis)
 }
 
 fn milliseconds_since(start: Instant) -> u64 {

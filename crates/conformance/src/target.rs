@@ -20,6 +20,10 @@ use crate::session::{Client, Session, sorted_lines};
 /// The reason why cases that need a `Store` are ignored for tools and programs.
 const NO_STORE: &str = "the backend is tested only through its commands, without a `Store`";
 
+/// The capabilities that only stores have.
+pub(crate) const OF_STORES: &[Capability] =
+    &[Capability::Store, Capability::StoredBytes, Capability::Scopes, Capability::Sealed];
+
 /// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct RunLimits {
@@ -37,6 +41,9 @@ pub(crate) trait TargetFactory: Send + Sync {
 
     /// Whether a file can be stored at this path.
     fn can_store(&self, path: &str) -> bool;
+
+    /// The capabilities that no backend of this kind has. Their cases are not listed.
+    fn missing_capabilities(&self) -> &'static [Capability];
 }
 
 /// A memory under test, and the ways to access it. Methods fail if the backend does not support them.
@@ -144,7 +151,7 @@ impl dyn Target + '_ {
             )
         })?;
         let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
-        self.client().send(input).await?.reply(&format!("File created successfully at: {path}"))
+        self.client().send(input).await?.text(false).map(drop)
     }
 
     /// The stored bytes of a file.

@@ -11,7 +11,7 @@ use crate::case::Capability;
 use crate::failure::CaseError;
 use crate::fixture::{ToolFixture, ToolOptions};
 use crate::session::{InProcess, Session};
-use crate::target::{RunLimits, Target, TargetFactory};
+use crate::target::{OF_STORES, RunLimits, Target, TargetFactory};
 
 pub(crate) struct ToolTargetFactory<F> {
     pub(crate) fixture: Arc<F>,
@@ -27,6 +27,10 @@ impl<F: ToolFixture> TargetFactory for ToolTargetFactory<F> {
 
     fn can_store(&self, path: &str) -> bool {
         self.fixture.can_store(path)
+    }
+
+    fn missing_capabilities(&self) -> &'static [Capability] {
+        OF_STORES
     }
 }
 

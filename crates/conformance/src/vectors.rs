@@ -1,5 +1,7 @@
 //! The cases in `vectors/*.json`. `vectors/README.md` describes their schema.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use memory_tool_core::MemoryPath;
@@ -8,7 +10,9 @@ use serde_json::{Map, Value, json};
 
 use crate::case::{Basis, Capability, Case};
 use crate::clause::Clause;
-use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
+use crate::failure::{
+    CaseError, Failure, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of, expect_text,
+};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
 use crate::session::Answer;
@@ -27,8 +31,11 @@ const FILES: [&str; 9] = [
     include_str!("../vectors/beyond.json"),
 ];
 
-/// The number of failed variants after which a case stops, because each may take a full timeout.
-const MAX_FAILED_VARIANTS: usize = 3;
+/// The number of variants that cannot be carried out after which a case ends, because each may take a full timeout.
+const MAX_STOPPED_VARIANTS: usize = 3;
+
+/// The number of failures of one basis after which a case reports no more of them.
+const MAX_FAILURES: usize = 3;
 
 /// A case from data: the input for the tool, and the expected replies and stored files.
 #[derive(Clone, Deserialize)]
@@ -45,7 +52,7 @@ pub(crate) struct Vector {
     reason: String,
     #[serde(default)]
     for_each: Vec<Map<String, Value>>,
-    steps: Vec<Value>,
+    steps: Vec<RawStep>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -53,6 +60,32 @@ pub(crate) struct Vector {
 enum OneOrMany {
     One(Clause),
     Many(Vec<Clause>),
+}
+
+/// A step before its variables are replaced. Its fields are one action, and for calls the checks.
+#[derive(Clone, Deserialize)]
+struct RawStep {
+    basis: Option<Override<Basis>>,
+    clause: Option<Override<Clause>>,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+/// A value for all checks of a step, or for some of them by name, instead of the value of the case.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Override<T> {
+    All(T),
+    ByCheck(BTreeMap<String, T>),
+}
+
+impl<T: Copy> Override<T> {
+    fn of(&self, check: &str) -> Option<T> {
+        match self {
+            Self::All(value) => Some(*value),
+            Self::ByCheck(values) => values.get(check).copied(),
+        }
+    }
 }
 
 /// All cases from data, in the order of the files.
@@ -64,40 +97,61 @@ pub(crate) fn all() -> Vec<Vector> {
 
 impl Vector {
     pub(crate) fn case(&self) -> Case {
+        let bases: BTreeSet<_> =
+            self.steps.iter().flat_map(|step| step.checks().map(|check| self.basis_of(step, check))).collect();
         Case {
             id: self.id.clone(),
-            clauses: match &self.clause {
-                OneOrMany::One(clause) => vec![*clause],
-                OneOrMany::Many(clauses) => clauses.clone(),
-            },
-            basis: self.basis,
+            clauses: self.clauses().to_vec(),
+            bases: bases.into_iter().collect(),
             reason: self.reason.clone(),
             needs: self.needs.clone(),
             faults: faults_of(&self.id),
         }
     }
 
+    fn clauses(&self) -> &[Clause] {
+        match &self.clause {
+            OneOrMany::One(clause) => std::slice::from_ref(clause),
+            OneOrMany::Many(clauses) => clauses,
+        }
+    }
+
+    fn basis_of(&self, step: &RawStep, check: &str) -> Basis {
+        step.basis.as_ref().and_then(|basis| basis.of(check)).unwrap_or(self.basis)
+    }
+
+    fn clause_of(&self, step: &RawStep, check: &str) -> Option<Clause> {
+        step.clause.as_ref().and_then(|clause| clause.of(check)).or_else(|| self.clauses().first().copied())
+    }
+
     /// Runs each variant on a fresh target.
     pub(crate) async fn run(&self, factory: &dyn TargetFactory, limits: RunLimits) -> Result<(), Vec<CaseError>> {
         let plain = [Map::new()];
         let variants = if self.for_each.is_empty() { plain.as_slice() } else { &self.for_each };
-        let mut stops = Vec::new();
+        let mut failed = Vec::new();
+        let mut stopped = 0;
         for variables in variants {
-            if let Err(stop) = self.run_variant(factory, limits, variables).await {
-                stops.push(name_variant(stop, variables));
+            let mut failures = Vec::new();
+            if let Err(stop) = self.run_variant(factory, limits, variables, &mut failures).await {
+                failures.push(stop);
+                stopped += 1;
             }
-            if stops.len() == MAX_FAILED_VARIANTS {
+            failed.extend(failures.into_iter().map(|failure| name_variant(failure, variables)));
+            if stopped == MAX_STOPPED_VARIANTS {
                 break;
             }
         }
-        if stops.is_empty() { Ok(()) } else { Err(stops) }
+        limit(&mut failed);
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
+    /// Runs the steps, and collects the failed checks, until a step cannot be carried out.
     async fn run_variant(
         &self,
         factory: &dyn TargetFactory,
         limits: RunLimits,
         variables: &Map<String, Value>,
+        failures: &mut Vec<CaseError>,
     ) -> Result<(), CaseError> {
         let variables = variables.iter().map(|(name, value)| (name.clone(), resolve(value))).collect();
         let name = self.name.as_ref().map(|name| substitute_in_text(name, &variables));
@@ -105,13 +159,43 @@ impl Vector {
         if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !factory.can_store(path)) {
             return expect_refusal(&*target, path).await;
         }
-        for (number, json) in (1..).zip(&self.steps) {
-            let json = substitute(json, &variables);
-            let outcome = async { Step::parse(&json)?.run(&*target).await }.await;
-            outcome.map_err(|stop| stop.in_step_of_data(number, &json))?;
+        for (number, step) in (1..).zip(&self.steps) {
+            let fields: Map<_, _> =
+                step.fields.iter().map(|(name, value)| (name.clone(), substitute(value, &variables))).collect();
+            let outcomes = async { Step::parse(&fields)?.run(&*target).await }.await;
+            let shown = Value::Object(fields);
+            match outcomes {
+                Ok(failed) => failures.extend(failed.into_iter().map(|(check, failure)| {
+                    let (clause, basis) = (self.clause_of(step, &check), Some(self.basis_of(step, &check)));
+                    failure.of_check(clause, basis).in_step_of_data(number, &shown)
+                })),
+                Err(stop) => {
+                    // The strongest, because none of its checks can pass.
+                    let basis = step.checks().map(|check| self.basis_of(step, check)).min();
+                    return Err(stop.of_check(None, basis).in_step_of_data(number, &shown));
+                }
+            }
         }
         Ok(())
     }
+}
+
+impl RawStep {
+    /// The names of the checks.
+    fn checks(&self) -> impl Iterator<Item = &str> {
+        self.fields.keys().map(String::as_str).filter(|name| !CALLS.contains(name) && *name != "put")
+    }
+}
+
+/// Keeps the first failures of each basis.
+fn limit(failures: &mut Vec<CaseError>) {
+    let mut kept: BTreeMap<Option<Basis>, usize> = BTreeMap::new();
+    failures.retain(|failure| {
+        let CaseError::Failed(failure) = failure else { return true };
+        let kept = kept.entry(failure.basis).or_default();
+        *kept += 1;
+        *kept <= MAX_FAILURES
+    });
 }
 
 /// Checks that a path that the backend cannot store is refused, and that nothing is stored.
@@ -133,6 +217,13 @@ fn name_variant(stop: CaseError, variables: &Map<String, Value>) -> CaseError {
 }
 
 impl CaseError {
+    fn of_check(self, clause: Option<Clause>, basis: Option<Basis>) -> Self {
+        match self {
+            Self::Failed(failure) => (*failure).of_check(clause, basis).into(),
+            lacks => lacks,
+        }
+    }
+
     fn in_step_of_data(self, number: usize, json: &Value) -> Self {
         match self {
             Self::Failed(mut failure) => {
@@ -195,11 +286,14 @@ fn template_text(fields: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// An action and, for a call, the checks of its result.
+/// An action and, for a call, the checks of its result by name.
 struct Step {
     action: Action,
-    checks: Vec<Check>,
+    checks: Vec<(String, Check)>,
 }
+
+/// The failed checks of a step, by name.
+type FailedChecks = Vec<(String, CaseError)>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -213,7 +307,10 @@ enum Action {
     Put(File),
 }
 
-const ACTIONS: [&str; 6] = ["content", "definition", "files", "input", "line", "put"];
+/// The actions that have checks.
+const CALLS: [&str; 2] = ["input", "line"];
+/// The actions that are a check.
+const STATE_CHECKS: [&str; 3] = ["content", "definition", "files"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -222,7 +319,10 @@ enum Check {
     ErrorContaining(Vec<String>),
     ErrorLacking(Vec<String>),
     Image(Image),
+    Items(Vec<String>),
+    Listing(Vec<String>),
     Reply(String),
+    ReplyContaining(Vec<String>),
     Result(Value),
     ToolUseId(String),
 }
@@ -243,35 +343,55 @@ struct Image {
 }
 
 impl Step {
-    fn parse(json: &Value) -> Result<Self, Box<Failure>> {
+    fn parse(fields: &Map<String, Value>) -> Result<Self, Box<Failure>> {
         let wrong = |problem: String| Box::new(Failure::new(format!("the case is wrong: {problem}")));
-        let Value::Object(fields) = resolve(json) else { return Err(wrong("a step must be an object".to_owned())) };
-        let (action, checks): (Map<_, _>, Map<_, _>) =
-            fields.into_iter().partition(|(name, _)| ACTIONS.contains(&name.as_str()));
+        let is_action = |name: &str| CALLS.contains(&name) || STATE_CHECKS.contains(&name) || name == "put";
+        let resolved = fields.iter().map(|(name, value)| (name.clone(), resolve(value)));
+        let (action, checks): (Map<_, _>, Map<_, _>) = resolved.partition(|(name, _)| is_action(name));
         let action =
             serde_json::from_value(Value::Object(action)).map_err(|error| wrong(format!("action: {error}")))?;
-        let checks = checks.into_iter().map(|(name, value)| serde_json::from_value(json!({ name: value })));
-        let checks: Vec<_> = checks.collect::<Result<_, _>>().map_err(|error| wrong(format!("check: {error}")))?;
+        let checks = checks.into_iter().map(|(name, value)| {
+            let check = serde_json::from_value(json!({ name.as_str(): value }));
+            check.map(|check| (name, check)).map_err(|error| wrong(format!("check: {error}")))
+        });
+        let checks: Vec<_> = checks.collect::<Result<_, _>>()?;
         if matches!(action, Action::Input(_) | Action::Line(_)) == checks.is_empty() {
             return Err(wrong("a call needs at least one check, and other actions must not have checks".to_owned()));
         }
         Ok(Self { action, checks })
     }
 
-    async fn run(&self, target: &dyn Target) -> Result<(), CaseError> {
-        match &self.action {
-            Action::Content(file) => Ok(expect_bytes(&file.bytes()?, &target.content(&file.path).await?)?),
-            Action::Definition(definition) => Ok(expect_json(definition, &json!(target.tool()?.definition()))?),
-            Action::Files(files) => target.expect_files(files).await,
-            Action::Line(Value::String(line)) => self.check(&target.client().send_line(line).await?),
-            Action::Input(value) | Action::Line(value) => self.check(&target.client().send(value.clone()).await?),
-            Action::Put(file) => target.put(&file.path, file.bytes()?).await,
+    /// Returns the failed checks, or an error if the step cannot be carried out.
+    async fn run(&self, target: &dyn Target) -> Result<FailedChecks, CaseError> {
+        let (name, outcome) = match &self.action {
+            Action::Put(file) => return target.put(&file.path, file.bytes()?).await.map(|()| Vec::new()),
+            Action::Line(Value::String(line)) => return self.call(target, line).await,
+            Action::Input(value) | Action::Line(value) => return self.call(target, &value.to_string()).await,
+            Action::Content(file) => ("content", expect_content(target, file).await),
+            Action::Files(files) => ("files", target.expect_files(files).await),
+            Action::Definition(definition) => ("definition", expect_definition(target, definition)),
+        };
+        match outcome {
+            Err(failure @ CaseError::Failed(_)) => Ok(vec![(name.to_owned(), failure)]),
+            outcome => outcome.map(|()| Vec::new()),
         }
     }
 
-    fn check(&self, answer: &Answer) -> Result<(), CaseError> {
-        self.checks.iter().try_for_each(|check| check.verify(answer))
+    async fn call(&self, target: &dyn Target, line: &str) -> Result<FailedChecks, CaseError> {
+        let client = target.client();
+        let answer = client.exchange(line).await?;
+        let checks = self.checks.iter().map(|(name, check)| (name.as_str(), check.verify(&answer)));
+        let outcomes = checks.chain([("", client.expect_no_leak(&answer))]);
+        Ok(outcomes.filter_map(|(name, outcome)| Some((name.to_owned(), outcome.err()?))).collect())
     }
+}
+
+async fn expect_content(target: &dyn Target, file: &File) -> Result<(), CaseError> {
+    Ok(expect_bytes(&file.bytes()?, &target.content(&file.path).await?)?)
+}
+
+fn expect_definition(target: &dyn Target, definition: &Value) -> Result<(), CaseError> {
+    Ok(expect_json(definition, &json!(target.tool()?.definition()))?)
 }
 
 impl Check {
@@ -282,7 +402,10 @@ impl Check {
             Self::ErrorContaining(parts) => answer.judge(expect_all_of(parts, answer.text(true)?)),
             Self::ErrorLacking(parts) => answer.judge(expect_none_of(parts, answer.text(true)?)),
             Self::Image(image) => answer.judge(expect_json(&image.to_content(), &result["content"])),
+            Self::Items(items) => answer.items(items),
+            Self::Listing(items) => answer.judge(expect_text(&items.join("\n"), &answer.listing()?.join("\n"))),
             Self::Reply(text) => answer.reply(text),
+            Self::ReplyContaining(parts) => answer.judge(expect_all_of(parts, answer.text(false)?)),
             Self::Result(expected) => answer.judge(expect_json(expected, result)),
             Self::ToolUseId(id) => answer.judge(expect_json(&json!(id), &result["tool_use_id"])),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use memory_tool::DEFAULT_MAX_VIEW_CHARACTERS;
-use memory_tool::conformance::{Capability, DEFAULT_ANSWER_TIMEOUT};
+use memory_tool::conformance::{Basis, Capability, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::encrypted::Padding;
 use memory_tool_bucket::DEFAULT_GRACE;
 use serde_json::Value;
@@ -55,6 +55,8 @@ pub(crate) enum ReportFormat {
     Json,
     /// JUnit XML for continuous integration.
     Junit,
+    /// The table and the failures in Markdown.
+    Markdown,
 }
 
 /// The timeout of a reply in seconds.
@@ -141,6 +143,19 @@ impl FromStr for LackArgument {
         // The error of JSON lists all needs.
         let need = serde_json::from_value(Value::from(need)).map_err(|error| error.to_string())?;
         Ok(Self { need, reason: reason.to_owned() })
+    }
+}
+
+/// The weakest basis of the selected checks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BasisArgument(pub(crate) Basis);
+
+impl FromStr for BasisArgument {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        // The error of JSON lists all bases.
+        serde_json::from_value(Value::from(given)).map(Self).map_err(|error| error.to_string())
     }
 }
 

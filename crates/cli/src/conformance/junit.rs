@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use memory_tool::conformance::{CaseResult, Failure as CaseFailure, Outcome, Report};
-use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use memory_tool::conformance::{Basis, CaseResult, Failure as CaseFailure, Outcome, Report};
+use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use crate::failure::{Failure, escape};
 
@@ -42,9 +42,21 @@ fn to_test(result: &CaseResult) -> TestCase {
         Outcome::Failed { failures } => failed(&case.reason, failures),
     };
     let mut test = TestCase::new(legal(&case.id), status);
+    for basis in &case.bases {
+        test.add_property(Property::new(basis.to_string(), verdict(result, *basis)));
+    }
     test.set_classname(case.clause().map_or("", |clause| clause.id()));
     test.set_time(Duration::from_millis(result.milliseconds));
     test
+}
+
+/// The outcome of the checks of one basis.
+fn verdict(result: &CaseResult, basis: Basis) -> &'static str {
+    match result.outcome {
+        Outcome::Ignored { .. } => "ignored",
+        Outcome::Failed { .. } if result.failed_bases().contains(&basis) => "failed",
+        Outcome::Failed { .. } | Outcome::Passed => "passed",
+    }
 }
 
 fn failed(reason: &str, failures: &[CaseFailure]) -> TestCaseStatus {

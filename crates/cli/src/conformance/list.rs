@@ -1,26 +1,18 @@
 //! Listing the cases.
 
-use memory_tool::conformance::{Case, Suite};
+use memory_tool::conformance::Case;
 
-use crate::arguments::ConformanceArguments;
 use crate::arguments::values::ReportFormat;
 use crate::conformance::report::{to_json, write};
 use crate::failure::Failure;
 
-/// Prints the cases that match the filters.
-pub(crate) fn print(arguments: &ConformanceArguments) -> Result<(), Failure> {
-    let cases = cases(&arguments.filters);
-    match arguments.format {
-        ReportFormat::Table => write(to_table(&cases).into_bytes()),
+/// Prints the selected cases.
+pub(crate) fn print(cases: &[Case], format: ReportFormat) -> Result<(), Failure> {
+    match format {
+        ReportFormat::Table => write(to_table(cases).into_bytes()),
         ReportFormat::Json => write(to_json(&cases)?),
-        ReportFormat::Junit => Err(Failure::ListAsJunit),
+        ReportFormat::Junit | ReportFormat::Markdown => Err(Failure::ListFormat),
     }
-}
-
-/// The cases that match a filter, or all without filters.
-pub(crate) fn cases(filters: &[String]) -> Vec<Case> {
-    let is_selected = |case: &Case| filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
-    Suite::all_cases().into_iter().filter(is_selected).collect()
 }
 
 /// A line for each case, in aligned columns.
@@ -40,7 +32,7 @@ fn columns(case: &Case) -> [String; 5] {
         [] => "-".to_owned(),
         needs => joined(needs),
     };
-    [case.id.clone(), joined(&case.clauses), case.basis.to_string(), needs, case.reason.clone()]
+    [case.id.clone(), joined(&case.clauses), joined(&case.bases), needs, case.reason.clone()]
 }
 
 fn joined(items: &[impl ToString]) -> String {

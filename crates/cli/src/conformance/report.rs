@@ -6,22 +6,24 @@ use memory_tool::conformance::Report;
 use serde::Serialize;
 
 use crate::arguments::values::ReportFormat;
-use crate::conformance::junit;
+use crate::conformance::{junit, markdown};
 use crate::failure::{self, Failure};
 use crate::output::write_line;
 
 /// Prints a report.
 pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure> {
     let text = match format {
-        // A failure quotes the output of the program, which must not control the terminal.
-        ReportFormat::Table => {
-            let is_selected = |character: char| failure::controls_terminal(character) && character != '\n';
-            failure::escape(&report.to_string(), is_selected).into_bytes()
-        }
+        ReportFormat::Table => for_people(&report.to_string()),
+        ReportFormat::Markdown => for_people(&markdown::to_markdown(report)),
         ReportFormat::Json => to_json(report)?,
         ReportFormat::Junit => junit::to_xml(report)?,
     };
     write(text)
+}
+
+/// Escapes control characters: a failure quotes the output of the program, which must not control the terminal.
+fn for_people(text: &str) -> Vec<u8> {
+    failure::escape(text, |character| failure::controls_terminal(character) && character != '\n').into_bytes()
 }
 
 /// Pretty-printed JSON.

@@ -1,5 +1,6 @@
 //! `memory-tool conformance` on stores, on `memory-tool run`, and on broken programs.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -139,15 +140,19 @@ fn an_existing_database_is_refused() {
     }
 }
 
+/// Whether only stores in this process can run the case.
+fn is_for_stores(case: &Value) -> bool {
+    ["tool", "store", "scopes", "sealed", "stored_bytes"].iter().any(|need| needs(case, need))
+}
+
 #[test]
-fn a_program_passes_and_cases_for_libraries_are_ignored() {
+fn a_program_passes_and_cases_for_stores_are_not_listed() {
     let report = json(&test_run("{options}", &suite(&["--plain-files", "{dir}/memories", "--format", "json"])));
     assert!(results(&report, "passed").len() > by_tier(80, 100, 100), "{}", report["totals"]);
-    for ignored in results(&report, "ignored") {
-        let beyond = ["tool", "store", "scopes", "sealed", "stored_bytes"];
-        assert!(beyond.iter().any(|need| needs(ignored, need)), "{ignored}");
-        assert!(ignored["lack"].as_str().is_some_and(|reason| !reason.is_empty()), "{ignored}");
-    }
+    let results = report["results"].as_array().unwrap();
+    assert!(results.iter().all(|case| !is_for_stores(case)), "{report}");
+    let expected = listed(&suite(&[])).into_iter().filter(|case| !is_for_stores(case)).collect::<Vec<_>>();
+    assert_eq!(ids(results), ids(&expected));
 }
 
 #[test]
@@ -219,6 +224,16 @@ impl Script {
         self.leaves_nothing();
     }
 
+    /// Checks that the program is reported as unusable in one line, and no case runs.
+    fn is_unusable(&self, problem: &str, timeout: &str) {
+        let output = conformance(&["--command", &self.command(), "--timeout", timeout]);
+        let errors = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{errors}");
+        assert!(errors.contains(problem) && errors.lines().count() == 1, "want {problem}\n got {errors}");
+        assert_eq!(fs::read_to_string(self.log()).unwrap().lines().count(), 1, "no case runs");
+        self.leaves_nothing();
+    }
+
     /// Checks that no process and no directory of a case is left.
     fn leaves_nothing(&self) {
         let started = fs::read_to_string(self.log()).unwrap();
@@ -245,21 +260,28 @@ fn is_running(path: &Path) -> bool {
 
 #[test]
 #[cfg(unix)]
-fn a_program_that_hangs_fails_its_cases() {
-    Script::new("sh -c 'sleep 1000; true' \"$0\"").fails("the program did not respond within 0.5 s", "0.5");
+fn a_program_that_never_responds_is_reported_in_one_line() {
+    Script::new("sh -c 'sleep 1000; true' \"$0\"").is_unusable("the program did not respond within 0.5 s", "0.5");
+    Script::new("echo 'no such module' >&2; exit 3").is_unusable("it ended: exit status: 3", "10");
+    Script::new("echo 'no such module' >&2; exit 3").is_unusable("its standard error ends with: no such module", "10");
+    Script::new("sh -c 'sleep 1000; true' \"$0\" < /dev/null > /dev/null 2>&1 &").is_unusable("it ended", "10");
+    Script::new("exec cat /dev/zero").is_unusable("the program did not respond", "0.5");
 }
 
 #[test]
 #[cfg(unix)]
-fn failures_quote_the_last_lines_of_a_program_that_dies() {
-    Script::new("echo 'no such module' >&2; exit 3").fails("it ended: exit status: 3", "10");
-    Script::new("echo 'no such module' >&2; exit 3").fails("its standard error ends with: no such module", "10");
-}
-
-#[test]
-#[cfg(unix)]
-fn processes_of_a_program_that_dies_are_killed() {
-    Script::new("sh -c 'sleep 1000; true' \"$0\" < /dev/null > /dev/null 2>&1 &").fails("it ended", "10");
+fn a_program_that_hangs_or_dies_later_fails_its_cases() {
+    let first = "read -r line; case $line in *'\"view\",\"path\":\"/memories\"}') echo '[]';; esac";
+    for (end, timeout, problem) in [
+        ("exit 3", "10", "it ended: exit status: 3"),
+        ("sh -c 'sleep 1000; true' \"$0\"", "0.5", "the program did not respond within 0.5 s"),
+    ] {
+        let script = Script::new(&format!("{first}; {end}"));
+        let output = conformance(&["--command", &script.command(), "--timeout", timeout, "--filter", "create.text"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stdout).contains(problem), "{}", text(&output.stdout));
+        script.leaves_nothing();
+    }
 }
 
 #[test]
@@ -267,12 +289,6 @@ fn processes_of_a_program_that_dies_are_killed() {
 fn a_program_that_prints_garbage_fails_its_cases() {
     Script::new("while read -r line; do echo '<html>'; done").fails("the program's response is not JSON", "10");
     Script::new("while read -r line; do echo '[]'; done").fails("expected ", "10");
-}
-
-#[test]
-#[cfg(unix)]
-fn a_program_that_never_ends_its_line_fails_its_cases() {
-    Script::new("exec cat /dev/zero").fails("the program did not respond", "0.5");
 }
 
 #[test]
@@ -350,7 +366,7 @@ fn a_list_has_a_line_for_each_selected_case() {
     for (line, case) in table.lines().zip(&all) {
         let columns: Vec<_> = line.split_whitespace().collect();
         assert_eq!(columns[1].split(',').collect::<Vec<_>>(), ids_of(&case["clauses"]), "{line}");
-        assert_eq!(columns[2], case["basis"], "{line}");
+        assert_eq!(columns[2].split(',').collect::<Vec<_>>(), ids_of(&case["bases"]), "{line}");
         assert_eq!(columns[3].split(',').filter(|need| *need != "-").collect::<Vec<_>>(), ids_of(&case["needs"]));
         assert!(line.ends_with(case["reason"].as_str().unwrap()), "{line}");
     }
@@ -358,7 +374,100 @@ fn a_list_has_a_line_for_each_selected_case() {
     let some = listed(&["--filter", "races.", "--filter", "V3", "--command", "./no-such-program {dir}"]);
     assert!(!some.is_empty() && some.len() < all.len());
     let is_selected = |case: &Value| ids([case])[0].contains("races.") || ids_of(&case["clauses"]).contains(&"V3");
-    assert_eq!(some, all.into_iter().filter(is_selected).collect::<Vec<_>>());
+    let is_listed = |case: &Value| is_selected(case) && !is_for_stores(case);
+    assert_eq!(some, all.into_iter().filter(is_listed).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_id_as_filter_selects_only_its_case() {
+    assert_eq!(ids(&listed(&["--filter", "view.size"])), ["view.size"]);
+    assert!(ids(&listed(&["--filter", "view.siz"])).contains(&"view.size-rounded"));
+}
+
+#[test]
+fn a_basis_includes_the_stronger_ones() {
+    const BASES: [&str; 4] = ["documentation", "recommendation", "sdks", "project"];
+    let mut lengths = Vec::new();
+    for (number, basis) in BASES.into_iter().enumerate() {
+        let cases = listed(&["--basis", basis]);
+        let is_selected = |case: &Value| ids_of(&case["bases"]).iter().all(|of| BASES[..=number].contains(of));
+        assert!(cases.iter().all(is_selected), "{basis}");
+        lengths.push(cases.len());
+    }
+    assert!(lengths.is_sorted() && lengths[0] > 0 && lengths[0] < lengths[3], "{lengths:?}");
+}
+
+/// A program that says `no` to everything, correctly only for a missing file.
+#[cfg(unix)]
+const REFUSES: &str = r#"while read -r line; do
+    echo '{"type":"tool_result","content":"Error: The path /memories/a does not exist","is_error":true}'
+done"#;
+
+#[test]
+#[cfg(unix)]
+fn checks_of_weaker_bases_do_not_count() {
+    let script = Script::new(REFUSES);
+    let run = |basis: &str| {
+        let arguments = ["--command", &script.command(), "--format", "json", "--basis", basis];
+        let output = conformance(&[&arguments[..], &["--filter", "create.line-endings"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let failures = report["results"][0]["failures"].as_array().unwrap();
+        let bases: BTreeSet<_> = failures.iter().map(|failure| failure["basis"].as_str().unwrap()).collect();
+        (report["bases"].as_object().unwrap().keys().cloned().collect::<Vec<_>>(), bases.len())
+    };
+    assert_eq!(run("documentation"), (vec!["documentation".to_owned()], 1));
+    assert_eq!(run("project"), (vec!["documentation".to_owned(), "sdks".to_owned()], 2));
+}
+
+#[test]
+#[cfg(unix)]
+fn known_failures_are_expected_and_others_are_named() {
+    let (script, place) = (Script::new(REFUSES), Place::new());
+    let [known, report, badge] = ["known", "report.json", "badge.json"].map(|name| place.outside(name));
+    let run = |arguments: &[&str]| conformance(&[&["--command", &script.command()], arguments].concat());
+    let [known_path, report_path, badge_path] = [&known, &report, &badge].map(|path| path.to_str().unwrap());
+    let filters = ["--filter", "delete.in-an-empty-store", "--filter", "create.text", "--filter", "delete.file"];
+
+    let written = run(&[&filters[..], &["--write-known-failures", known_path, "--badge", badge_path]].concat());
+    assert_eq!(written.status.code(), Some(0));
+    let lines = fs::read_to_string(&known).unwrap();
+    let names: Vec<_> = lines.lines().map(|line| line.split(" # ").next().unwrap()).collect();
+    assert_eq!(names, ["create.text", "delete.file"]);
+    assert!(fs::read_to_string(&badge).unwrap().contains("\"message\":\"1 of 3 cases\""));
+
+    let expected = run(&[&filters[..], &["--known-failures", known_path, "--format", "json"]].concat());
+    assert_eq!((expected.status.code(), text(&expected.stderr).as_str()), (Some(0), ""));
+    fs::write(&report, expected.stdout).unwrap();
+    let again = run(&["--failed-from", report_path, "--format", "json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(ids(again["results"].as_array().unwrap()), ["create.text", "delete.file"]);
+
+    fs::write(&known, "# none\ncreate.text # reason\ndelete.in-an-empty-store\n").unwrap();
+    let surprising = run(&[&filters[..], &["--known-failures", known_path]].concat());
+    assert_eq!(surprising.status.code(), Some(1));
+    let surprises = "memory-tool: new failure: delete.file\n\
+                     memory-tool: a known failure passes: delete.in-an-empty-store\n";
+    assert_eq!(text(&surprising.stderr), surprises);
+
+    fs::write(&known, "nonsense\n").unwrap();
+    let unknown = run(&["--known-failures", known_path]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("there is no test case \"nonsense\""));
+}
+
+#[test]
+#[cfg(unix)]
+fn every_format_for_people_ends_with_the_totals_and_explains_failures() {
+    let script = Script::new(REFUSES);
+    for format in ["table", "markdown"] {
+        let filters = ["--filter", "create.refuses-to-overwrite", "--filter", "delete.in-an-empty-store"];
+        let output = conformance(&[&["--command", &script.command(), "--format", format], &filters[..]].concat());
+        let report = text(&output.stdout);
+        assert!(report.lines().last().unwrap().starts_with("1 passed, 1 failed, 0 ignored"), "{report}");
+        for part in ["[C2] create: no overwriting", "an existing file is overwritten, or an empty one counts"] {
+            assert!(report.contains(part), "{format}: {report}");
+        }
+    }
 }
 
 fn ids_of(list: &Value) -> Vec<&str> {
@@ -411,8 +520,11 @@ fn invalid_options_are_reported_as_wrong_usage() {
             "no test case matches the filter \"nonsense\"",
         ),
         (&["--list", "--filter", "nonsense"], "no test case matches the filter \"nonsense\""),
-        (&["--list", "--format", "junit"], "--list does not support --format junit"),
-        (&["--list", "--format", "yaml"], "table, json, junit"),
+        (&["--list", "--format", "junit"], "--list supports only --format table"),
+        (&["--list", "--format", "markdown"], "--list supports only --format table"),
+        (&["--list", "--format", "yaml"], "table, json, junit, markdown"),
+        (&["--list", "--basis", "docs"], "expected one of `documentation`, `recommendation`"),
+        (&["--list", "--failed-from", "no-such-report"], "cannot read no-such-report"),
         (&["--list", "--timeout", "0"], "a number of seconds above 0"),
         (&["--list", "--timeout=-1"], "a number of seconds above 0"),
         (&["--list", "--timeout", "NaN"], "a number of seconds above 0"),

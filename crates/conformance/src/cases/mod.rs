@@ -65,7 +65,7 @@ impl CodeCase {
         Case {
             id: self.id.to_owned(),
             clauses: self.clauses.iter().filter_map(|id| Clause::find(id)).collect(),
-            basis: self.basis,
+            bases: vec![self.basis],
             reason: self.reason.to_owned(),
             needs: self.needs.to_vec(),
             faults: faults_of(self.id),

@@ -17,8 +17,6 @@ pub(crate) const CASES: &[CodeCase] = &[CodeCase {
 }];
 
 async fn clear_all_memory(target: &dyn Target) -> Result<(), CaseError> {
-    const EMPTY: &str = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items \
-                         and node_modules:\n0B\t/memories";
     let (tool, client) = (target.tool()?, target.client());
     let files = ["/memories/.hidden", "/memories/a", "/memories/d/e/f"];
     for file in files {
@@ -29,7 +27,7 @@ async fn clear_all_memory(target: &dyn Target) -> Result<(), CaseError> {
             let missing = format!("The path {file} does not exist. Please provide a valid path.");
             client.view(file).await?.error(&missing)?;
         }
-        client.view("/memories").await?.reply(EMPTY)
+        client.view("/memories").await?.items(&["/memories"])
     } else {
         for file in files {
             client.text(file).await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use memory_tool_conformance::{Capability, Case, Clause, Suite};
+use memory_tool_conformance::{Basis, Capability, Case, Clause, Suite};
 
 #[test]
 fn every_clause_for_backends_has_a_case() {
@@ -65,8 +65,9 @@ fn list_of_cases() -> String {
         }
         let clauses = case.clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(" ");
         let needs = case.needs.iter().map(Capability::to_string).collect::<Vec<_>>().join(", ");
+        let bases = case.bases.iter().map(Basis::to_string).collect::<Vec<_>>().join(", ");
         let reason = case.reason.replace('|', "\\|");
-        writeln!(list, "| `{}` | {clauses} | {} | {needs} | {reason} |", case.id, case.basis).unwrap();
+        writeln!(list, "| `{}` | {clauses} | {bases} | {needs} | {reason} |", case.id).unwrap();
     }
     list
 }

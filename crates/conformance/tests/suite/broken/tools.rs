@@ -51,6 +51,7 @@ faults! {
     "destination-asked-first" DestinationAskedFirst,
     "directory-ignores-ranges" DirectoryIgnoresRanges,
     "directory-named-as-one" DirectoryNamedAsOne,
+    "directory-sizes-of-the-disk" DirectorySizesOfTheDisk,
     "drops-control-characters" DropsControlCharacters,
     "drops-decimal-zero" DropsDecimalZero,
     "drops-dot-segments" DropsDotSegments,
@@ -72,6 +73,7 @@ faults! {
     "guesses-at-no-object" GuessesAtNoObject,
     "guesses-encoding" GuessesEncoding,
     "guesses-the-command" GuessesTheCommand,
+    "header-of-the-python-sdk" HeaderOfThePythonSdk,
     "hides-byte-order-mark" HidesByteOrderMark,
     "hides-control-characters" HidesControlCharacters,
     "hides-last-empty-line" HidesLastEmptyLine,
@@ -696,6 +698,14 @@ impl BrokenTool {
             Fault::DecimalSizes => {
                 view.size = to_decimal(view.size);
                 view.items.iter_mut().for_each(|item| item.size = to_decimal(item.size));
+            }
+            Fault::DirectorySizesOfTheDisk => {
+                view.size = 4096;
+                view.items.iter_mut().filter(|item| item.is_directory).for_each(|item| item.size = 4096);
+            }
+            Fault::HeaderOfThePythonSdk => {
+                let text = view.to_string();
+                return Ok(Reply::Text(text.replacen("hidden items and node_modules:", "hidden items:", 1)));
             }
             Fault::DropsDecimalZero => return Ok(Reply::Text(view.to_string().replace(".0K\t", "K\t"))),
             Fault::EmptyStoreIsMissing
