@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::case::{Basis, Capability, Case};
 use crate::clause::Clause;
-use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of};
+use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_json, expect_none_of};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
 use crate::session::Answer;
@@ -260,7 +260,7 @@ impl Step {
 
     async fn run(&self, target: &dyn Target) -> Result<(), CaseError> {
         match &self.action {
-            Action::Content(file) => Ok(expect_bytes(&file.bytes()?, &target.content(&file.path).await?)?),
+            Action::Content(file) => target.expect_content(&file.path, &file.bytes()?).await,
             Action::Definition(definition) => Ok(expect_json(definition, &json!(target.tool()?.definition()))?),
             Action::Files(files) => target.expect_files(files).await,
             Action::Line(Value::String(line)) => self.check(&target.client().send_line(line).await?),

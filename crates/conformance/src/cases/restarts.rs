@@ -221,8 +221,8 @@ async fn kill_in_the_middle(target: &dyn Target, interruption: &Interruption) ->
     Ok(())
 }
 
-/// Changes the memory, but nothing that a listing shows. The last request of a killed program may still be on its way to
-/// the storage, and must not take effect after this change.
+/// Creates and deletes a hidden file. The storage may not have received the last request of a killed program yet. That
+/// request must not take effect after this change.
 pub(super) async fn fence(client: &Client) -> Result<(), CaseError> {
     const FILE: &str = "/memories/.fence";
     client.must_create(FILE, "text").await?;
@@ -289,7 +289,7 @@ async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
         program.view("/memories").await?.text(false)?;
         let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
-        // The last edit may still be on its way to the storage. It must not take effect after this one.
+        // The storage may not have received the last edit yet. That edit must not take effect after this one.
         let [old, new] = [format!("kills: {kills}.\n"), format!("kills: {kill}.\n")];
         survivor.str_replace(path, &old, &new).await?.text(false)?;
         kills = kill.to_string();
