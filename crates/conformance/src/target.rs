@@ -128,21 +128,23 @@ impl dyn Target + '_ {
         Client { session, secrets: self.secrets().into() }
     }
 
-    /// Writes a file, replacing an existing one: through the store or `create` if possible, because that tests them as
-    /// well, and otherwise as another program would.
+    /// Writes a file: through the store or `create` if possible, because that tests them as well. An existing file is
+    /// replaced as another program would.
     pub(crate) async fn put(&self, path: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
+        let plain_files = self.plain_files().ok();
+        if let Some(directory) = &plain_files
+            && is_plain_file(directory.clone(), path).await?
+        {
+            return put_plain_file(directory.clone(), path, content).await;
+        }
         if let Ok(store) = self.store() {
             return store
                 .write(path, content)
                 .await
                 .map_err(|error| Failure::new(format!("the store failed to write {path}: {}", causes(&error))).into());
         }
-        let (directory, text) = (self.plain_files().ok(), String::from_utf8(content));
-        match (text, directory) {
+        match (String::from_utf8(content), plain_files) {
             (Err(not_text), Some(directory)) => put_plain_file(directory, path, not_text.into_bytes()).await,
-            (Ok(text), Some(directory)) if is_plain_file(directory.clone(), path).await? => {
-                put_plain_file(directory, path, text.into_bytes()).await
-            }
             (Ok(text), _) => {
                 let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
                 self.client().send(input).await?.reply(&format!("File created successfully at: {path}"))
