@@ -1,6 +1,6 @@
 //! Loss of power: before a program responds, what it stores has reached the disk.
 //!
-//! The system calls of the program are recorded. The file that holds the new bytes must be flushed between the write and
+//! The system calls of the program are recorded. The file with the new bytes must be flushed between the write and
 //! the response, and each directory must be flushed in which a name changed. A log that is flushed also counts, because
 //! it holds everything.
 
