@@ -34,7 +34,8 @@ pub(crate) struct Program {
 
 struct Running {
     child: Child,
-    input: ChildStdin,
+    /// Closed after the last call.
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     /// Reads standard error, and ends with it.
     listening: JoinHandle<()>,
@@ -58,12 +59,12 @@ impl Program {
         };
         let kept = Arc::new(StdMutex::new(Vec::new()));
         let listening = tokio::spawn(keep_end(errors, Arc::clone(&kept)));
-        let running = Running { child, input, output: BufReader::new(output), listening, failure: None };
+        let running = Running { child, input: Some(input), output: BufReader::new(output), listening, failure: None };
         Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout })
     }
 
-    async fn answer(&self, running: &mut Running, line: &str) -> Result<Value, Box<Failure>> {
-        let answer = self.response(running, line).await?;
+    async fn answer(&self, running: &mut Running, line: &[u8], is_last: bool) -> Result<Value, Box<Failure>> {
+        let answer = self.response(running, line, is_last).await?;
         serde_json::from_slice(&answer).map_err(|error| {
             let got = excerpt(&String::from_utf8_lossy(&answer), 0);
             Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
@@ -71,9 +72,9 @@ impl Program {
     }
 
     /// Sends a line and returns the line of the response.
-    async fn response(&self, running: &mut Running, line: &str) -> Result<Vec<u8>, Box<Failure>> {
+    async fn response(&self, running: &mut Running, line: &[u8], is_last: bool) -> Result<Vec<u8>, Box<Failure>> {
         let mut answer = Vec::new();
-        let problem = match timeout(self.answer_timeout, running.exchange(line, &mut answer)).await {
+        let problem = match timeout(self.answer_timeout, running.exchange(line, is_last, &mut answer)).await {
             Ok(Ok(())) if answer.pop() == Some(b'\n') => return Ok(answer),
             Ok(Ok(())) => "did not respond with a line".to_owned(),
             Ok(Err(error)) => format!("closed its input or output: {error}"),
@@ -89,7 +90,7 @@ impl Program {
     /// Checks that the program responds to a command with any line.
     pub(crate) async fn expect_response(&self) -> Result<(), Box<Failure>> {
         let view = json!({"command": "view", "path": "/memories"}).to_string();
-        self.response(&mut *self.running.lock().await, &view).await.map(drop)
+        self.response(&mut *self.running.lock().await, view.as_bytes(), false).await.map(drop)
     }
 
     /// Describes why a program does not respond.
@@ -114,16 +115,12 @@ impl Program {
 
 #[async_trait]
 impl Session for Program {
-    async fn call(&self, line: &str) -> Result<Value, CaseError> {
-        let mut running = self.running.lock().await;
-        if let Some(failure) = &running.failure {
-            return Err(Failure::clone(failure).into());
-        }
-        // This remains if the future is dropped before the response arrives.
-        running.failure = Some(Failure::new("the case is wrong: it sends a call before the response to the last one"));
-        let answer = self.answer(&mut running, line).await;
-        running.failure = answer.as_ref().err().map(|failure| Failure::clone(failure));
-        Ok(answer?)
+    async fn call(&self, line: &[u8]) -> Result<Value, CaseError> {
+        self.send(line, false).await
+    }
+
+    async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError> {
+        self.send(line, true).await
     }
 
     async fn kill(&self) -> Result<(), CaseError> {
@@ -132,12 +129,34 @@ impl Session for Program {
     }
 }
 
+impl Program {
+    async fn send(&self, line: &[u8], is_last: bool) -> Result<Value, CaseError> {
+        let mut running = self.running.lock().await;
+        if let Some(failure) = &running.failure {
+            return Err(Failure::clone(failure).into());
+        }
+        // This remains if the future is dropped before the response arrives.
+        running.failure = Some(Failure::new("the case is wrong: it sends a call before the response to the last one"));
+        let answer = self.answer(&mut running, line, is_last).await;
+        running.failure = match &answer {
+            Ok(_) if is_last => Some(Failure::new("the case is wrong: it sends a call after the last one")),
+            answer => answer.as_ref().err().map(|failure| Failure::clone(failure)),
+        };
+        Ok(answer?)
+    }
+}
+
 impl Running {
-    async fn exchange(&mut self, line: &str, answer: &mut Vec<u8>) -> std::io::Result<()> {
+    async fn exchange(&mut self, line: &[u8], is_last: bool, answer: &mut Vec<u8>) -> std::io::Result<()> {
         let Self { input, output, .. } = self;
         // Write and read concurrently, so that full pipes cannot cause a deadlock.
         let write = async {
-            input.write_all(line.as_bytes()).await?;
+            input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(line).await?;
+            if is_last {
+                drop(input.take()); // closes it
+                return Ok(());
+            }
+            let input = input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
             input.write_all(b"\n").await?;
             input.flush().await
         };

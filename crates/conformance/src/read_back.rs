@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{DEFAULT_MAX_VIEW_CHARACTERS, MemoryPath};
 use serde_json::json;
 
 use crate::failure::{CaseError, Failure, expect_text};
@@ -19,6 +19,13 @@ impl Client {
         let content = content(self, &path).await?;
         String::from_utf8(content).map_err(|_| Failure::new(format!("{path} is not UTF-8 text")).into())
     }
+}
+
+/// Whether views show the whole file under the default cap: it is text without lines that are cut.
+pub(crate) fn is_shown_whole(content: &[u8]) -> bool {
+    const NUMBER: usize = 7; // with the tab
+    let is_short = |line: &str| line.chars().count() + NUMBER <= DEFAULT_MAX_VIEW_CHARACTERS;
+    str::from_utf8(content).is_ok_and(|text| text.split('\n').all(is_short))
 }
 
 /// The bytes of a text file, assembled from the numbered lines of one or more views.

@@ -1,6 +1,6 @@
 //! [`Sandbox`]: full, read-only and failing disks, and other conditions to run a program under.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
@@ -19,6 +19,11 @@ const MOUNTS_OF_ITS_OWN: [&str; 6] = ["unshare", "--user", "--map-root-user", "-
 const CALLS: &str = "fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat,mkdirat,renameat,renameat2,unlinkat,\
                      ?link,?mkdir,?rename,?unlink";
 
+/// The system calls by which a program writes, flushes and names files.
+const RECORDED_CALLS: &str = "write,writev,pwrite64,pwritev,?pwritev2,?copy_file_range,?sendfile,ftruncate,\
+                              fsync,fdatasync,sync,syncfs,msync,?open,?creat,openat,?openat2,?rename,renameat,renameat2,?link,linkat,\
+                              ?unlink,unlinkat,?rmdir,?mkdir,mkdirat";
+
 /// Adverse conditions for a program.
 pub(crate) enum Sandbox {
     /// New files are readable and writable by everyone, unless the program sets their modes.
@@ -31,6 +36,8 @@ pub(crate) enum Sandbox {
     ReadOnly(PathBuf),
     /// The calls by which changes reach the disk are recorded.
     Traced(Trace),
+    /// The calls by which files are written, flushed and named are recorded, with their arguments.
+    Recorded(Trace),
     /// One of these calls fails.
     FailingCall(Call, Trace),
 }
@@ -50,6 +57,11 @@ impl Sandbox {
                 after_mounting(script, directory.as_os_str(), program)
             }
             Self::Traced(trace) => trace.around(&[], program),
+            Self::Recorded(trace) => {
+                let calls = format!("trace={RECORDED_CALLS}");
+                let words = ["strace", "-f", "-qq", "-y", "-s", "65536", "-e", &calls, "-o"].map(OsStr::new);
+                prefixed(words.into_iter().chain([trace.0.as_os_str()]), program)
+            }
             Self::FailingCall(Call { name, number }, trace) => {
                 trace.around(&["-e", &format!("inject={name}:error=EIO:when={number}")], program)
             }
@@ -60,6 +72,43 @@ impl Sandbox {
 /// The file that records the system calls of a program.
 #[derive(Clone)]
 pub(crate) struct Trace(pub(crate) PathBuf);
+
+/// A recorded call that succeeded.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Event {
+    /// The start of a write to standard output.
+    Response,
+    /// A write, which also flushes if the file was opened like that.
+    Write {
+        path: PathBuf,
+        data: String,
+        is_synchronous: bool,
+    },
+    /// A file or directory was flushed.
+    Flush {
+        path: PathBuf,
+    },
+    /// Everything was flushed.
+    FlushAll,
+    /// A file was created or opened. Only the first time is recorded.
+    Create {
+        path: PathBuf,
+    },
+    Mkdir {
+        path: PathBuf,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Link {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Unlink {
+        path: PathBuf,
+    },
+}
 
 /// A system call: its name, and its number among the calls of that name by its thread.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -95,10 +144,143 @@ impl Trace {
         Ok(calls.filter(|call| call.name.bytes().all(|byte| byte.is_ascii_alphanumeric())).collect())
     }
 
+    /// The recorded calls that succeeded, in the order in which they completed.
+    pub(crate) fn events(&self) -> io::Result<Vec<Event>> {
+        Ok(Events::default().of(&String::from_utf8_lossy(&fs::read(&self.0)?)))
+    }
+
     /// Whether a call was made to fail.
     pub(crate) fn has_failed_call(&self) -> io::Result<bool> {
         Ok(fs::read_to_string(&self.0)?.contains("(INJECTED)"))
     }
+}
+
+/// Reads the output of `strace -f -y`.
+#[derive(Default)]
+struct Events {
+    /// The calls that have not completed, by thread.
+    unfinished: BTreeMap<String, String>,
+    /// The files that were opened with a flag by which each write flushes.
+    synchronous: BTreeSet<PathBuf>,
+    created: BTreeSet<PathBuf>,
+}
+
+impl Events {
+    fn of(mut self, recorded: &str) -> Vec<Event> {
+        let mut events = Vec::new();
+        for line in recorded.lines() {
+            let Some((thread, call)) = line.split_once(' ') else { continue };
+            let call = call.trim_start();
+            let is_start = !call.starts_with("<...");
+            if is_start && ["write(1<", "writev(1<"].iter().any(|start| call.starts_with(start)) {
+                events.push(Event::Response);
+                continue;
+            }
+            let whole = if let Some(start) = call.strip_suffix(" <unfinished ...>") {
+                self.unfinished.insert(thread.to_owned(), start.to_owned());
+                continue;
+            } else if is_start {
+                call.to_owned()
+            } else {
+                let rest = call.split_once(" resumed>").map_or("", |(_, rest)| rest);
+                match self.unfinished.remove(thread) {
+                    Some(start) => start + rest,
+                    None => continue,
+                }
+            };
+            events.extend(self.event(&whole));
+        }
+        events
+    }
+
+    fn event(&mut self, call: &str) -> Option<Event> {
+        let (call, outcome) = call.rsplit_once(" = ")?;
+        if outcome.starts_with(['-', '?']) {
+            return None;
+        }
+        let (name, arguments) = call.trim_end().strip_suffix(')')?.split_once('(')?;
+        let arguments = arguments_of(arguments);
+        let at = |number: usize| path_at(arguments.get(number)?, arguments.get(number + 1)?);
+        let alone = |number: usize| Some(PathBuf::from(unquoted(arguments.get(number)?)?));
+        match name {
+            "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" | "sendfile" | "ftruncate" => {
+                let path = path_of_descriptor(arguments.first()?)?;
+                let is_synchronous = self.synchronous.contains(&path);
+                Some(Event::Write { path, data: arguments.get(1..)?.join(" "), is_synchronous })
+            }
+            "copy_file_range" => {
+                let path = path_of_descriptor(arguments.get(2)?)?;
+                Some(Event::Write { is_synchronous: self.synchronous.contains(&path), path, data: String::new() })
+            }
+            "fsync" | "fdatasync" => Some(Event::Flush { path: path_of_descriptor(arguments.first()?)? }),
+            "sync" | "syncfs" => Some(Event::FlushAll),
+            "msync" => call.contains("MS_SYNC").then_some(Event::FlushAll),
+            "open" | "creat" => self.opened(alone(0)?, call),
+            "openat" | "openat2" => self.opened(at(0)?, call),
+            "mkdir" => Some(Event::Mkdir { path: alone(0)? }),
+            "mkdirat" => Some(Event::Mkdir { path: at(0)? }),
+            "rename" => Some(Event::Rename { from: alone(0)?, to: alone(1)? }),
+            "renameat" | "renameat2" => Some(Event::Rename { from: at(0)?, to: at(2)? }),
+            "link" => Some(Event::Link { from: alone(0)?, to: alone(1)? }),
+            "linkat" => {
+                let from = at(0).filter(|_| !call.contains("AT_EMPTY_PATH"));
+                Some(Event::Link { from: from.or_else(|| path_of_descriptor(arguments.first()?))?, to: at(2)? })
+            }
+            "unlink" | "rmdir" => Some(Event::Unlink { path: alone(0)? }),
+            "unlinkat" => Some(Event::Unlink { path: at(0)? }),
+            _ => None,
+        }
+    }
+
+    fn opened(&mut self, path: PathBuf, call: &str) -> Option<Event> {
+        if ["O_SYNC", "O_DSYNC"].iter().any(|flag| call.contains(flag)) {
+            self.synchronous.insert(path.clone());
+        }
+        let is_created = call.starts_with("creat(") || call.contains("O_CREAT");
+        (is_created && self.created.insert(path.clone())).then_some(Event::Create { path })
+    }
+}
+
+/// Splits the arguments of a call. Commas in quotes, and in the brackets around paths and lists, do not separate.
+fn arguments_of(text: &str) -> Vec<String> {
+    let (mut arguments, mut argument) = (Vec::new(), String::new());
+    let (mut is_quoted, mut is_escaped, mut depth) = (false, false, 0_usize);
+    for character in text.chars() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            '<' | '[' | '{' if !is_quoted => depth += 1,
+            '>' | ']' | '}' if !is_quoted => depth = depth.saturating_sub(1),
+            ',' if !is_quoted && depth == 0 => {
+                arguments.push(std::mem::take(&mut argument).trim().to_owned());
+                continue;
+            }
+            _ => {}
+        }
+        argument.push(character);
+    }
+    arguments.push(argument.trim().to_owned());
+    arguments
+}
+
+/// The path in `3</path>`.
+fn path_of_descriptor(argument: &str) -> Option<PathBuf> {
+    let (_, path) = argument.split_once('<')?;
+    let (path, _) = path.rsplit_once('>')?;
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+fn unquoted(argument: &str) -> Option<&str> {
+    argument.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// The path of a directory's descriptor and a name in it.
+fn path_at(directory: &str, name: &str) -> Option<PathBuf> {
+    let name = unquoted(name)?;
+    let directory = path_of_descriptor(directory);
+    let joined = directory.map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
+    Some(joined.components().filter(|part| *part != std::path::Component::CurDir).collect())
 }
 
 /// Runs a shell script that then executes the program.

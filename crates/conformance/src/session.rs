@@ -17,8 +17,11 @@ const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
 /// A connection that sends lines and receives responses.
 #[async_trait]
 pub(crate) trait Session: Send + Sync {
-    /// Sends a line of JSON and returns the `tool_result` block of the response.
-    async fn call(&self, line: &str) -> Result<Value, CaseError>;
+    /// Sends a line and returns the `tool_result` block of the response.
+    async fn call(&self, line: &[u8]) -> Result<Value, CaseError>;
+
+    /// Sends a last line, which lacks its line feed, ends the input, and returns the `tool_result` block.
+    async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError>;
 
     /// Kills the program as `kill -9` does.
     async fn kill(&self) -> Result<(), CaseError>;
@@ -29,8 +32,12 @@ pub(crate) struct InProcess(pub(crate) Arc<dyn MemoryTool>);
 
 #[async_trait]
 impl Session for InProcess {
-    async fn call(&self, line: &str) -> Result<Value, CaseError> {
-        Ok(json!(match ToolUse::parse(line.as_bytes()) {
+    async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError> {
+        self.call(line).await
+    }
+
+    async fn call(&self, line: &[u8]) -> Result<Value, CaseError> {
+        Ok(json!(match ToolUse::parse(line) {
             Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
             Err(rejected) => ToolResult::from(rejected),
         }))
@@ -61,9 +68,29 @@ impl Client {
         Ok(answer)
     }
 
+    /// Sends a line of any bytes.
+    pub(crate) async fn send_bytes(&self, line: &[u8]) -> Result<Answer, CaseError> {
+        let shown = line.escape_ascii().to_string();
+        let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
+        self.answer(shown, result)
+    }
+
+    /// Sends a last line without a line feed. No other call may follow.
+    pub(crate) async fn send_last(&self, line: &[u8]) -> Result<Answer, CaseError> {
+        let shown = format!("{} without a line feed, as the last line", line.escape_ascii());
+        let result = self.session.call_last(line).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
+        self.answer(shown, result)
+    }
+
+    fn answer(&self, line: String, result: Value) -> Result<Answer, CaseError> {
+        let answer = Answer { line, result };
+        self.expect_no_leak(&answer)?;
+        Ok(answer)
+    }
+
     /// Sends a line of JSON, and does not check the response.
     pub(crate) async fn exchange(&self, line: &str) -> Result<Answer, CaseError> {
-        let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
+        let result = self.session.call(line.as_bytes()).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
         Ok(Answer { line: line.to_owned(), result })
     }
 

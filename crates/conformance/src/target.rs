@@ -1,5 +1,7 @@
 //! [`Target`]: the memory under test, for every kind of backend.
 
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use memory_tool_core::{MemoryPath, MemoryTool, Node, Store, StoreExt};
 use serde_json::json;
 
 use crate::case::Capability;
-use crate::failure::{CaseError, Failure, causes, ensure, expect_text};
+use crate::failure::{CaseError, Failure, causes, ensure, expect_bytes, expect_text};
 use crate::fixture::ToolOptions;
 use crate::program::Program;
 use crate::read_back;
@@ -133,10 +135,14 @@ impl dyn Target + '_ {
         Client { session, secrets: self.secrets().into() }
     }
 
-    /// Writes a file as another program would, replacing an existing one.
+    /// Writes a file: through the store or `create` if possible, because that tests them as well. An existing file is
+    /// replaced as another program would.
     pub(crate) async fn put(&self, path: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
-        if let Ok(directory) = self.plain_files() {
-            return put_plain_file(directory, path, content).await;
+        let plain_files = self.plain_files().ok();
+        if let Some(directory) = &plain_files
+            && is_plain_file(directory.clone(), path).await?
+        {
+            return put_plain_file(directory.clone(), path, content).await;
         }
         if let Ok(store) = self.store() {
             return store
@@ -144,29 +150,43 @@ impl dyn Target + '_ {
                 .await
                 .map_err(|error| Failure::new(format!("the store failed to write {path}: {}", causes(&error))).into());
         }
-        let text = String::from_utf8(content).map_err(|_| {
-            CaseError::unsupported(
+        match (String::from_utf8(content), plain_files) {
+            (Err(not_text), Some(directory)) => put_plain_file(directory, path, not_text.into_bytes()).await,
+            (Ok(text), _) => {
+                let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
+                self.client().send(input).await?.text(false).map(drop)
+            }
+            (Err(_), None) => Err(CaseError::unsupported(
                 Capability::ForeignFiles,
                 "files can be created only by commands, which cannot create this one",
-            )
-        })?;
-        let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
-        self.client().send(input).await?.text(false).map(drop)
-    }
-
-    /// The stored bytes of a file.
-    pub(crate) async fn content(&self, path: &MemoryPath) -> Result<Vec<u8>, CaseError> {
-        match self.store() {
-            Ok(store) => match store.read(path).await {
-                Ok(Node::File(file)) => Ok(file.content),
-                other => Err(Failure::new(format!("expected a file at {path}, got {other:?}")).into()),
-            },
-            Err(_) => read_back::content(&self.client(), path).await,
+            )),
         }
     }
 
-    /// Checks that exactly these files exist.
+    /// Checks that a file has exactly these bytes, in each way in which they can be read.
+    pub(crate) async fn expect_content(&self, path: &MemoryPath, expected: &[u8]) -> Result<(), CaseError> {
+        let plain_files = self.plain_files().ok();
+        if let Some(directory) = &plain_files {
+            let found = plain_file(directory.clone(), path).await?;
+            expect_bytes(expected, &found).map_err(|failure| failure.in_step(format!("reading {path} on the disk")))?;
+        }
+        match self.store() {
+            Ok(store) => match store.read(path).await {
+                Ok(Node::File(file)) => Ok(expect_bytes(expected, &file.content)?),
+                other => Err(Failure::new(format!("expected a file at {path}, got {other:?}")).into()),
+            },
+            Err(_) if plain_files.is_some() && !read_back::is_shown_whole(expected) => Ok(()),
+            Err(_) => Ok(expect_bytes(expected, &read_back::content(&self.client(), path).await?)?),
+        }
+    }
+
+    /// Checks that exactly these files exist, in each way in which they can be listed.
     pub(crate) async fn expect_files(&self, expected: &[MemoryPath]) -> Result<(), CaseError> {
+        if let Ok(directory) = self.plain_files() {
+            let found = sorted_lines(plain_paths(directory).await?);
+            expect_text(&sorted_lines(expected.to_vec()), &found)
+                .map_err(|failure| failure.in_step("listing the files on the disk"))?;
+        }
         let Ok(store) = self.store() else {
             return read_back::expect_files(&self.client(), expected).await;
         };
@@ -181,8 +201,8 @@ impl dyn Target + '_ {
         let outcome = match need {
             Capability::Tool => self.tool().map(drop),
             Capability::Options => Ok(()),
-            Capability::ForeignFiles | Capability::StoredBytes => match (self.store(), self.plain_files(), need) {
-                (Ok(_), ..) | (_, Ok(_), Capability::ForeignFiles) => Ok(()),
+            Capability::ForeignFiles | Capability::StoredBytes => match (self.store(), self.plain_files()) {
+                (Ok(_), _) | (_, Ok(_)) => Ok(()),
                 _ => Err(CaseError::unsupported(need, "the files can be accessed only by commands")),
             },
             Capability::Store => self.store().map(drop),
@@ -202,16 +222,67 @@ impl dyn Target + '_ {
     }
 }
 
-async fn put_plain_file(directory: PathBuf, path: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
-    let file = path.segments().fold(directory, |file, segment| file.join(segment));
-    let written = tokio::task::spawn_blocking(move || {
-        file.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&file, content))
-    });
-    match written.await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure::new(format!("cannot write {path}: {error}")).into()),
-        Err(error) => Err(Failure::new(format!("cannot write {path}: {error}")).into()),
+/// The location of a file of the memory in the directory of plain files.
+fn on_disk(directory: PathBuf, path: &MemoryPath) -> PathBuf {
+    path.segments().fold(directory, |file, segment| file.join(segment))
+}
+
+/// Runs blocking file operations off the async threads.
+async fn blocking<T: Send + 'static>(
+    what: String,
+    act: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, CaseError> {
+    match tokio::task::spawn_blocking(act).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Failure::new(format!("cannot {what}: {error}")).into()),
+        Err(error) => Err(Failure::new(format!("cannot {what}: {error}")).into()),
     }
+}
+
+async fn put_plain_file(directory: PathBuf, path: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
+    let file = on_disk(directory, path);
+    blocking(format!("write {path} on the disk"), move || {
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&file, content)
+    })
+    .await
+}
+
+async fn plain_file(directory: PathBuf, path: &MemoryPath) -> Result<Vec<u8>, CaseError> {
+    let file = on_disk(directory, path);
+    blocking(format!("read {path} on the disk"), move || fs::read(file)).await
+}
+
+async fn is_plain_file(directory: PathBuf, path: &MemoryPath) -> Result<bool, CaseError> {
+    let file = on_disk(directory, path);
+    blocking(format!("look for {path} on the disk"), move || file.try_exists()).await
+}
+
+/// The paths of all files under the directory of plain files.
+async fn plain_paths(directory: PathBuf) -> Result<Vec<MemoryPath>, CaseError> {
+    let listed = blocking("list the files on the disk".to_owned(), move || {
+        let mut paths = Vec::new();
+        let mut pending = vec![(directory, "/memories".to_owned())];
+        while let Some((directory, path)) = pending.pop() {
+            let entries = match fs::read_dir(directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // an empty memory
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                let path = format!("{path}/{}", entry.file_name().to_string_lossy());
+                if entry.file_type()?.is_dir() {
+                    pending.push((entry.path(), path));
+                } else {
+                    paths.push(path);
+                }
+            }
+        }
+        Ok(paths)
+    });
+    let parse =
+        |path: String| path.parse().map_err(|_| Failure::new(format!("{path:?} on the disk is no path")).into());
+    listed.await?.into_iter().map(parse).collect()
 }
 
 /// Fails with the message if the condition is false.

@@ -10,9 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::case::{Basis, Capability, Case};
 use crate::clause::Clause;
-use crate::failure::{
-    CaseError, Failure, excerpt, expect_all_of, expect_bytes, expect_json, expect_none_of, expect_text,
-};
+use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_json, expect_none_of, expect_text};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
 use crate::session::Answer;
@@ -367,7 +365,7 @@ impl Step {
             Action::Put(file) => return target.put(&file.path, file.bytes()?).await.map(|()| Vec::new()),
             Action::Line(Value::String(line)) => return self.call(target, line).await,
             Action::Input(value) | Action::Line(value) => return self.call(target, &value.to_string()).await,
-            Action::Content(file) => ("content", expect_content(target, file).await),
+            Action::Content(file) => ("content", target.expect_content(&file.path, &file.bytes()?).await),
             Action::Files(files) => ("files", target.expect_files(files).await),
             Action::Definition(definition) => ("definition", expect_definition(target, definition)),
         };
@@ -384,10 +382,6 @@ impl Step {
         let outcomes = checks.chain([("", client.expect_no_leak(&answer))]);
         Ok(outcomes.filter_map(|(name, outcome)| Some((name.to_owned(), outcome.err()?))).collect())
     }
-}
-
-async fn expect_content(target: &dyn Target, file: &File) -> Result<(), CaseError> {
-    Ok(expect_bytes(&file.bytes()?, &target.content(&file.path).await?)?)
 }
 
 fn expect_definition(target: &dyn Target, definition: &Value) -> Result<(), CaseError> {

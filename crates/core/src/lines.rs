@@ -21,7 +21,15 @@ use crate::quote::{MAX_QUOTED_BYTES, quote};
 pub struct ViewRange(Value);
 
 impl ViewRange {
-    pub(crate) fn from_value(given: Value) -> Self {
+    /// Keeps any value, with its integers spelled as such.
+    pub(crate) fn from_value(mut given: Value) -> Self {
+        if let Value::Array(values) = &mut given {
+            for value in values {
+                if let Some(number) = exact_integer(value) {
+                    *value = Value::Number(number);
+                }
+            }
+        }
         Self(given)
     }
 
@@ -89,12 +97,9 @@ impl InsertLine {
     /// Returns `None` if the value is not an integer. A float such as `2.0` becomes an integer if a double represents
     /// it exactly.
     pub(crate) fn from_value(given: &Value) -> Option<Self> {
-        const EXACT_IN_A_DOUBLE: u128 = 1 << 53;
         let Value::Number(number) = given else { return None };
-        match integer(given)? {
-            exact if exact.unsigned_abs() <= EXACT_IN_A_DOUBLE => Number::from_i128(exact).map(Self),
-            _ => Some(Self(number.clone())),
-        }
+        integer(given)?;
+        Some(Self(exact_integer(given).unwrap_or_else(|| number.clone())))
     }
 
     /// The number of lines before the inserted text. Returns `None` if a file of `total_lines` has fewer lines.
@@ -126,6 +131,12 @@ fn integer(value: &Value) -> Option<i128> {
     number.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
 }
 
+/// The integer that a number such as `2.0` spells, if a double represents it exactly.
+fn exact_integer(value: &Value) -> Option<Number> {
+    const EXACT_IN_A_DOUBLE: u128 = 1 << 53;
+    integer(value).filter(|exact| exact.unsigned_abs() <= EXACT_IN_A_DOUBLE).and_then(Number::from_i128)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -145,5 +156,14 @@ mod tests {
             assert_eq!(InsertLine::from_value(&value).unwrap().to_string(), displayed);
         }
         assert_eq!(InsertLine::from_value(&json!(1.5)), None);
+    }
+
+    #[test]
+    fn a_range_and_a_line_display_a_number_alike() {
+        for given in ["2.0", "-0.0", "1e10", "9007199254740992.0", "1e30", "18446744073709551616"] {
+            let value: Value = serde_json::from_str(given).unwrap();
+            let line = InsertLine::from_value(&value).unwrap();
+            assert_eq!(ViewRange::from_value(json!([value, "2.0"])).to_string(), format!("[{line}, \"2.0\"]"));
+        }
     }
 }

@@ -1,20 +1,28 @@
 //! Dropped futures: no operation is applied in part.
 
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, MemoryTool, Node, RecordName, Store, StoreError, StoreExt};
-use serde_json::json;
-use tokio::time::{sleep, timeout};
+use memory_tool_core::{Batch, MemoryPath, MemoryTool, Node, RecordName, Store, StoreError, StoreExt};
+use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
-use crate::cases::bytes::{content, path, write};
+use crate::cases::bytes::{content, path, shown, write};
+use crate::cases::interruption;
 use crate::failure::{CaseError, Failure};
+use crate::session::Client;
 use crate::target::{Target, check};
 
-/// The number of operations to drop, each a little later than the one before.
-const ROUNDS: u32 = 60;
+/// The most polls after which an operation is dropped.
+const MAX_POLLS: usize = 200;
+/// How often a case drops its operations after each number of polls. Each time, threads are scheduled differently.
+const PASSES: usize = 6;
 /// How often and at what interval a case checks whether the store has settled; long enough for a busy machine.
 const SETTLING_CHECKS: u32 = 400;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
@@ -44,21 +52,59 @@ pub(crate) const CASES: &[CodeCase] = &[
         reason: "an edit whose future is dropped happens twice, or blocks later edits",
         run: |target| Box::pin(async move { edit(&*target).await }),
     },
+    CodeCase {
+        id: "cancellation.commands",
+        clauses: &["X1"],
+        basis: Basis::Project,
+        needs: &[Capability::Tool],
+        reason: "a command has part of its effect when its future is dropped",
+        run: |target| Box::pin(async move { commands(&*target).await }),
+    },
 ];
 
-/// Runs the future for up to about a millisecond, longer in later rounds, then drops it.
-async fn dropped<T>(round: u32, future: impl Future<Output = T>) -> Option<T> {
-    let delay = Duration::from_micros(20) * round;
-    timeout(delay, future).await.ok()
+/// Polls the future up to `polls` times, then drops it.
+async fn dropped<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut polled = 0;
+    poll_fn(|context| {
+        polled += 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if polled >= polls => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
-/// Waits until the store is in a valid state. A dropped operation may still be running in the background.
-async fn expect_settled<F: Future<Output = Result<bool, CaseError>>>(
-    is_whole: impl Fn() -> F,
-) -> Result<(), CaseError> {
+/// The numbers of polls after which the operations of a case are dropped: one more each time, until an operation
+/// completes. Then they start again.
+struct Polls {
+    polls: usize,
+    pass: usize,
+    /// The number of all operations so far.
+    round: usize,
+}
+
+impl Polls {
+    fn new() -> Self {
+        Self { polls: 0, pass: 0, round: 0 }
+    }
+
+    /// The number of polls for the next operation, if there is one. `is_done` tells whether the last one completed.
+    fn next(&mut self, is_done: bool) -> Option<usize> {
+        let is_over = is_done || self.polls == MAX_POLLS;
+        (self.polls, self.pass) = if is_over { (1, self.pass + 1) } else { (self.polls + 1, self.pass) };
+        self.round += 1;
+        (self.pass < PASSES).then_some(self.polls)
+    }
+}
+
+/// Waits until the store is in a valid state, and returns it. A dropped operation may still run in the background.
+async fn settled<T, F: Future<Output = Result<Option<T>, CaseError>>>(look: impl Fn() -> F) -> Result<T, CaseError> {
     for _ in 0..SETTLING_CHECKS {
-        if is_whole().await? {
-            return Ok(());
+        if let Some(state) = look().await? {
+            return Ok(state);
         }
         sleep(BETWEEN_CHECKS).await;
     }
@@ -67,22 +113,31 @@ async fn expect_settled<F: Future<Output = Result<bool, CaseError>>>(
 
 async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let name: RecordName = "suite/cancellation".parse()?;
-    let numbered = |round: u32| {
+    let numbered = |round: usize| {
         let content = round.to_string();
         let files = write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content.clone());
         Ok::<_, CaseError>(files.write_record(name.clone(), content))
     };
     store.apply(numbered(0)?).await?;
-    for round in 1..=ROUNDS {
-        if let Some(outcome) = dropped(round, store.apply(numbered(round)?)).await {
-            outcome?;
-        }
-        expect_settled(|| async {
+    // The contents that the store may have: the last known one, and the contents of dropped batches.
+    let mut possible = BTreeSet::from([b"0".to_vec()]);
+    let (mut polls, mut is_done) = (Polls::new(), false);
+    while let Some(count) = polls.next(is_done) {
+        let round = polls.round;
+        possible.insert(round.to_string().into_bytes());
+        let outcome = dropped(count, store.apply(numbered(round)?)).await;
+        is_done = outcome.is_some();
+        outcome.transpose()?;
+        let found = settled(|| async {
             let first = content(&*store, "/memories/a/first").await?;
             let record = store.read_record(&name).await?.map(|record| record.content);
-            Ok(first == content(&*store, "/memories/z/last").await? && record.as_ref() == Some(&first))
-        })
-        .await?;
+            let is_whole = first == content(&*store, "/memories/z/last").await? && record.as_ref() == Some(&first);
+            Ok(is_whole.then_some(first))
+        });
+        let found = found.await?;
+        check(possible.contains(&found), || {
+            format!("after batch {round} was dropped, the files hold {:?} of an earlier one", shown(&found))
+        })?;
     }
     Ok(())
 }
@@ -95,17 +150,21 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
         files = files.write(ends[0].join(&number.to_string())?, "x");
     }
     store.apply(files).await?;
-    for round in 1..=ROUNDS {
+    let (mut polls, mut is_done) = (Polls::new(), false);
+    while let Some(count) = polls.next(is_done) {
         let here = matches!(store.read(&ends[0]).await?, Node::Directory(_));
         let (from, to) = if here { (&ends[0], &ends[1]) } else { (&ends[1], &ends[0]) };
-        match dropped(round, store.apply(Batch::new().rename(from.clone(), to.clone()))).await {
+        let outcome = dropped(count, store.apply(Batch::new().rename(from.clone(), to.clone()))).await;
+        is_done = outcome.is_some();
+        match outcome {
             // The rename of the previous round finished after `here` was read.
             None | Some(Ok(()) | Err(StoreError::NotFound { .. })) => {}
             Some(Err(error)) => return Err(error.into()),
         }
-        expect_settled(|| async {
-            let counts = [store.list(&ends[0]).await?.len(), store.list(&ends[1]).await?.len()];
-            Ok(counts == [FILES, 0] || counts == [0, FILES])
+        settled(|| async {
+            let listed = store.list(MemoryPath::root()).await?;
+            let counts = [&ends[0], &ends[1]].map(|end| listed.iter().filter(|file| file.path.is_under(end)).count());
+            Ok((counts == [FILES, 0] || counts == [0, FILES]).then_some(()))
         })
         .await?;
     }
@@ -117,11 +176,13 @@ async fn edit(target: &dyn Target) -> Result<(), CaseError> {
     let file = "/memories/log.txt";
     client.must_create(file, "").await?;
     let mut kept = Vec::new();
-    for round in 1..=ROUNDS {
-        let insert =
-            json!({"command": "insert", "path": file, "insert_line": 0, "insert_text": format!("line {round}")});
-        if dropped(round, tool.call(insert)).await.is_some() {
-            kept.push(format!("line {round}"));
+    let (mut polls, mut is_done) = (Polls::new(), false);
+    while let Some(count) = polls.next(is_done) {
+        let line = format!("line {}", polls.round);
+        let insert = json!({"command": "insert", "path": file, "insert_line": 0, "insert_text": line});
+        is_done = dropped(count, tool.call(insert)).await.is_some();
+        if is_done {
+            kept.push(line);
         }
     }
     client.insert(file, 0, "the end").await?.reply(&format!("The file {file} has been edited."))?;
@@ -136,4 +197,106 @@ async fn edit(target: &dyn Target) -> Result<(), CaseError> {
         check(line.is_empty() || count == 1, || format!("{line:?} was inserted {count} times"))?;
     }
     Ok(())
+}
+
+/// The text of each file, or `None` if it does not exist.
+type Texts = Vec<Option<&'static str>>;
+
+/// A command with the contents of its files before and after it. The paths are relative to a directory.
+struct Change {
+    command: fn(&str) -> Value,
+    files: Vec<&'static str>,
+    before: Texts,
+    after: Texts,
+}
+
+fn str_replace(path: &str, old: &str, new: &str) -> Value {
+    json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
+}
+
+/// Inserts after the first line.
+fn append(path: &str, text: &str) -> Value {
+    json!({"command": "insert", "path": path, "insert_line": 1, "insert_text": text})
+}
+
+/// Each command that changes something.
+fn changes() -> Vec<Change> {
+    let moved = vec!["from/a.txt", "from/b.txt", "to/a.txt", "to/b.txt"];
+    vec![
+        Change {
+            command: |directory| interruption::create(&format!("{directory}/d/a.txt"), "one\n"),
+            files: vec!["d/a.txt"],
+            before: vec![None],
+            after: vec![Some("one\n")],
+        },
+        Change {
+            command: |directory| str_replace(&format!("{directory}/a.txt"), "one", "two"),
+            files: vec!["a.txt"],
+            before: vec![Some("one\n")],
+            after: vec![Some("two\n")],
+        },
+        Change {
+            command: |directory| append(&format!("{directory}/a.txt"), "two"),
+            files: vec!["a.txt"],
+            before: vec![Some("one\n")],
+            after: vec![Some("one\ntwo\n")],
+        },
+        Change {
+            command: |directory| interruption::rename(&format!("{directory}/from"), &format!("{directory}/to")),
+            files: moved,
+            before: vec![Some("one\n"), Some("two\n"), None, None],
+            after: vec![None, None, Some("one\n"), Some("two\n")],
+        },
+        Change {
+            command: |directory| interruption::delete(&format!("{directory}/d")),
+            files: vec!["d/a.txt", "d/b.txt"],
+            before: vec![Some("one\n"), Some("two\n")],
+            after: vec![None, None],
+        },
+    ]
+}
+
+/// Drops each command after each number of polls. Each time, it is about other files, because a dropped command may
+/// still be running in the background.
+async fn commands(target: &dyn Target) -> Result<(), CaseError> {
+    let (tool, client) = (target.tool()?, target.client());
+    for (number, change) in changes().into_iter().enumerate() {
+        let (mut polls, mut is_done) = (Polls::new(), false);
+        while let Some(count) = polls.next(is_done) {
+            let directory = format!("/memories/{number}-{}", polls.round);
+            for (file, text) in change.files.iter().zip(&change.before) {
+                if let Some(text) = text {
+                    client.must_create(format!("{directory}/{file}"), *text).await?;
+                }
+            }
+            let command = (change.command)(&directory);
+            let step = format!("{command}, dropped after {count} polls");
+            let outcome = dropped(count, tool.call(command)).await;
+            is_done = outcome.is_some();
+            if let Some(Err(error)) = outcome {
+                return Err(Failure::new(format!("the command failed: {error}")).in_step(step).into());
+            }
+            let settled = settled(|| async {
+                let mut found = Vec::new();
+                for file in &change.files {
+                    found.push(text_if_any(&client, &format!("{directory}/{file}")).await?);
+                }
+                let is = |texts: &Texts| found.iter().map(Option::as_deref).eq(texts.iter().copied());
+                Ok((is(&change.after) || is(&change.before) && !is_done).then_some(()))
+            });
+            settled.await.map_err(|stop| stop.in_step(step))?;
+        }
+    }
+    Ok(())
+}
+
+/// The text of a short file, if it exists. One view shows it whole, so no change comes between.
+async fn text_if_any(client: &Client, path: &str) -> Result<Option<String>, CaseError> {
+    let answer = client.view(path).await?;
+    if answer.is_error() {
+        return answer.error_with("does not exist").map(|()| None);
+    }
+    let numbered = answer.text(false)?.split('\n').skip(1);
+    let lines: Vec<_> = numbered.map(|line| line.split_once('\t').map_or(line, |(_, text)| text)).collect();
+    Ok(Some(lines.join("\n")))
 }

@@ -14,14 +14,18 @@ mod bytes;
 mod cancellation;
 mod disk;
 mod interruption;
+mod leftovers;
+mod lines;
 mod plain_files;
 mod plain_memory;
+mod power_loss;
 mod quota;
 mod races;
 mod records;
 mod restarts;
 mod scopes;
 mod sealed;
+mod sizes;
 mod store;
 mod threads;
 mod tool;
@@ -47,6 +51,10 @@ pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
         restarts::CASES,
         plain_files::CASES,
         disk::CASES,
+        power_loss::CASES,
+        leftovers::CASES,
+        lines::CASES,
+        sizes::CASES,
         cancellation::CASES,
         store::CASES,
         records::CASES,

@@ -251,7 +251,7 @@ pub(super) fn every_command_on(path: &str) -> [Value; 7] {
 /// Swaps two names continuously on a separate thread until it is dropped.
 pub(super) struct Swapper {
     is_over: Arc<AtomicBool>,
-    swapping: JoinHandle<io::Result<u64>>,
+    swapping: JoinHandle<io::Result<()>>,
 }
 
 impl Swapper {
@@ -261,19 +261,18 @@ impl Swapper {
             let is_over = Arc::clone(&is_over);
             move || {
                 let mut swaps = 0;
-                // An even number of swaps leaves each at its original path.
-                while swaps % 2 == 1 || !is_over.load(Ordering::Relaxed) {
+                // At least two swaps, even if the thread starts late. An even number leaves each at its original path.
+                while swaps < 2 || swaps % 2 == 1 || !is_over.load(Ordering::Relaxed) {
                     system::exchange(&one, &other)?;
                     swaps += 1;
                 }
-                Ok(swaps)
+                Ok(())
             }
         });
         Self { is_over, swapping }
     }
 
-    /// Stops, and returns the number of swaps.
-    pub(super) async fn stop(mut self) -> Result<u64, CaseError> {
+    pub(super) async fn stop(mut self) -> Result<(), CaseError> {
         self.is_over.store(true, Ordering::Relaxed);
         let swapped = (&mut self.swapping).await;
         on_disk("swap a directory for a link", || swapped.unwrap_or_else(|error| Err(io::Error::other(error)))).await

@@ -170,6 +170,22 @@ pub(crate) const CASES: &[CodeCase] = &[
         run: |target| Box::pin(async move { delete_against_creates(&*target).await }),
     },
     CodeCase {
+        id: "races.edits-against-recreation",
+        clauses: &["X3", "I1", "D1"],
+        basis: Basis::Project,
+        needs: &[Capability::Sessions],
+        reason: "an edit during which another session deletes and recreates the file brings the old text back",
+        run: |target| Box::pin(async move { edits_against_recreation(&*target, Contenders::Sessions(2)).await }),
+    },
+    CodeCase {
+        id: "races.edits-against-recreation-by-processes",
+        clauses: &["X3", "I1", "D1"],
+        basis: Basis::Project,
+        needs: &[Capability::Processes],
+        reason: "an edit during which another process deletes and recreates the file brings the old text back",
+        run: |target| Box::pin(async move { edits_against_recreation(&*target, Contenders::Processes(2)).await }),
+    },
+    CodeCase {
         id: "races.views-of-a-file",
         clauses: &["X1", "X3"],
         basis: Basis::Project,
@@ -504,6 +520,65 @@ async fn delete_against_creates(target: &dyn Target) -> Result<(), CaseError> {
         }
     }
     Ok(())
+}
+
+/// One client inserts lines into a file, while the other deletes and recreates it. A deleted file must stay deleted, a
+/// recreated one must have its new text, and no line that was inserted later may be lost.
+async fn edits_against_recreation(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+    let rounds = target.limits().races;
+    let path = "/memories/a.txt";
+    // Half of the time, the file is recreated with the same text.
+    let last_line = |round: usize| format!("text {:04}", round / 2);
+    let text = move |round: usize| format!("{}\n{}\n", long_line(), last_line(round));
+    let clients = contenders.clients(target).await?;
+    target.client().must_create(path, text(0)).await?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let acting = at_once(&clients, |number, client| {
+        let is_over = Arc::clone(&is_over);
+        async move {
+            if number == 0 {
+                return insert_until(&client, path, &is_over).await;
+            }
+            let recreated = async {
+                for round in 1..=rounds {
+                    client.delete(path).await?.text(false)?;
+                    expect_nothing(&client, path).await?;
+                    client.must_create(path, text(round)).await?;
+                    let found = client.text(path).await?;
+                    expect_text(&last_line(round), found.lines().next_back().unwrap_or_default())?;
+                }
+                Ok(Vec::new())
+            };
+            let recreated = recreated.await;
+            is_over.store(true, Ordering::Relaxed);
+            recreated
+        }
+    });
+    let inserted: Vec<_> = acting.await?.into_iter().flatten().collect();
+    let found = target.client().text(path).await?;
+    let Some(found) = found.strip_suffix(&text(rounds)) else {
+        return Err(Failure::new("the file does not have the text with which it was recreated last").into());
+    };
+    let kept = inserted.iter().rev().take(found.lines().count());
+    Ok(expect_text(&kept.map(|line| format!("{line}\n")).collect::<String>(), found)?)
+}
+
+/// Inserts lines at the start of a file that is missing now and then, and returns the inserted lines.
+async fn insert_until(client: &Client, path: &str, is_over: &AtomicBool) -> Result<Vec<String>, CaseError> {
+    let mut inserted = Vec::new();
+    for number in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let answer = client.insert(path, 0, format!("line {number}")).await?;
+        if answer.is_error() {
+            answer.error_with("does not exist")?;
+        } else {
+            inserted.push(format!("line {number}"));
+        }
+        yield_now().await; // the tool may never yield
+    }
+    Ok(inserted)
 }
 
 async fn views_of_a_file(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {

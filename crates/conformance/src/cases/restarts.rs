@@ -213,6 +213,7 @@ async fn kill_in_the_middle(target: &dyn Target, interruption: &Interruption) ->
         };
         let is_acknowledged = send_and_kill(&client, &interruption.command, moment).await?;
         client = target.process_client()?;
+        fence(&client).await?;
         let found = interruption.look(&client).await?;
         let states = States { before: &before, after: &after, found: &found };
         interruption.judge("when the program is killed during it", is_acknowledged, &states)?;
@@ -220,8 +221,16 @@ async fn kill_in_the_middle(target: &dyn Target, interruption: &Interruption) ->
     Ok(())
 }
 
+/// Creates and deletes a hidden file. The storage may not have received the last request of a killed program yet. That
+/// request must not take effect after this change.
+pub(super) async fn fence(client: &Client) -> Result<(), CaseError> {
+    const FILE: &str = "/memories/.fence";
+    client.must_create(FILE, "text").await?;
+    client.delete(FILE).await?.text(false).map(drop)
+}
+
 /// When to kill a program after a command is sent.
-enum Moment {
+pub(super) enum Moment {
     /// After this delay.
     After(Duration),
     /// As soon as another client sees a change, if that happens before the response.
@@ -249,7 +258,7 @@ impl Moment {
 }
 
 /// Sends a command and kills the program at the given moment. Returns whether the command was acknowledged first.
-async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Result<bool, CaseError> {
+pub(super) async fn send_and_kill(client: &Client, command: &Value, moment: Moment) -> Result<bool, CaseError> {
     let is_over = AtomicBool::new(false);
     let is_acknowledged = {
         let moment = pin!(moment.wait(&is_over));
@@ -272,13 +281,18 @@ async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
     let path = "/memories/log.txt";
     let survivor = target.client();
     // Long enough that most of the time is spent reading and writing it.
-    survivor.must_create(path, "0\n".to_owned() + &"x".repeat(100_000)).await?;
+    survivor.must_create(path, "0\nkills: none.\n".to_owned() + &"x".repeat(100_000)).await?;
+    let mut kills = "none".to_owned();
     let mut edits = 0;
     for kill in 0..KILLS {
         let program = target.process_client()?;
         program.view("/memories").await?.text(false)?;
         let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
+        // The storage may not have received the last edit yet. That edit must not take effect after this one.
+        let [old, new] = [format!("kills: {kills}.\n"), format!("kills: {kill}.\n")];
+        survivor.str_replace(path, &old, &new).await?.text(false)?;
+        kills = kill.to_string();
         let first_line = survivor.send(json!({"command": "view", "path": path, "view_range": [1, 1]})).await?;
         let found = first_line.text(false)?.rsplit('\t').next().and_then(|number| number.parse::<u64>().ok());
         let found = found.ok_or_else(|| first_line.wrong("the first line is not a number"))?;

@@ -112,6 +112,12 @@ pub(crate) const CASES: &[CodeCase] = &[
         version_of_what_was_made_again
     ),
     store_case!(
+        "store.version-after-rename",
+        ["X3"],
+        "a file that is renamed to a path gets a version that another content had there before",
+        version_after_rename
+    ),
+    store_case!(
         "store.invalid-batch",
         ["X1"],
         "a batch whose changes overlap is not refused as invalid",
@@ -232,6 +238,14 @@ pub(crate) const CASES: &[CodeCase] = &[
         needs: &[Capability::Store, Capability::Sessions],
         reason: "versions differ between sessions, or a stale version is accepted in one of them",
         run: |target| Box::pin(async move { version_in_another_session(&*target).await }),
+    },
+    CodeCase {
+        id: "store.version-after-recreation-in-another-session",
+        clauses: &["X3"],
+        basis: Basis::Project,
+        needs: &[Capability::Store, Capability::Sessions],
+        reason: "a file that another session recreates with other content gets a version that it had before",
+        run: |target| Box::pin(async move { version_after_recreation_in_another_session(&*target).await }),
     },
     CodeCase {
         id: "store.reopened",
@@ -471,6 +485,21 @@ async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), Cas
         })?;
         versions.push(version);
         store.remove(file).await?;
+    }
+    Ok(())
+}
+
+async fn version_after_rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
+    let mut versions = Vec::new();
+    for round in 0..ROUNDS {
+        store.apply(write("/memories/aside", format!("{round:04}"))?).await?;
+        store.rename("/memories/aside", "/memories/file").await?;
+        let version = version(&*store, "/memories/file").await?;
+        check(!versions.contains(&version), || {
+            format!("the version after rename {round} belonged to another content of the path before")
+        })?;
+        versions.push(version);
+        store.remove("/memories/file").await?;
     }
     Ok(())
 }
@@ -942,6 +971,24 @@ async fn version_in_another_session(target: &dyn Target) -> Result<(), CaseError
         expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
     }
     expect_content(&*there, "/memories/file", b"two").await
+}
+
+async fn version_after_recreation_in_another_session(target: &dyn Target) -> Result<(), CaseError> {
+    let here = target.store()?;
+    let file = path("/memories/file")?;
+    here.apply(write("/memories/file", "one")?).await?;
+    let read_here = version(&*here, "/memories/file").await?;
+    for content in ["two", "six", "ten"] {
+        let there = target.another_store().await?;
+        there.remove(&file).await?;
+        there.apply(write("/memories/file", content)?).await?;
+        for store in [&here, &there] {
+            let stale = write("/memories/file", "old")?.require(file.clone(), Precondition::Version(read_here.clone()));
+            expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
+            expect_content(&**store, "/memories/file", content.as_bytes()).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn reopened(target: &dyn Target) -> Result<(), CaseError> {

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -26,15 +27,19 @@ use super::SERVE;
 faults! {
     "caches-files" CachesFiles,
     "follows-links" FollowsLinks,
+    "keeps-deleted-texts" KeepsDeletedTexts,
     "leaves-a-part-on-a-full-disk" LeavesAPartOnAFullDisk,
     "leaves-files-around" LeavesFilesAround,
+    "leaves-staged-files" LeavesStagedFiles,
     "lists-links" ListsLinks,
     "logs-for-everybody" LogsForEverybody,
     "loses-files-to-a-failing-disk" LosesFilesToAFailingDisk,
     "moves-file-by-file" MovesFileByFile,
+    "never-flushes" NeverFlushes,
     "opens-special-files" OpensSpecialFiles,
     "says-done-on-a-failing-disk" SaysDoneOnAFailingDisk,
     "says-done-on-a-read-only-disk" SaysDoneOnAReadOnlyDisk,
+    "sizes-of-32-bits" SizesOf32Bits,
     "widens-modes" WidensModes,
     "writes-through-hard-links" WritesThroughHardLinks,
 }
@@ -159,6 +164,58 @@ impl DiskStore {
         outcome
     }
 
+    /// Writes a file outside the memory that only its owner can read.
+    fn write_private(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
+        let file = self.base.join(name);
+        let mut options = fs::OpenOptions::new();
+        options.create(true).append(true).mode(0o600).open(file)?.write_all(content)
+    }
+
+    /// Changes a file like the store, but does not flush it. The lock is the only one between such changes.
+    async fn change_without_flush(&self, batch: Batch, change: &Change) -> Result<(), StoreError> {
+        let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(self.base.join(".lock"));
+        let Ok(lock) = lock else { return self.store.apply(batch).await };
+        while lock.try_lock().is_err() {
+            sleep(Duration::from_micros(100)).await;
+        }
+        let checks = batch.preconditions().iter();
+        let checks = checks.fold(Batch::new(), |checks, (path, held)| checks.require(path.clone(), held.clone()));
+        self.store.apply(checks).await?;
+        let (from, to) = match change {
+            Change::Write { path, .. } => (None, Some(path)),
+            Change::Remove { path } => (Some(path), None),
+            Change::Rename { from, to } => (Some(from), Some(to)),
+        };
+        let is_file = |path: &MemoryPath| self.on_disk(path).is_file();
+        let mut is_simple = to.is_none_or(|to| !to.parents().any(|above| is_file(&above)));
+        for path in [from, to].into_iter().flatten() {
+            let stat = self.store.read(path).await.map(|node| node.stat());
+            is_simple &= match stat {
+                Ok(Stat::File(_)) => from == Some(path) || from.is_none(),
+                Ok(Stat::Absent) => from != Some(path) && !self.on_disk(path).exists(),
+                _ => false,
+            };
+        }
+        let changed = match change {
+            _ if !is_simple => return self.store.apply(batch).await,
+            Change::Write { path, content } => self
+                .write_private(".staged", content)
+                .and_then(|()| self.move_file(&self.base.join(".staged"), &self.on_disk(path))),
+            Change::Remove { path } => fs::remove_file(self.on_disk(path)),
+            Change::Rename { from, to } => self.move_file(&self.on_disk(from), &self.on_disk(to)),
+        };
+        let _ = fs::remove_file(self.base.join(".staged"));
+        for above in from.into_iter().flat_map(MemoryPath::parents).filter(|above| !above.is_root()) {
+            let _ = fs::remove_dir(self.on_disk(&above)); // fails if it is not empty
+        }
+        if changed.is_ok() { Ok(()) } else { self.store.apply(batch).await }
+    }
+
+    fn move_file(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(to.parent().unwrap_or(&self.base))?;
+        fs::rename(from, to)
+    }
+
     /// Moves one file of a directory after another.
     async fn move_file_by_file(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         for entry in self.store.list(from).await? {
@@ -187,6 +244,9 @@ impl Store for DiskStore {
                 if self.fault == Some(Fault::ListsLinks) {
                     files.extend(self.links(path));
                 }
+                if self.fault == Some(Fault::SizesOf32Bits) {
+                    files.iter_mut().for_each(|file| file.size = u64::from(file.size as u32));
+                }
                 Ok(Node::Directory(files))
             }
             Err(StoreError::SymbolicLink { .. }) if self.fault == Some(Fault::FollowsLinks) => {
@@ -210,6 +270,28 @@ impl Store for DiskStore {
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
         match (self.fault, batch.changes()) {
+            (Some(Fault::KeepsDeletedTexts), [Change::Write { path, .. } | Change::Remove { path }]) => {
+                let old = Self::walk(&self.on_disk(path)).into_iter().chain([self.on_disk(path)]);
+                for file in old.filter(|file| !file.is_symlink() && file.is_file()) {
+                    let _ = self.write_private(".trash", &fs::read(file).unwrap_or_default());
+                }
+                self.store.apply(batch).await
+            }
+            (Some(Fault::LeavesStagedFiles), [Change::Write { content, .. }]) if content.len() > 100_000 => {
+                let name = format!(".staged-{}", std::process::id());
+                let _ = self.write_private(&name, content);
+                let outcome = self.store.apply(batch).await;
+                let _ = fs::remove_file(self.base.join(name));
+                outcome
+            }
+            (Some(Fault::NeverFlushes), [change])
+                if batch.record_changes().is_empty()
+                    && batch.record_preconditions().is_empty()
+                    && batch.quotas().is_empty() =>
+            {
+                let change = change.clone();
+                self.change_without_flush(batch, &change).await
+            }
             (Some(Fault::FollowsLinks), [Change::Write { path, content }]) if self.on_disk(path).is_symlink() => {
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())

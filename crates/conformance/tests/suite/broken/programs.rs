@@ -9,7 +9,8 @@ use memory_tool_conformance::{CommandLine, Suite};
 use memory_tool_core::{
     Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt, ToolResult, ToolUse,
 };
-use serde_json::{Value, json};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use super::{SERVE, disks};
@@ -34,12 +35,65 @@ const FAULTS: [(&str, Response); 4] = [
     }),
 ];
 
+/// Returns the line to read instead of a line, or `None` to skip it.
+type Request = fn(Vec<u8>) -> Option<Vec<u8>>;
+
+/// The faults of programs that misread lines. Each line has its line feed, if any.
+const MISREADINGS: [(&str, Request); 5] = [
+    ("accepts-nan", |line| Some(replaced(line, &[(":NaN", ":null"), (",NaN", ",null")]))),
+    ("first-of-duplicate-keys", |line| {
+        let first = serde_json::from_slice::<FirstOfKeys>(&line).map(|FirstOfKeys(fields)| json!(fields).to_string());
+        Some(first.map_or(line, String::into_bytes))
+    }),
+    ("needs-a-last-line-feed", |line| (line.last() == Some(&b'\n')).then_some(line)),
+    ("replaces-bad-bytes-of-lines", |line| Some(String::from_utf8_lossy(&line).into_owned().into_bytes())),
+    ("skips-blank-lines", |line| (!line.trim_ascii().is_empty()).then_some(line)),
+];
+
+/// The fault of a program that takes the id of a result from a bare command.
+const FINDS_IDS_ANYWHERE: &str = "finds-ids-anywhere";
+
+fn replaced(line: Vec<u8>, replacements: &[(&str, &str)]) -> Vec<u8> {
+    match String::from_utf8(line) {
+        Ok(line) => replacements.iter().fold(line, |line, (old, new)| line.replace(old, new)).into_bytes(),
+        Err(error) => error.into_bytes(),
+    }
+}
+
+/// The fields of an object, each with the first value of its key.
+struct FirstOfKeys(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for FirstOfKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FirstOfKeysVisitor)
+    }
+}
+
+struct FirstOfKeysVisitor;
+
+impl<'de> Visitor<'de> for FirstOfKeysVisitor {
+    type Value = FirstOfKeys;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FirstOfKeys, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, value)) = map.next_entry()? {
+            fields.entry::<String>(name).or_insert(value);
+        }
+        Ok(FirstOfKeys(fields))
+    }
+}
+
 /// The fault of a program that keeps everything in memory until it ends.
 const SAVES_AT_EXIT: &str = "saves-at-exit";
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(5));
-    let mut suites: Vec<_> = FAULTS.into_iter().map(|(fault, _)| (fault, patient(fault))).collect();
+    let faults = FAULTS.into_iter().map(|(fault, _)| fault).chain(MISREADINGS.into_iter().map(|(fault, _)| fault));
+    let mut suites: Vec<_> = faults.chain([FINDS_IDS_ANYWHERE]).map(|fault| (fault, patient(fault))).collect();
     // Without plain files, because not seeing the files of other programs is a different fault.
     suites.push((SAVES_AT_EXIT, Suite::for_command(command_line(SAVES_AT_EXIT))));
     suites
@@ -71,11 +125,22 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
     let tool: &dyn MemoryTool = if saves_at_exit { &in_memory } else { &on_disk };
     let unchanged: Response = |result, _| result.to_string();
     let response = FAULTS.into_iter().find(|(name, _)| *name == fault).map_or(unchanged, |(_, response)| response);
-    for line in stdin().lock().split(b'\n') {
-        let (result, is_command) = match ToolUse::parse(&line.unwrap()) {
+    let request = MISREADINGS.into_iter().find(|(name, _)| *name == fault).map(|(_, request)| request);
+    let mut input = stdin().lock();
+    loop {
+        let mut line = Vec::new();
+        if input.read_until(b'\n', &mut line).unwrap() == 0 {
+            break;
+        }
+        let Some(line) = request.map_or(Some(line.clone()), |request| request(line)) else { continue };
+        let (mut result, is_command) = match ToolUse::parse(line.strip_suffix(b"\n").unwrap_or(&line)) {
             Ok(call) => (ToolResult::new(call.id, &runtime.block_on(tool.call(call.input))), true),
             Err(rejected) => (ToolResult::from(rejected), false),
         };
+        if fault == FINDS_IDS_ANYWHERE && result.tool_use_id.is_none() {
+            let fields: Value = serde_json::from_slice(&line).unwrap_or_default();
+            result.tool_use_id = fields["id"].as_str().or(fields["tool_use_id"].as_str()).map(str::to_owned);
+        }
         println!("{}", response(json!(result), is_command));
     }
     if saves_at_exit {

@@ -44,6 +44,7 @@ faults! {
     "counts-lines-differently" CountsLinesDifferently,
     "cuts-long-names" CutsLongNames,
     "cuts-long-paths" CutsLongPaths,
+    "cuts-old-str-in-errors" CutsOldStrInErrors,
     "cuts-within-lines" CutsWithinLines,
     "decimal-sizes" DecimalSizes,
     "decodes-percent" DecodesPercent,
@@ -64,6 +65,7 @@ faults! {
     "empty-store-is-missing" EmptyStoreIsMissing,
     "error-without-flag" ErrorWithoutFlag,
     "expands-replacement-patterns" ExpandsReplacementPatterns,
+    "few-occurrences" FewOccurrences,
     "final-newline-added" FinalNewlineAdded,
     "final-newlines-collapsed" FinalNewlinesCollapsed,
     "fixed-cap" FixedCap,
@@ -117,11 +119,15 @@ faults! {
     "overwrites-text-only" OverwritesTextOnly,
     "overwriting-reaches-rename" OverwritingReachesRename,
     "panics-on-unknown-command" PanicsOnUnknownCommand,
+    "plain-quotes-match" PlainQuotesMatch,
+    "private-use-refused" PrivateUseRefused,
+    "quotes-doubles-in-full" QuotesDoublesInFull,
     "range-from-zero" RangeFromZero,
     "range-of-directory-refused" RangeOfDirectoryRefused,
     "range-of-items" RangeOfItems,
     "raw-os-errors" RawOsErrors,
     "raw-paths-in-errors" RawPathsInErrors,
+    "refuses-large-texts" RefusesLargeTexts,
     "regex-old-str" RegexOldStr,
     "relative-paths" RelativePaths,
     "rename-makes-one-parent" RenameMakesOneParent,
@@ -132,6 +138,7 @@ faults! {
     "replaces-first" ReplacesFirst,
     "resolves-escapes" ResolvesEscapes,
     "reversed-ranges-swapped" ReversedRangesSwapped,
+    "rounds-fractions" RoundsFractions,
     "same-text-refused" SameTextRefused,
     "same-words-for-nothing-there" SameWordsForNothingThere,
     "shallow-sizes" ShallowSizes,
@@ -141,6 +148,7 @@ faults! {
     "sibling-prefix" SiblingPrefix,
     "silent-truncation" SilentTruncation,
     "snippet-from-one" SnippetFromOne,
+    "snippet-from-the-first-difference" SnippetFromTheFirstDifference,
     "snippet-of-whole-change" SnippetOfWholeChange,
     "snippet-without-cap" SnippetWithoutCap,
     "sorts-by-utf16" SortsByUtf16,
@@ -315,6 +323,9 @@ impl MemoryTool for BrokenTool {
         let mut command = command.clone();
         let CreateCommand { path, file_text, .. } = &mut command;
         match self.fault {
+            Some(Fault::RefusesLargeTexts) if file_text.len() > 1_000_000 => {
+                return Err(Error::other("Error: The text is too large"));
+            }
             Some(Fault::OverwritesTextOnly) => {
                 let before = content(&*self.store, path).await.unwrap_or_default();
                 if str::from_utf8(&before).is_err() {
@@ -370,6 +381,14 @@ impl MemoryTool for BrokenTool {
             Some(Fault::SameTextRefused) if old_str == new_str => {
                 return Err(Error::other("Error: Parameters `old_str` and `new_str` are the same"));
             }
+            Some(Fault::PlainQuotesMatch) if !before.contains(old_str) => {
+                let start = plain(&before).find(&plain(old_str)).filter(|_| !old_str.is_empty());
+                let found = start.map(|start| {
+                    let skipped = plain(&before)[..start].chars().count();
+                    before.chars().skip(skipped).take(old_str.chars().count()).collect()
+                });
+                command.old_str = found.unwrap_or(command.old_str);
+            }
             Some(Fault::TrimsOldStr) => command.old_str = old_str.trim_end_matches(' ').to_owned(),
             _ => {}
         }
@@ -379,6 +398,14 @@ impl MemoryTool for BrokenTool {
                 let after = before.replacen(old_str, new_str, 1);
                 self.overwrite(path, after.clone()).await;
                 Ok(Reply::Replaced { path: path.clone(), snippet: Snippet::new(1, after) })
+            }
+            (Some(Fault::CutsOldStrInErrors), Err(Error::NoMatch { path, mut old_str })) => {
+                old_str.truncate(old_str.floor_char_boundary(1_000));
+                Err(Error::NoMatch { path, old_str })
+            }
+            (Some(Fault::FewOccurrences), Err(Error::MultipleMatches { old_str, mut lines })) => {
+                lines.truncate(10);
+                Err(Error::MultipleMatches { old_str, lines })
             }
             (Some(Fault::OccurrencesByLine), Err(Error::MultipleMatches { old_str, mut lines })) => {
                 lines.dedup();
@@ -399,6 +426,13 @@ impl MemoryTool for BrokenTool {
                     }
                     Fault::ShortSnippet => snippet = lines_around(&after, line, 1, 2),
                     Fault::SnippetFromOne => snippet.first_line = 1,
+                    Fault::SnippetFromTheFirstDifference => {
+                        let lines = command.old_str.split('\n').zip(command.new_str.split('\n'));
+                        let shared = lines.take_while(|(old, new)| old == new).count();
+                        if shared > 0 && command.old_str != command.new_str {
+                            snippet = lines_around(&after, line + shared, 2, 2);
+                        }
+                    }
                     Fault::SnippetOfWholeChange => {
                         snippet = lines_around(&after, line, 2, 2 + new_str.matches('\n').count());
                     }
@@ -831,6 +865,18 @@ fn lines_around(text: &str, line: usize, above: usize, below: usize) -> Snippet 
     Snippet::new(first, lines.join("\n"))
 }
 
+/// The text with plain quotes, dashes and spaces instead of typographic ones.
+fn plain(text: &str) -> String {
+    let straighten = |character| match character {
+        '“' | '”' => '"',
+        '‘' | '’' => '\'',
+        '–' | '−' => '-',
+        '\u{a0}' | '\u{202f}' => ' ',
+        other => other,
+    };
+    text.chars().map(straighten).collect()
+}
+
 /// The first match of a pattern in which `.` matches any character.
 fn first_match<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     text.char_indices().find_map(|(start, _)| {
@@ -900,6 +946,13 @@ fn misread_fields(fault: Fault, fields: &mut Map<String, Value>) -> Result<(), E
         }
         (Fault::NoAliases, "insert") => _ = fields.remove("new_str"),
         (Fault::NoAliases, "rename") => _ = fields.remove("path"),
+        (Fault::RoundsFractions, "insert") => {
+            if let Some(line) = fields.get_mut("insert_line")
+                && let Some(fraction) = line.as_f64().filter(|line| line.fract() != 0.0 && *line >= 0.0)
+            {
+                *line = json!(fraction as u64);
+            }
+        }
         (Fault::NullRefused, _) => {
             let optional = ["view_range", "new_str"];
             if let Some(field) = optional.into_iter().find(|&field| fields.get(field).is_some_and(Value::is_null)) {
@@ -990,6 +1043,9 @@ fn misread_names(fault: Fault, path: &str, rest: &str) -> Result<String, Error> 
         Fault::MissesCapitalEncoding if is_traversal() => rest.replace("%2E", "_").replace("%2F", "_"),
         Fault::MissesDoubleEncoding if is_traversal() => rest.replace("%25", "_"),
         Fault::MissesEncoding if is_traversal() => rest.replace('%', "_"),
+        Fault::PrivateUseRefused if rest.contains(|c: char| ('\u{e000}'..='\u{f8ff}').contains(&c)) => {
+            return Err(Error::other(format!("Error: Path {path} contains a private-use character")));
+        }
         Fault::RawPathsInErrors if rest.contains(char::is_control) => {
             return Err(Error::other(format!("Error: Path {path} contains a control character")));
         }
@@ -1047,6 +1103,9 @@ fn misreport(fault: Fault, outcome: Result<Reply, Error>) -> Result<Reply, Error
             Err(Error::other("Error: The input is not valid"))
         }
         (Fault::PanicsOnUnknownCommand, Error::Input(InputError::UnknownCommand { .. })) => unreachable!("{error}"),
+        (Fault::QuotesDoublesInFull, Error::InvalidViewRange { .. } | Error::InvalidInsertLine { .. }) => {
+            Err(Error::other(error.to_string().replace("1e+30", "1000000000000000019884624838656")))
+        }
         (Fault::RawOsErrors, Error::Path(PathError::SegmentTooLong { .. })) => {
             Err(Error::other("Error: File name too long (os error 36)"))
         }

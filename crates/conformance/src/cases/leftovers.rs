@@ -1,0 +1,115 @@
+//! Leftovers: deleted and replaced text, and what a killed program was writing, is nowhere on the disk.
+//!
+//! The cases need plain files, because a database may keep deleted text in free pages until it is compacted.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::case::{Basis, Capability};
+use crate::cases::CodeCase;
+use crate::cases::interruption::create;
+use crate::cases::plain_memory::{Item, on_disk, tree_of};
+use crate::cases::restarts::{Moment, fence, send_and_kill};
+use crate::failure::{CaseError, Failure};
+use crate::session::Client;
+use crate::target::{Target, check};
+
+/// How often a program is killed, each time a little later.
+const KILLS: u32 = 12;
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "leftovers.deleted-and-replaced",
+        clauses: &["D1", "S1"],
+        basis: Basis::Project,
+        needs: &[Capability::PlainFiles, Capability::Directory],
+        reason: "deleted or replaced text stays on the disk, for example in a backup, a journal or a hidden file",
+        run: |target| Box::pin(async move { deleted_and_replaced(&*target).await }),
+    },
+    CodeCase {
+        id: "leftovers.of-killed-programs",
+        clauses: &["X1", "D1"],
+        basis: Basis::Project,
+        needs: &[Capability::PlainFiles, Capability::Directory, Capability::Processes],
+        reason: "a killed program leaves a temporary file that no later program removes",
+        run: |target| Box::pin(async move { of_killed_programs(&*target).await }),
+    },
+];
+
+/// The files under the directory of the target, and those that contain a text.
+async fn search(target: &dyn Target, text: &str) -> Result<(BTreeSet<PathBuf>, Vec<PathBuf>), CaseError> {
+    let directory = target.directory()?;
+    let tree = on_disk("read the stored files", move || tree_of(&directory)).await?;
+    let contains = |content: &[u8]| content.windows(text.len()).any(|part| part == text.as_bytes());
+    let found = tree.iter().filter(|(path, item)| match item {
+        Item::File(content) => contains(content) || contains(path.as_os_str().as_encoded_bytes()),
+        _ => contains(path.as_os_str().as_encoded_bytes()),
+    });
+    let found = found.map(|(path, _)| path.clone()).collect();
+    Ok((tree.into_keys().collect(), found))
+}
+
+async fn expect_nowhere(target: &dyn Target, text: &str, event: &str) -> Result<(), CaseError> {
+    let (_, found) = search(target, text).await?;
+    check(found.is_empty(), || format!("{event}, the text is still in {found:?}"))
+}
+
+async fn deleted_and_replaced(target: &dyn Target) -> Result<(), CaseError> {
+    let client = target.client();
+    let [path, moved] = ["/memories/notes.txt", "/memories/d/moved.txt"];
+    let [first, second, third, name] = ["the first text", "the second text", "the third text", "name-of-a-file"];
+    client.must_create(path, format!("{first}\nmore\n")).await?;
+    let (_, found) = search(target, first).await?;
+    check(!found.is_empty(), || "the case is wrong: the text of a file is not found in plain files".to_owned())?;
+    client.str_replace(path, first, second).await?.text(false)?;
+    expect_nowhere(target, first, "after it was replaced").await?;
+    client.insert(path, 0, third).await?.text(false)?;
+    client.rename(path, moved).await?.text(false)?;
+    client.str_replace(moved, second, "").await?.text(false)?;
+    expect_nowhere(target, second, "after it was deleted by str_replace").await?;
+    client.delete(moved).await?.text(false)?;
+    expect_nowhere(target, third, "after its file was deleted").await?;
+    for number in 0..3 {
+        client.must_create(format!("/memories/d/{number}/{name}.txt"), first).await?;
+        client.must_create(format!("/memories/d/.{number}/.{name}"), second).await?;
+    }
+    client.rename("/memories/d", "/memories/e").await?.text(false)?;
+    client.delete("/memories/e").await?.text(false)?;
+    for text in [first, second, name] {
+        expect_nowhere(target, text, "after its directory was deleted").await?;
+    }
+    Ok(())
+}
+
+async fn of_killed_programs(target: &dyn Target) -> Result<(), CaseError> {
+    let path = "/memories/d/large.txt";
+    let mark = "the text that a killed program was writing";
+    let text = format!("{mark}\n").repeat(20_000);
+    let command = create(path, &text);
+    let mut client = target.process_client()?;
+    fence(&client).await?;
+    let start = Instant::now();
+    client.send(command.clone()).await?.text(false)?;
+    let course: Duration = start.elapsed();
+    delete_if_any(&client, path).await?;
+    let (usual, _) = search(target, mark).await?;
+    for kill in 0..KILLS {
+        send_and_kill(&client, &command, Moment::After(course * kill / KILLS)).await?;
+        client = target.process_client()?;
+        fence(&client).await?;
+        delete_if_any(&client, path).await?;
+        let (files, found) = search(target, mark).await?;
+        check(found.is_empty(), || format!("after a kill and a deletion, the text is still in {found:?}"))?;
+        let new: Vec<_> = files.difference(&usual).collect();
+        if !new.is_empty() {
+            return Err(Failure::new(format!("a killed program left {new:?}")).into());
+        }
+    }
+    Ok(())
+}
+
+async fn delete_if_any(client: &Client, path: &str) -> Result<(), CaseError> {
+    let answer = client.delete(path).await?;
+    if answer.is_error() { answer.error_with("does not exist") } else { Ok(()) }
+}

@@ -1,0 +1,59 @@
+//! Lines that no JSON text has, and the end of the input.
+
+use crate::case::{Basis, Capability};
+use crate::cases::CodeCase;
+use crate::failure::{CaseError, expect_text};
+use crate::target::Target;
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "lines.not-utf-8",
+        clauses: &["W1"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "a line with bytes that are not UTF-8 is carried out with other characters, or ends the program",
+        run: |target| Box::pin(async move { not_utf_8(&*target).await }),
+    },
+    CodeCase {
+        id: "lines.last-without-line-feed",
+        clauses: &["W1"],
+        basis: Basis::Project,
+        needs: &[Capability::Processes],
+        reason: "a last line without a line feed is not carried out, or gets no result",
+        run: |target| Box::pin(async move { last_without_line_feed(&*target).await }),
+    },
+];
+
+async fn not_utf_8(target: &dyn Target) -> Result<(), CaseError> {
+    let (path, client) = ("/memories/a.txt", target.client());
+    client.must_create(path, "text").await?;
+    let lines: [&[u8]; 9] = [
+        b"\xff",
+        b"\xff\xfe{\0}\0",
+        b"{\"command\":\"create\",\"path\":\"/memories/b\xff.txt\",\"file_text\":\"\"}",
+        b"{\"command\":\"create\",\"path\":\"/memories/b.txt\",\"file_text\":\"\xc3\x28\"}",
+        b"{\"command\":\"create\",\"path\":\"/memories/b.txt\",\"file_text\":\"\xed\xa0\x80\"}", // a surrogate
+        b"{\"command\":\"create\",\"path\":\"/memories/b\xc0\xafc.txt\",\"file_text\":\"\"}",    // a long form of `/`
+        b"{\"command\":\"create\",\"path\":\"/memories/b.txt\",\"file_text\":\"\xe2\x82\"}",
+        b"{\"command\":\"insert\",\"path\":\"/memories/a.txt\",\"insert_line\":0,\"insert_text\":\"\xf8\"}",
+        b"{\"command\":\"delete\",\"path\":\"/memories/a.txt\"}\xff",
+    ];
+    for line in lines {
+        let answer = client.send_bytes(line).await?;
+        answer.text(true)?;
+        target.expect_files(&[path.parse()?]).await.map_err(|stop| stop.in_step(line.escape_ascii().to_string()))?;
+        expect_text("text", &client.text(path).await?)?;
+    }
+    Ok(())
+}
+
+async fn last_without_line_feed(target: &dyn Target) -> Result<(), CaseError> {
+    let client = target.process_client()?;
+    client.must_create("/memories/a.txt", "one").await?;
+    let last = br#"{"command":"create","path":"/memories/b.txt","file_text":"two"}"#;
+    client.send_last(last).await?.reply("File created successfully at: /memories/b.txt")?;
+    let client = target.process_client()?;
+    expect_text("two", &client.text("/memories/b.txt").await?)?;
+    let answer = client.send_last(br#"{"command":"delete","path":"/memories/b.txt""#).await?;
+    answer.text(true).map(drop)
+}

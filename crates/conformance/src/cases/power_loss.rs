@@ -1,0 +1,266 @@
+//! Loss of power: before a program responds, what it stores has reached the disk.
+//!
+//! The system calls of the program are recorded. The file with the new bytes must be flushed between the write and
+//! the response, and each directory must be flushed in which a name changed. A log that is flushed also counts, because
+//! it holds everything.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::case::{Basis, Capability};
+use crate::cases::CodeCase;
+use crate::cases::interruption::{create, delete, insert, rename};
+use crate::cases::plain_memory::{on_disk, tree_of};
+use crate::failure::{CaseError, Failure, excerpt};
+use crate::sandbox::{Event, Sandbox, Trace};
+use crate::target::Target;
+
+/// A text in the new contents, by which they are recognized in the calls.
+const MARK: &str = "text-that-must-reach-the-disk";
+/// The name of the file that is created, renamed or deleted.
+const NAME: &str = "name-that-must-reach-the-disk";
+
+const NEEDS: &[Capability] = &[Capability::Processes, Capability::Directory, Capability::Tracing];
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "power_loss.create",
+        clauses: &["X2", "C1"],
+        basis: Basis::Project,
+        needs: NEEDS,
+        reason: "a loss of power after the response loses a created file, because it or its directory was not flushed",
+        run: |target| Box::pin(async move { created(&*target).await }),
+    },
+    CodeCase {
+        id: "power_loss.edit",
+        clauses: &["X2", "S1", "I1"],
+        basis: Basis::Project,
+        needs: NEEDS,
+        reason: "a loss of power after the response loses an edit, because the new text was not flushed",
+        run: |target| Box::pin(async move { edited(&*target).await }),
+    },
+    CodeCase {
+        id: "power_loss.rename",
+        clauses: &["X2", "R1"],
+        basis: Basis::Project,
+        needs: NEEDS,
+        reason: "a loss of power after the response undoes a rename, because the directories were not flushed",
+        run: |target| Box::pin(async move { renamed(&*target).await }),
+    },
+    CodeCase {
+        id: "power_loss.delete",
+        clauses: &["X2", "D1"],
+        basis: Basis::Project,
+        needs: NEEDS,
+        reason: "a loss of power after the response brings a deleted file back, because its directory was not flushed",
+        run: |target| Box::pin(async move { deleted(&*target).await }),
+    },
+];
+
+async fn created(target: &dyn Target) -> Result<(), CaseError> {
+    let before = [create("/memories/d/other.txt", "text")];
+    for path in [format!("/memories/d/{NAME}"), format!("/memories/new/directory/{NAME}")] {
+        expect_flushed(target, &before, create(&path, MARK), MARK).await?;
+        target.client().delete(&path).await?.text(false)?;
+        target.client().delete("/memories/d").await?.text(false)?;
+    }
+    Ok(())
+}
+
+async fn edited(target: &dyn Target) -> Result<(), CaseError> {
+    let path = format!("/memories/d/{NAME}");
+    let replace = json!({"command": "str_replace", "path": path, "old_str": "text", "new_str": MARK});
+    for edit in [insert(&path, MARK), replace] {
+        expect_flushed(target, &[create(&path, "text\n")], edit, MARK).await?;
+        target.client().delete(&path).await?.text(false)?;
+    }
+    Ok(())
+}
+
+async fn renamed(target: &dyn Target) -> Result<(), CaseError> {
+    for to in [format!("/memories/e/{NAME}"), format!("/memories/new/{NAME}")] {
+        let before = [create("/memories/d/old.txt", "text"), create("/memories/e/other.txt", "text")];
+        expect_flushed(target, &before, rename("/memories/d/old.txt", &to), NAME).await?;
+        target.client().delete(&to).await?.text(false)?;
+        target.client().delete("/memories/e").await?.text(false)?;
+    }
+    Ok(())
+}
+
+async fn deleted(target: &dyn Target) -> Result<(), CaseError> {
+    let path = format!("/memories/d/{NAME}");
+    let before = [create(&path, "text"), create("/memories/d/other.txt", "text")];
+    expect_flushed(target, &before, delete(&path), NAME).await
+}
+
+/// Runs the command in a program of its own, after others, and checks that its effect was flushed before the response.
+async fn expect_flushed(target: &dyn Target, before: &[Value], command: Value, mark: &str) -> Result<(), CaseError> {
+    let traces = on_disk("make a directory", TempDir::new).await?;
+    let trace = Trace(traces.path().join("trace"));
+    let client = target.process_client_under(&Sandbox::Recorded(trace.clone()))?;
+    for command in before {
+        client.send(command.clone()).await?.text(false)?;
+    }
+    let directory = target.directory()?;
+    let existing = {
+        let directory = directory.clone();
+        on_disk("read the stored files", move || {
+            let directory = directory.canonicalize()?;
+            Ok((tree_of(&directory)?.into_keys().map(|path| directory.join(path)).collect(), directory))
+        })
+    };
+    let (existing, directory): (BTreeSet<_>, _) = existing.await?;
+    client.send(command.clone()).await?.text(false)?;
+    client.kill().await?;
+    let events = on_disk("read a trace", move || trace.events()).await?;
+    let mut of_each = events.split(|event| *event == Event::Response);
+    let events = of_each.nth(before.len()).unwrap_or_default().to_vec();
+    let recording = Recording { events, existing, directory };
+    recording.judge(mark).map_err(|failure| failure.in_step(excerpt(&command.to_string(), 0)).into())
+}
+
+/// The calls of a program during a command.
+struct Recording {
+    events: Vec<Event>,
+    /// The files and directories before the command.
+    existing: BTreeSet<PathBuf>,
+    directory: PathBuf,
+}
+
+impl Recording {
+    /// Checks that a write with the mark is durable, or the changes of the name that the mark is.
+    fn judge(&self, mark: &str) -> Result<(), Box<Failure>> {
+        let marked: Vec<_> = self.writes(|data| data.contains(mark)).collect();
+        if marked.iter().any(|&write| self.is_durable_write(write)) {
+            return Ok(());
+        }
+        let named: Vec<_> = (0..self.events.len()).filter(|&event| self.changes_name(event, mark)).collect();
+        if named.iter().any(|&event| !self.are_directories_flushed(event)) {
+            let problem = "the program responded before it flushed the directory in which a name changed";
+            return Err(Failure::new(problem).into());
+        }
+        if !named.is_empty() && mark == NAME {
+            return Ok(());
+        }
+        let is_hidden = marked.is_empty(); // encrypted or compressed, or changed in memory that is mapped to a file
+        if is_hidden && self.writes(|_| true).any(|write| self.is_durable_write(write)) {
+            return Ok(());
+        }
+        if is_hidden && self.writes(|_| true).next().is_none() && self.events.contains(&Event::FlushAll) {
+            return Ok(());
+        }
+        let problem = if is_hidden && self.writes(|_| true).next().is_none() {
+            "the program responded without writing anything to the disk".to_owned()
+        } else {
+            format!("the program responded before it flushed {}", self.written(&marked))
+        };
+        Err(Failure::new(problem).into())
+    }
+
+    /// The names of the written files.
+    fn written(&self, marked: &[usize]) -> String {
+        let path = |&write: &usize| match &self.events[write] {
+            Event::Write { path, .. } => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+            _ => None,
+        };
+        let names: BTreeSet<_> = marked.iter().filter_map(path).collect();
+        if names.is_empty() { "what it wrote".to_owned() } else { format!("{names:?} and its directory") }
+    }
+
+    /// The writes to the directory with such data.
+    fn writes(&self, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = usize> {
+        self.events.iter().enumerate().filter_map(move |(number, event)| match event {
+            Event::Write { path, data, .. } if path.starts_with(&self.directory) && is_meant(data) => Some(number),
+            _ => None,
+        })
+    }
+
+    /// Whether an event creates, moves or removes a file with this name.
+    fn changes_name(&self, event: usize, name: &str) -> bool {
+        let is_meant = |path: &Path| path.starts_with(&self.directory) && path.file_name() == Some(name.as_ref());
+        match &self.events[event] {
+            Event::Rename { from, to } => is_meant(from) || is_meant(to),
+            Event::Unlink { path } => is_meant(path),
+            _ => false,
+        }
+    }
+
+    /// Whether the written file is flushed after the write, and found under its name.
+    fn is_durable_write(&self, write: usize) -> bool {
+        let Event::Write { path, is_synchronous, .. } = &self.events[write] else { return false };
+        let (mut path, mut is_flushed, mut named) = (path.clone(), *is_synchronous, None);
+        // It may have got its name before.
+        if !self.existing.contains(&path) {
+            named = (0..write).rev().find(|&event| match &self.events[event] {
+                Event::Create { path: made } | Event::Rename { to: made, .. } => *made == path,
+                _ => false,
+            });
+        }
+        for (number, event) in self.events.iter().enumerate().skip(write + 1) {
+            match event {
+                Event::Flush { path: flushed } => is_flushed |= *flushed == path,
+                Event::FlushAll => is_flushed = true,
+                Event::Rename { from, to } if path.starts_with(from) => {
+                    path = path.strip_prefix(from).map_or_else(
+                        |_| to.clone(),
+                        |rest| match rest.as_os_str().is_empty() {
+                            true => to.clone(),
+                            false => to.join(rest),
+                        },
+                    );
+                    named = Some(number);
+                }
+                Event::Link { from, to } if *from == path => {
+                    path.clone_from(to);
+                    named = Some(number);
+                }
+                Event::Unlink { path: removed } if *removed == path => return false,
+                _ => {}
+            }
+        }
+        is_flushed && named.is_none_or(|event| self.are_directories_flushed(event))
+    }
+
+    /// Whether each directory in which this event changed a name is flushed after it, and those above if they are new.
+    fn are_directories_flushed(&self, event: usize) -> bool {
+        let paths: Vec<&PathBuf> = match &self.events[event] {
+            Event::Create { path } | Event::Unlink { path } => vec![path],
+            Event::Link { to, .. } => vec![to],
+            // The old name may come back if it existed before. The new one does not matter if it does not last.
+            Event::Rename { from, to } => {
+                let is_removed = self.events.contains(&Event::Unlink { path: to.clone() });
+                [(from, self.existing.contains(from)), (to, !is_removed)]
+                    .into_iter()
+                    .filter_map(|(path, matters)| matters.then_some(path))
+                    .collect()
+            }
+            _ => vec![],
+        };
+        let is_flushed = |directory: &Path, since: usize| {
+            self.events.iter().skip(since + 1).any(|later| match later {
+                Event::Flush { path } => path == directory,
+                Event::FlushAll => true,
+                // A directory that is removed needs no flush.
+                Event::Unlink { path } => path == directory,
+                _ => false,
+            })
+        };
+        paths.into_iter().all(|path| {
+            let above = path.ancestors().skip(1).take_while(|above| above.starts_with(&self.directory));
+            let mut since = event;
+            for directory in above {
+                if !is_flushed(directory, since) {
+                    return false;
+                }
+                // If it is new, its own name must be durable as well.
+                let made = self.events.iter().position(|made| *made == Event::Mkdir { path: directory.to_owned() });
+                let Some(made) = made.filter(|_| !self.existing.contains(directory)) else { break };
+                since = made;
+            }
+            true
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Many files, large files and long lines.
+
+use std::fs;
+
+use memory_tool_core::{Batch, MemoryPath};
+use serde_json::json;
+
+use crate::case::{Basis, Capability};
+use crate::cases::CodeCase;
+use crate::cases::bytes::path;
+use crate::cases::plain_memory::{PlainMemory, on_disk};
+use crate::failure::{CaseError, Failure, expect_all_of, expect_text};
+use crate::read_back;
+use crate::session::Client;
+use crate::target::Target;
+
+/// More files than one page of any listing has.
+const FILES: usize = 5_000;
+/// The number of lines of a file of 4 MiB.
+const LINES: usize = 65_536;
+
+pub(crate) const CASES: &[CodeCase] = &[
+    CodeCase {
+        id: "sizes.listing-of-thousands",
+        clauses: &["V1", "V8"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "a directory of thousands of files has a wrong size, or following the notes does not reach each file",
+        run: |target| Box::pin(async move { listing_of_thousands(&*target).await }),
+    },
+    CodeCase {
+        id: "sizes.rename-and-delete-of-thousands",
+        clauses: &["R1", "D1"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "a directory of thousands of files is renamed or deleted in part",
+        run: |target| Box::pin(async move { rename_and_delete_of_thousands(&*target).await }),
+    },
+    CodeCase {
+        id: "sizes.file-of-4-mib",
+        clauses: &["C1", "V4", "S1", "I1", "R1", "D1"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "a command refuses or damages a file of 4 MiB",
+        run: |target| Box::pin(async move { large_file(&*target).await }),
+    },
+    CodeCase {
+        id: "sizes.line-of-1-mib",
+        clauses: &["S1", "I1", "V8"],
+        basis: Basis::Project,
+        needs: &[],
+        reason: "a command refuses or damages a file with a line of 1 MiB, or an old_str of that length",
+        run: |target| Box::pin(async move { long_line(&*target).await }),
+    },
+    CodeCase {
+        id: "sizes.listed",
+        clauses: &["V2"],
+        basis: Basis::Documentation,
+        needs: &[Capability::PlainFiles],
+        reason: "a size of megabytes or gigabytes overflows, or has another unit",
+        run: |target| Box::pin(async move { listed(&*target).await }),
+    },
+];
+
+fn file_in(directory: &str, number: usize) -> String {
+    format!("{directory}/{number:04}.txt")
+}
+
+/// Creates thousands of files in a directory: in one batch if possible, because each command may take a while.
+async fn make_thousands(target: &dyn Target, directory: &str) -> Result<(), CaseError> {
+    match target.store() {
+        Ok(store) => {
+            let write = |batch: Batch, number| Ok(batch.write(path(&file_in(directory, number))?, "text"));
+            Ok(store.apply((0..FILES).try_fold(Batch::new(), write).map_err(|stop: CaseError| stop)?).await?)
+        }
+        Err(_) => {
+            for number in 0..FILES {
+                target.client().must_create(file_in(directory, number), "text").await?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Checks that the thousands of files are in this directory, and that there are no others.
+async fn expect_thousands(target: &dyn Target, directory: &str) -> Result<(), CaseError> {
+    let files = (0..FILES).map(|number| path(&file_in(directory, number))).collect::<Result<Vec<MemoryPath>, _>>()?;
+    read_back::expect_files(&target.client(), &files).await
+}
+
+async fn listing_of_thousands(target: &dyn Target) -> Result<(), CaseError> {
+    let directory = "/memories/d/many";
+    make_thousands(target, directory).await?;
+    let answer = target.client().view(directory).await?;
+    let line = answer.text(false)?.split('\n').nth(1).unwrap_or_default();
+    answer.judge(expect_text(&format!("19.5K\t{directory}"), line))?;
+    expect_thousands(target, directory).await
+}
+
+async fn rename_and_delete_of_thousands(target: &dyn Target) -> Result<(), CaseError> {
+    let (from, to, client) = ("/memories/d/many", "/memories/e/moved", target.client());
+    make_thousands(target, from).await?;
+    client.rename(from, to).await?.reply(&format!("Successfully renamed {from} to {to}"))?;
+    expect_thousands(target, to).await?;
+    client.delete("/memories/e").await?.reply("Successfully deleted /memories/e")?;
+    read_back::expect_files(&client, &[]).await
+}
+
+/// Checks the shown lines of a range.
+async fn expect_lines(client: &Client, path: &str, range: [i64; 2], lines: &[(usize, &str)]) -> Result<(), CaseError> {
+    let view = client.send(json!({"command": "view", "path": path, "view_range": range})).await?;
+    let shown = lines.iter().map(|(number, line)| format!("\n{number:6}\t{line}")).collect::<String>();
+    view.reply(&format!("Here's the content of {path} with line numbers:{shown}"))
+}
+
+/// Checks the content of a file, where that takes no more than a read.
+async fn expect_content(target: &dyn Target, path: &str, expected: &str) -> Result<(), CaseError> {
+    if target.store().is_err() {
+        return Ok(()); // the lines in the ranges have to do
+    }
+    target.expect_content(&path.parse()?, expected.as_bytes()).await
+}
+
+async fn large_file(target: &dyn Target) -> Result<(), CaseError> {
+    let (path, moved, client) = ("/memories/large.txt", "/memories/d/moved.txt", target.client());
+    let line = |number: usize| format!("{number:05} {}", "x".repeat(57));
+    let mut lines: Vec<_> = (1..=LINES).map(line).collect();
+    let text = |lines: &[String]| lines.join("\n") + "\n";
+    client.must_create(path, text(&lines)).await?;
+    expect_content(target, path, &text(&lines)).await?;
+    let last = LINES as i64;
+    expect_lines(&client, path, [last, -1], &[(LINES, &line(LINES)), (LINES + 1, "")]).await?;
+    let whole = client.view(path).await?;
+    let note = format!(" of {}. To read on, use view_range [", LINES + 1);
+    whole.judge(expect_all_of(&[note], whole.text(false)?))?;
+
+    let middle = LINES / 2;
+    client.insert(path, middle as u64, "inserted").await?.reply(&format!("The file {path} has been edited."))?;
+    lines.insert(middle, "inserted".to_owned());
+    let replaced = client.str_replace(path, &line(LINES), "replaced").await?;
+    replaced.judge(expect_all_of(&[format!("{}\treplaced\n", LINES + 1)], replaced.text(false)?))?;
+    lines[LINES] = "replaced".to_owned();
+    client.str_replace(path, "x", "y").await?.error_with("Multiple occurrences of old_str `x` in lines: 1, 1, 1, ")?;
+    client.str_replace(path, "y", "x").await?.error_with("did not appear verbatim")?;
+    client.create(path, "").await?.error_with("already exists")?;
+
+    client.rename(path, moved).await?.reply(&format!("Successfully renamed {path} to {moved}"))?;
+    client.view(path).await?.error_with("does not exist")?;
+    expect_content(target, moved, &text(&lines)).await?;
+    let around = [(middle, &*line(middle)), (middle + 1, "inserted"), (middle + 2, &*line(middle + 1))];
+    expect_lines(&client, moved, [middle as i64, middle as i64 + 2], &around).await?;
+    expect_lines(&client, moved, [last, -1], &[(LINES, &line(LINES - 1)), (LINES + 1, "replaced"), (LINES + 2, "")])
+        .await?;
+    client.delete(moved).await?.reply(&format!("Successfully deleted {moved}"))?;
+    read_back::expect_files(&client, &[]).await
+}
+
+async fn long_line(target: &dyn Target) -> Result<(), CaseError> {
+    const LENGTH: usize = 1 << 20;
+    let (path, client) = ("/memories/long.txt", target.client());
+    let long = "x".repeat(LENGTH - 3) + "end";
+    client.must_create(path, format!("one\n{long}\nthree")).await?;
+    let view = client.send(json!({"command": "view", "path": path, "view_range": [2, 2]})).await?;
+    view.judge(expect_all_of(&[format!("[Line 2 of 3 has {LENGTH} characters; ")], view.text(false)?))?;
+    client.insert(path, 2, "inserted").await?.text(false)?;
+    expect_content(target, path, &format!("one\n{long}\ninserted\nthree")).await?;
+    client.str_replace(path, "end\ninserted", "the end\n2").await?.text(false)?;
+    let long = "x".repeat(LENGTH - 3) + "the end";
+    expect_content(target, path, &format!("one\n{long}\n2\nthree")).await?;
+    client.str_replace(path, &format!("{long}y"), "").await?.error_with("did not appear verbatim")?;
+    client.str_replace(path, &long, "short").await?.text(false)?;
+    expect_text("one\nshort\n2\nthree", &client.text(path).await?)?;
+    client.str_replace(path, "short", &long).await?.text(false)?;
+    expect_content(target, path, &format!("one\n{long}\n2\nthree")).await
+}
+
+async fn listed(target: &dyn Target) -> Result<(), CaseError> {
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+    let sizes = [
+        (MIB, "1.0M"),
+        (MIB + MIB / 2, "1.5M"),
+        (1000 * MIB, "1000.0M"),
+        (GIB - 1, "1.0G"),
+        (2 * GIB, "2.0G"),
+        (4 * GIB, "4.0G"),
+        (5 * GIB + GIB / 2, "5.5G"),
+    ];
+    let memory = PlainMemory::of(target).await?;
+    memory.make_directory("/memories/d").await?;
+    let mut expected = String::new();
+    for (number, (size, shown)) in sizes.into_iter().enumerate() {
+        let path = format!("/memories/d/{number}");
+        let file = memory.file(&path);
+        // Without any blocks on the disk.
+        on_disk(&format!("make a sparse file of {size} bytes"), move || fs::File::create(file)?.set_len(size)).await?;
+        expected += &format!("\n{shown}\t{path}");
+    }
+    let header = "Here're the files and directories up to 2 levels deep in /memories/d, excluding hidden items and \
+                  node_modules:";
+    let total = "13.5G";
+    let sum = sizes.iter().map(|(size, _)| size).sum::<u64>();
+    if format!("{:.1}G", sum as f64 / GIB as f64) != total {
+        return Err(Failure::new(format!("the case is wrong: the sum is {sum}")).into());
+    }
+    memory.client.view("/memories/d").await?.reply(&format!("{header}\n{total}\t/memories/d{expected}"))
+}
