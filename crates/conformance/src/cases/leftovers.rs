@@ -1,4 +1,4 @@
-//! Leftovers: deleted and replaced text, and what a killed program was writing, is nowhere on the disk.
+//! Leftovers: the disk contains no deleted or replaced text, and no temporary file of a killed program.
 //!
 //! The cases need plain files, because a database may keep deleted text in free pages until it is compacted.
 
@@ -37,7 +37,7 @@ pub(crate) const CASES: &[CodeCase] = &[
     },
 ];
 
-/// The files under the directory of the target, and those that contain a text.
+/// All files under the directory of the target, and the files with this text in their names or contents.
 async fn search(target: &dyn Target, text: &str) -> Result<(BTreeSet<PathBuf>, Vec<PathBuf>), CaseError> {
     let directory = target.directory()?;
     let tree = on_disk("read the stored files", move || tree_of(&directory)).await?;

@@ -1,4 +1,4 @@
-//! Loss of power: before a program responds, what it stores has reached the disk.
+//! Loss of power: a program flushes its changes to the disk before it responds.
 //!
 //! The system calls of the program are recorded. The file with the new bytes must be flushed between the write and
 //! the response, and each directory must be flushed in which a name changed. A log that is flushed also counts, because
@@ -96,7 +96,7 @@ async fn deleted(target: &dyn Target) -> Result<(), CaseError> {
     expect_flushed(target, &before, delete(&path), NAME).await
 }
 
-/// Runs the command in a program of its own, after others, and checks that its effect was flushed before the response.
+/// Runs the command in a separate program, after others, and checks that its effect was flushed before the response.
 async fn expect_flushed(target: &dyn Target, before: &[Value], command: Value, mark: &str) -> Result<(), CaseError> {
     let traces = on_disk("make a directory", TempDir::new).await?;
     let trace = Trace(traces.path().join("trace"));
