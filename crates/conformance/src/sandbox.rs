@@ -76,7 +76,7 @@ pub(crate) struct Trace(pub(crate) PathBuf);
 /// A recorded call that succeeded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
-    /// The start of a write to standard output.
+    /// The first write of a line to standard output.
     Response,
     /// A write, which also flushes if the file was opened like that.
     Write {
@@ -163,17 +163,24 @@ struct Events {
     /// The files that were opened with a flag by which each write flushes.
     synchronous: BTreeSet<PathBuf>,
     created: BTreeSet<PathBuf>,
+    /// Whether the line of a response has begun and not ended. It may take several writes.
+    is_responding: bool,
 }
 
 impl Events {
     fn of(mut self, recorded: &str) -> Vec<Event> {
         let mut events = Vec::new();
-        for line in recorded.lines() {
-            let Some((thread, call)) = line.split_once(' ') else { continue };
-            let call = call.trim_start();
+        let calls = recorded.lines().filter_map(|line| line.split_once(' '));
+        let calls: Vec<_> = calls.map(|(thread, call)| (thread, call.trim_start())).collect();
+        // The program's child processes have other outputs, but only the program writes the last response.
+        let responses = calls.iter().rev().find_map(|(_, call)| written_to_output(call));
+        for (thread, call) in calls {
             let is_start = !call.starts_with("<...");
-            if is_start && ["write(1<", "writev(1<"].iter().any(|start| call.starts_with(start)) {
-                events.push(Event::Response);
+            if responses.is_some() && written_to_output(call) == responses {
+                if !self.is_responding {
+                    events.push(Event::Response);
+                }
+                self.is_responding = !call.contains(r#"\n""#);
                 continue;
             }
             let whole = if let Some(start) = call.strip_suffix(" <unfinished ...>") {
@@ -239,6 +246,12 @@ impl Events {
         let is_created = call.starts_with("creat(") || call.contains("O_CREAT");
         (is_created && self.created.insert(path.clone())).then_some(Event::Create { path })
     }
+}
+
+/// The file to which a call writes, if it is standard output.
+fn written_to_output(call: &str) -> Option<&str> {
+    let arguments = ["write(1<", "writev(1<"].iter().find_map(|start| call.strip_prefix(start))?;
+    arguments.split_once('>').map(|(path, _)| path)
 }
 
 /// Splits the arguments of a call. Commas in quotes, and in the brackets around paths and lists, do not separate.
@@ -332,4 +345,24 @@ async fn works(command: Command) -> bool {
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().await.is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_lines_to_the_output_of_the_program() {
+        let recorded = [
+            r#"2 write(1<pipe:[8]>, "opened\n", 7) = 7"#,
+            r#"1 write(5</d/a>, "text", 4) = 4"#,
+            r#"1 write(1<pipe:[7]>, "{\"content\":", 11) = 11"#,
+            r#"1 write(1<pipe:[7]>, "1}\n", 3) = 3"#,
+            r#"1 fsync(5</d/a>) = 0"#,
+            r#"1 write(1<pipe:[7]>, "{}\n", 3) = 3"#,
+        ];
+        let events = Events::default().of(&recorded.join("\n"));
+        let other = Event::Write { path: "/d/a".into(), data: "\"text\" 4".to_owned(), is_synchronous: false };
+        assert_eq!(events, [other, Event::Response, Event::Flush { path: "/d/a".into() }, Event::Response]);
+    }
 }
