@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError};
+use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError, StoreExt as _};
 use memory_tool_test_checker::{Operation, Response};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::ObjectStore;
@@ -27,6 +27,12 @@ pub(crate) const PROCESSES: usize = 4;
 
 /// The maximum number of attempts to open the store, which takes more requests than any command.
 const MAX_OPENS: usize = 20;
+
+/// The number of commits before the first step. A process writes a checkpoint after 256.
+const EARLIER_COMMITS: usize = 240;
+
+/// The file of these commits.
+const EARLIER: &str = "/memories/earlier";
 
 /// How often a waiting collector checks whether the others have ended.
 const TICK: Duration = Duration::from_millis(5);
@@ -104,6 +110,7 @@ impl Recording {
         let store = runtime.block_on(BucketStore::open(Arc::clone(&bucket), prefix.clone())).unwrap();
         let start = workload::start();
         runtime.block_on(store.apply(batch_of(&start))).unwrap();
+        runtime.block_on(add_commits(&store));
 
         let clock = Instant::now();
         let start_worker = |process| Worker::start(server, prefix, plan, process);
@@ -128,6 +135,14 @@ impl Recording {
         let ended = EndedStore { runtime, bucket, prefix: prefix.clone(), files: end.clone(), workers };
         (Self { start, calls, requests, checkpoints, collected, end }, ended)
     }
+}
+
+/// Makes the log almost as long as it can be without a checkpoint, so that the processes soon have to write one.
+async fn add_commits(store: &BucketStore) {
+    for number in 0..EARLIER_COMMITS {
+        store.write(EARLIER, number.to_string()).await.unwrap();
+    }
+    store.remove(EARLIER).await.unwrap();
 }
 
 /// Runs all processes. Returns their calls and the results of the collections.

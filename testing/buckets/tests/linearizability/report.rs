@@ -63,7 +63,7 @@ impl Report {
             ("faults", faults.values().sum(), calls / 10),
             ("objects", *objects, calls / 100),
             ("checkpoints of the processes", *checkpoints, calls / 2_000),
-            ("collected objects", *collected, calls / 400),
+            ("collected objects", *collected, calls / 2_000),
             ("trimmed commits", *trimmed, calls / 20),
         ];
         if let Some((what, count, least)) = least.into_iter().find(|(_, count, least)| count < least) {
