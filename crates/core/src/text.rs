@@ -3,6 +3,8 @@
 //! Only `\n` separates lines. A final `\n` is followed by an empty last line, and an empty text is one empty line
 //! (`[V3]`).
 
+use memchr::memchr_iter;
+
 /// The number of lines of a snippet before and after the first changed line (`[S1]`).
 const SNIPPET_CONTEXT: usize = 2;
 
@@ -56,39 +58,26 @@ impl Snippet {
 
 /// The number of lines, which is at least 1.
 pub(crate) fn count_lines(text: &str) -> usize {
-    // A sum of a chunk fits into a byte, so the processor adds many bytes at a time.
-    let count = |chunk: &[u8]| usize::from(chunk.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>());
-    text.as_bytes().chunks(usize::from(u8::MAX)).map(count).sum::<usize>() + 1
+    memchr_iter(b'\n', text.as_bytes()).count() + 1
 }
 
 /// Prefixes each line with its number, right-aligned in six columns, and a tab (`[V3]`).
 pub(crate) fn number_lines(text: &str, first_line: usize) -> String {
     let mut numbered = String::with_capacity(text.len() + 8 * count_lines(text));
-    let mut rest = text;
-    for number in first_line.. {
+    let mut start = 0;
+    let starts = memchr_iter(b'\n', text.as_bytes()).map(|line_feed| line_feed + 1);
+    for (number, next) in (first_line..).zip(starts.chain([text.len()])) {
         push_number(&mut numbered, number);
-        let Some(end) = find_line_feed(rest.as_bytes()) else { break };
-        let (line, after) = rest.split_at(end + 1);
-        numbered.push_str(line);
-        rest = after;
+        numbered.push_str(&text[start..next]);
+        start = next;
     }
-    numbered.push_str(rest);
     numbered
 }
 
-/// The position of the first line feed.
-fn find_line_feed(text: &[u8]) -> Option<usize> {
-    // The processor compares all bytes of a chunk at once, because the loop over a chunk never ends early.
-    let (chunks, _) = text.as_chunks::<16>();
-    let has_line_feed = |chunk: &[u8; 16]| chunk.iter().fold(false, |found, &byte| found | (byte == b'\n'));
-    let start = 16 * chunks.iter().take_while(|chunk| !has_line_feed(chunk)).count();
-    text[start..].iter().position(|&byte| byte == b'\n').map(|end| start + end)
-}
-
 fn push_number(numbered: &mut String, number: usize) {
-    let mut columns = [b' '; NUMBER_COLUMNS];
+    let mut columns = *b"      \t";
     let mut higher = number;
-    for column in columns.iter_mut().rev() {
+    for column in columns[..NUMBER_COLUMNS].iter_mut().rev() {
         *column = b'0' + (higher % 10) as u8;
         higher /= 10;
         if higher == 0 {
@@ -98,10 +87,8 @@ fn push_number(numbered: &mut String, number: usize) {
     if higher > 0 {
         numbered.push_str(&higher.to_string());
     }
-    for column in columns {
-        numbered.push(char::from(column));
-    }
-    numbered.push('\t');
+    // One push of all columns takes a third of the time of one per column.
+    numbered.push_str(str::from_utf8(&columns).unwrap_or_default());
 }
 
 /// The lines from `first` to `last`, both 1-based and inclusive. They must exist.

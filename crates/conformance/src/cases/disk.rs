@@ -1,6 +1,7 @@
 //! Full, read-only and failing disks, and permissive umasks: commands fail clearly and leave no partial files.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -8,7 +9,7 @@ use tempfile::TempDir;
 use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
-use crate::cases::plain_memory::{Item, on_disk, system, tree_of};
+use crate::cases::plain_memory::{on_disk, paths_under, system};
 use crate::failure::{CaseError, Failure, expect_text};
 use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::Client;
@@ -89,9 +90,9 @@ async fn umask(target: &dyn Target) -> Result<(), CaseError> {
     client.must_create("/memories/g/h.txt", "text").await?;
     let directory = target.directory()?;
     let stored = on_disk("read the stored files", move || {
-        let items =
-            tree_of(&directory)?.into_iter().filter(|(_, item)| matches!(item, Item::Directory | Item::File(_)));
-        items.map(|(path, _)| Ok((system::mode(&directory.join(&path))?, path))).collect::<Result<Vec<_>, _>>()
+        let paths = paths_under(&directory)?.into_iter();
+        let is_stored = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_dir());
+        paths.filter(is_stored).map(|path| Ok((system::mode(&path)?, path))).collect::<Result<Vec<_>, _>>()
     });
     let stored = stored.await?;
     check(!stored.is_empty(), || "nothing is stored in the directory".to_owned())?;

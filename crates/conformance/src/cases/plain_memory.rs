@@ -1,6 +1,6 @@
 //! [`PlainMemory`]: a memory of plain files, as other programs see it on the disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,21 @@ pub(super) enum Item {
     Link(PathBuf),
     /// A pipe, socket or device, for example.
     Special,
+}
+
+/// All paths under a directory. No file is opened, because closing it would release SQLite's locks on it.
+pub(super) fn paths_under(directory: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let (mut paths, mut pending) = (BTreeSet::new(), vec![directory.to_owned()]);
+    while let Some(next) = pending.pop() {
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                pending.push(entry.path());
+            }
+            paths.insert(entry.path());
+        }
+    }
+    Ok(paths)
 }
 
 pub(super) fn tree_of(directory: &Path) -> io::Result<Tree> {

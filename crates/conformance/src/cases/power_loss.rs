@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -14,7 +13,7 @@ use tempfile::TempDir;
 use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::interruption::{create, delete, insert, rename};
-use crate::cases::plain_memory::on_disk;
+use crate::cases::plain_memory::{on_disk, paths_under};
 use crate::failure::{CaseError, Failure, excerpt};
 use crate::sandbox::{Event, Sandbox, Trace};
 use crate::target::Target;
@@ -121,21 +120,6 @@ async fn expect_flushed(target: &dyn Target, before: &[Value], command: Value, m
     let events = of_each.nth(before.len()).unwrap_or_default().to_vec();
     let recording = Recording { events, existing, directory };
     recording.judge(mark).map_err(|failure| failure.in_step(excerpt(&command.to_string(), 0)).into())
-}
-
-/// All paths under a directory. No file is opened, because closing it would release SQLite's locks on it.
-fn paths_under(directory: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    let (mut paths, mut pending) = (BTreeSet::new(), vec![directory.to_owned()]);
-    while let Some(next) = pending.pop() {
-        for entry in fs::read_dir(&next)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                pending.push(entry.path());
-            }
-            paths.insert(entry.path());
-        }
-    }
-    Ok(paths)
 }
 
 /// The calls of a program during a command.
