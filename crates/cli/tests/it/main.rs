@@ -2,6 +2,8 @@
 
 #![cfg(test)]
 
+#[cfg(unix)]
+mod action;
 #[cfg(feature = "chat")]
 mod chat;
 mod commands;
