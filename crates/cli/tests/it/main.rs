@@ -11,6 +11,8 @@ mod concurrency;
 mod conformance;
 mod crash;
 #[cfg(unix)]
+mod drivers;
+#[cfg(unix)]
 mod encrypted;
 mod help;
 #[cfg(unix)]
