@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "a program for the terminal")]
 
 mod picture;
+mod vectors;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["picture"] => picture::write(),
         ["picture", "--check"] => picture::check(),
+        ["vectors"] => vectors::write().map(|path| eprintln!("wrote {}", path.display())),
         [name] => TASKS.iter().find(|task| task.name == name).ok_or_else(|| usage().into()).and_then(run),
         _ => Err(usage().into()),
     };
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
 fn usage() -> String {
     let mut lines = vec!["usage: cargo xtask TASK".to_owned()];
     lines.extend(TASKS.iter().map(|task| format!("  {:<18}{}", task.name, task.about)));
+    lines.push(format!("  {:<18}pack the conformance vectors for other languages", "vectors"));
     lines.push(format!("  {:<18}draw {}; with --check, fail if it is out of date", "picture [--check]", picture::FILE));
     lines.join("\n")
 }

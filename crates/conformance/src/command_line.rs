@@ -13,7 +13,7 @@ use crate::case::Capability;
 use crate::failure::{CaseError, Failure};
 use crate::fixture::ToolOptions;
 use crate::program::Program;
-use crate::session::Session;
+use crate::session::{FirstLeak, Session};
 use crate::target::{RunLimits, Target, TargetFactory};
 
 /// The placeholder for the directory of a case.
@@ -155,7 +155,13 @@ impl TargetFactory for CommandTargetFactory {
     async fn fresh(&self, options: &ToolOptions, limits: RunLimits) -> Result<Arc<dyn Target>, CaseError> {
         let (program, directory) = self.start(options, limits.answer_timeout)?;
         let command_line = self.command_line.clone();
-        Ok(Arc::new(CommandTarget { session: Arc::new(program), command_line, limits, directory }))
+        Ok(Arc::new(CommandTarget {
+            session: Arc::new(program),
+            command_line,
+            limits,
+            first_leak: FirstLeak::default(),
+            directory,
+        }))
     }
 
     fn can_store(&self, _: &str) -> bool {
@@ -180,6 +186,7 @@ struct CommandTarget {
     session: Arc<dyn Session>,
     command_line: CommandLine,
     limits: RunLimits,
+    first_leak: FirstLeak,
     directory: TempDir,
 }
 
@@ -229,5 +236,9 @@ impl Target for CommandTarget {
     fn secrets(&self) -> Vec<String> {
         let name = self.directory.path().file_name();
         name.map(|name| name.to_string_lossy().into_owned()).into_iter().collect()
+    }
+
+    fn first_leak(&self) -> &FirstLeak {
+        &self.first_leak
     }
 }

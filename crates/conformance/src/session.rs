@@ -1,7 +1,7 @@
 //! [`Session`]: a connection to a tool or program. [`Client`] and [`Answer`]: how cases use one.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse};
@@ -53,18 +53,35 @@ pub(crate) fn sorted_lines(mut paths: Vec<MemoryPath>) -> String {
     paths.iter().map(MemoryPath::as_str).collect::<Vec<_>>().join("\n")
 }
 
+/// The first reply of a case that leaks something. It fails the case without ending it, because other checks follow.
+#[derive(Clone, Default)]
+pub(crate) struct FirstLeak(Arc<Mutex<Option<CaseError>>>);
+
+impl FirstLeak {
+    pub(crate) fn take(&self) -> Option<CaseError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn note(&self, outcome: Result<(), CaseError>) {
+        if let Err(leak) = outcome {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(leak);
+        }
+    }
+}
+
 /// A session, and the texts that its replies must not contain.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) session: Arc<dyn Session>,
     pub(crate) secrets: Arc<[String]>,
+    pub(crate) first_leak: FirstLeak,
 }
 
 impl Client {
     /// Sends a line of JSON.
     pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, CaseError> {
         let answer = self.exchange(line).await?;
-        self.expect_no_leak(&answer)?;
+        self.first_leak.note(self.expect_no_leak(&answer));
         Ok(answer)
     }
 
@@ -72,20 +89,20 @@ impl Client {
     pub(crate) async fn send_bytes(&self, line: &[u8]) -> Result<Answer, CaseError> {
         let shown = line.escape_ascii().to_string();
         let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
-        self.answer(shown, result)
+        Ok(self.answer(shown, result))
     }
 
     /// Sends a last line without a line feed. No other call may follow.
     pub(crate) async fn send_last(&self, line: &[u8]) -> Result<Answer, CaseError> {
         let shown = format!("{} without a line feed, as the last line", line.escape_ascii());
         let result = self.session.call_last(line).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
-        self.answer(shown, result)
+        Ok(self.answer(shown, result))
     }
 
-    fn answer(&self, line: String, result: Value) -> Result<Answer, CaseError> {
+    fn answer(&self, line: String, result: Value) -> Answer {
         let answer = Answer { line, result };
-        self.expect_no_leak(&answer)?;
-        Ok(answer)
+        self.first_leak.note(self.expect_no_leak(&answer));
+        answer
     }
 
     /// Sends a line of JSON, and does not check the response.
@@ -111,7 +128,10 @@ impl Client {
     /// Sends a bare command to a program that may end instead of answering.
     pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, CaseError> {
         match self.exchange(&input.to_string()).await {
-            Ok(answer) => self.expect_no_leak(&answer).map(|()| Some(answer)),
+            Ok(answer) => {
+                self.first_leak.note(self.expect_no_leak(&answer));
+                Ok(Some(answer))
+            }
             Err(_) => Ok(None),
         }
     }

@@ -10,7 +10,7 @@ use memory_tool_core::{Engine, MemoryTool, Store};
 use crate::case::Capability;
 use crate::failure::CaseError;
 use crate::fixture::{FixtureError, StoreFixture, ToolOptions};
-use crate::session::{InProcess, Session};
+use crate::session::{FirstLeak, InProcess, Session};
 use crate::target::{RunLimits, Target, TargetFactory};
 
 pub(crate) struct StoreTargetFactory<F> {
@@ -23,7 +23,14 @@ impl<F: StoreFixture> TargetFactory for StoreTargetFactory<F> {
         let fresh = self.fixture.fresh().await;
         let (store, guard) = fresh.map_err(|error| CaseError::from_fixture(Capability::Store, error))?;
         let tool = tool_over(Arc::clone(&store), options);
-        Ok(Arc::new(StoreTarget { tool, store, fixture: Arc::clone(&self.fixture), limits, guard }))
+        Ok(Arc::new(StoreTarget {
+            tool,
+            store,
+            fixture: Arc::clone(&self.fixture),
+            limits,
+            first_leak: FirstLeak::default(),
+            guard,
+        }))
     }
 
     fn can_store(&self, path: &str) -> bool {
@@ -50,6 +57,7 @@ struct StoreTarget<F: StoreFixture> {
     store: Arc<dyn Store>,
     fixture: Arc<F>,
     limits: RunLimits,
+    first_leak: FirstLeak,
     guard: F::Guard,
 }
 
@@ -111,6 +119,10 @@ impl<F: StoreFixture> Target for StoreTarget<F> {
 
     fn secrets(&self) -> Vec<String> {
         self.fixture.secrets(&self.guard)
+    }
+
+    fn first_leak(&self) -> &FirstLeak {
+        &self.first_leak
     }
 }
 

@@ -21,7 +21,7 @@ use crate::faults::{self, Fault};
 use crate::fixture::{StoreFixture, ToolFixture, ToolOptions};
 use crate::report::{CaseResult, Outcome, Report, clause_ids};
 use crate::store_target::StoreTargetFactory;
-use crate::target::{RunLimits, Target, TargetFactory};
+use crate::target::{RunLimits, TargetFactory};
 use crate::tool_target::ToolTargetFactory;
 use crate::vectors::{self, Vector};
 
@@ -399,12 +399,15 @@ impl Body {
     async fn run(self, factory: &dyn TargetFactory, limits: RunLimits) -> Result<(), Vec<CaseError>> {
         match self {
             Self::Vector(vector) => vector.run(factory, limits).await,
-            Self::Code(code) => async {
-                let target: Arc<dyn Target> = factory.fresh(&ToolOptions::default(), limits).await?;
-                (code.run)(target).await
+            Self::Code(code) => {
+                async {
+                    let target = factory.fresh(&ToolOptions::default(), limits).await.map_err(|stop| vec![stop])?;
+                    let stop = (code.run)(Arc::clone(&target)).await.err();
+                    let stops: Vec<_> = stop.into_iter().chain(target.first_leak().take()).collect();
+                    if stops.is_empty() { Ok(()) } else { Err(stops) }
+                }
+                .await
             }
-            .await
-            .map_err(|stop| vec![stop]),
         }
     }
 }

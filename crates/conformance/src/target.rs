@@ -17,7 +17,7 @@ use crate::fixture::ToolOptions;
 use crate::program::Program;
 use crate::read_back;
 use crate::sandbox::{self, Sandbox};
-use crate::session::{Client, Session, sorted_lines};
+use crate::session::{Client, FirstLeak, Session, sorted_lines};
 
 /// The reason why cases that need a `Store` are ignored for tools and programs.
 const NO_STORE: &str = "the backend is tested only through its commands, without a `Store`";
@@ -104,6 +104,9 @@ pub(crate) trait Target: Send + Sync {
 
     /// Texts that no reply may contain.
     fn secrets(&self) -> Vec<String>;
+
+    /// The first reply to a client that contained one.
+    fn first_leak(&self) -> &FirstLeak;
 }
 
 impl dyn Target + '_ {
@@ -132,7 +135,7 @@ impl dyn Target + '_ {
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {
-        Client { session, secrets: self.secrets().into() }
+        Client { session, secrets: self.secrets().into(), first_leak: self.first_leak().clone() }
     }
 
     /// Writes a file: through the store or `create` if possible, because that tests them as well. An existing file is

@@ -10,7 +10,7 @@ use memory_tool_core::MemoryTool;
 use crate::case::Capability;
 use crate::failure::CaseError;
 use crate::fixture::{ToolFixture, ToolOptions};
-use crate::session::{InProcess, Session};
+use crate::session::{FirstLeak, InProcess, Session};
 use crate::target::{OF_STORES, RunLimits, Target, TargetFactory};
 
 pub(crate) struct ToolTargetFactory<F> {
@@ -22,7 +22,13 @@ impl<F: ToolFixture> TargetFactory for ToolTargetFactory<F> {
     async fn fresh(&self, options: &ToolOptions, limits: RunLimits) -> Result<Arc<dyn Target>, CaseError> {
         let fresh = self.fixture.fresh(options).await;
         let (tool, guard) = fresh.map_err(|error| CaseError::from_fixture(Capability::Options, error))?;
-        Ok(Arc::new(ToolTarget { tool, fixture: Arc::clone(&self.fixture), limits, guard }))
+        Ok(Arc::new(ToolTarget {
+            tool,
+            fixture: Arc::clone(&self.fixture),
+            limits,
+            first_leak: FirstLeak::default(),
+            guard,
+        }))
     }
 
     fn can_store(&self, path: &str) -> bool {
@@ -39,6 +45,7 @@ struct ToolTarget<F: ToolFixture> {
     tool: Arc<dyn MemoryTool>,
     fixture: Arc<F>,
     limits: RunLimits,
+    first_leak: FirstLeak,
     guard: F::Guard,
 }
 
@@ -75,5 +82,9 @@ impl<F: ToolFixture> Target for ToolTarget<F> {
 
     fn secrets(&self) -> Vec<String> {
         self.fixture.secrets(&self.guard)
+    }
+
+    fn first_leak(&self) -> &FirstLeak {
+        &self.first_leak
     }
 }

@@ -173,6 +173,7 @@ impl Vector {
                     return Err(stop.of_check(None, basis).in_step_of_data(number, &shown));
                 }
             }
+            failures.extend(target.first_leak().take().map(|leak| leak.in_step_of_data(number, &shown)));
         }
         Ok(())
     }

@@ -1,11 +1,15 @@
-"""Validates the vectors against their JSON Schema."""
+"""Validates the vectors in a directory against its JSON Schema. The default is the crate's directory.
+
+    python3 crates/conformance/tests/check_vectors.py [DIRECTORY]
+"""
 
 import json
 import pathlib
+import sys
 
 import jsonschema
 
-VECTORS = pathlib.Path(__file__).parent.parent / "vectors"
+VECTORS = pathlib.Path(sys.argv[1]) if sys.argv[1:] else pathlib.Path(__file__).parent.parent / "vectors"
 
 
 def load(name):

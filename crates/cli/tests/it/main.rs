@@ -2,12 +2,16 @@
 
 #![cfg(test)]
 
+#[cfg(unix)]
+mod action;
 #[cfg(feature = "chat")]
 mod chat;
 mod commands;
 mod concurrency;
 mod conformance;
 mod crash;
+#[cfg(unix)]
+mod drivers;
 #[cfg(unix)]
 mod encrypted;
 mod help;

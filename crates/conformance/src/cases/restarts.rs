@@ -281,7 +281,7 @@ async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
     let path = "/memories/log.txt";
     let survivor = target.client();
     // Long enough that most of the time is spent reading and writing it.
-    survivor.must_create(path, "0\nkills: none.\n".to_owned() + &"x".repeat(100_000)).await?;
+    survivor.must_create(path, "edits: 0.\nkills: none.\n".to_owned() + &"x".repeat(100_000)).await?;
     let mut kills = "none".to_owned();
     let mut edits = 0;
     for kill in 0..KILLS {
@@ -290,17 +290,18 @@ async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
         let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
         // The storage may not have received the last edit yet. That edit must not take effect after this one.
-        let [old, new] = [format!("kills: {kills}.\n"), format!("kills: {kill}.\n")];
+        let [old, new] = [format!("kills: {kills}."), format!("kills: {kill}.")];
         survivor.str_replace(path, &old, &new).await?.text(false)?;
         kills = kill.to_string();
         let first_line = survivor.send(json!({"command": "view", "path": path, "view_range": [1, 1]})).await?;
-        let found = first_line.text(false)?.rsplit('\t').next().and_then(|number| number.parse::<u64>().ok());
-        let found = found.ok_or_else(|| first_line.wrong("the first line is not a number"))?;
+        let found = first_line.text(false)?.rsplit("edits: ").next().and_then(|number| number.strip_suffix('.'));
+        let found = found.and_then(|number| number.parse::<u64>().ok());
+        let found = found.ok_or_else(|| first_line.wrong("the first line is not the number of edits"))?;
         check(found == acknowledged || found == acknowledged + 1, || {
             format!("edit {acknowledged} was the last acknowledged one, but edit {found} is stored")
         })?;
         edits = found + 1;
-        survivor.str_replace(path, &format!("{found}\n"), &format!("{edits}\n")).await?.text(false)?;
+        survivor.str_replace(path, &format!("edits: {found}."), &format!("edits: {edits}.")).await?.text(false)?;
         survivor.must_create(format!("/memories/{kill}/a.txt"), "text").await?;
         survivor.rename(format!("/memories/{kill}"), "/memories/moved").await?.text(false)?;
         survivor.delete("/memories/moved").await?.text(false)?;
@@ -314,7 +315,7 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
     {
         let editing = pin!(async {
             for number in start.. {
-                let (old, new) = (format!("{number}\n"), format!("{}\n", number + 1));
+                let (old, new) = (format!("edits: {number}."), format!("edits: {}.", number + 1));
                 program.str_replace(path, &old, &new).await?.text(false)?;
                 acknowledged.store(number + 1, Ordering::Relaxed);
             }
