@@ -32,8 +32,6 @@ ROOT = HERE.parents[2]
 DRIVER = ROOT / "examples/drivers/contract/driver.py"
 CONTRACT = (ROOT / "docs/contract.md").read_text()
 CHOSEN = 320
-# No correct reply takes longer. The program may also start on a busy machine.
-REPLY_TIMEOUT = 10
 # Cheap cases that use every command.
 FIRST_CASES = ["wire.block", "beyond.many-edits", "rename.directory", "delete.directory", "view.documented-listing"]
 # The cases of a function's command or topic, which run before all others.
@@ -48,10 +46,11 @@ CASES_OF = {
     "Memory.delete": "delete.", "Memory.rename": "rename.", "refuse_long_paths": "beyond.",
 }  # fmt: skip
 # The disk's functions, the lock and the flushes: the cases that look at the disk come first.
-DISK_CASES = ["plain_files.", "power_loss.", "leftovers.", "disk."]
-SLOW_CASES = ["sizes."]
+DISK_CASES = ("plain_files.", "power_loss.", "leftovers.", "disk.")
+SLOW_CASES = ("sizes.",)
 # The cases that neither kill the program nor look at how it works.
 SERVED_CASES = ("wire.", "paths.", "view.", "create.", "str_replace.", "insert.", "delete.", "rename.", "beyond.", "lines.")
+PENDING = "pending"
 TEMPORARY = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
 
 COMPARISONS = {
@@ -330,8 +329,9 @@ class Suite:
         listed = subprocess.run([program, "conformance", "--list"], check=True, capture_output=True, text=True).stdout
         self.ids = [line.split()[0] for line in listed.splitlines() if re.match(r"[a-z_]+\.[a-z]", line)]
 
-    def first_failure(self, code, function, known=None):
+    def first_failure(self, code, function="", stages=("quick", "rest"), known=None):
         """The case that catches a program, or None."""
+        batches = [[known]] if known else [batch for stage in stages for batch in self.batches(function, stage)]
         with tempfile.TemporaryDirectory(dir=TEMPORARY) as directory:
             driver, pipe = pathlib.Path(directory) / "driver.pyc", pathlib.Path(directory) / "pipe"
             driver.write_bytes(code)
@@ -339,7 +339,7 @@ class Suite:
             os.mkfifo(pipe)
             server = subprocess.Popen([sys.executable, "-SEI", "-c", SERVER, driver, pipe], stderr=subprocess.DEVNULL)
             try:
-                for cases in [[known]] if known else self.batches(function):
+                for cases in batches:
                     for case in self.failures(driver, cases):
                         # A failure that does not come back is one of the machine.
                         if case in FIRST_CASES or case in self.failures(driver, [case]):
@@ -350,15 +350,16 @@ class Suite:
                 server.wait()
         return None
 
-    def batches(self, function):
-        """All cases, in an order in which the first ones probably fail."""
+    def batches(self, function, stage):
+        """Some of the cases, in an order in which the first ones probably fail."""
         served = [case for case in self.ids if case.startswith(SERVED_CASES)]
-        slow = [case for case in self.ids if case.startswith(tuple(SLOW_CASES))]
-        disk = [case for case in self.ids if case.startswith(tuple(DISK_CASES))]
+        slow = [case for case in self.ids if case.startswith(SLOW_CASES)]
+        disk = [case for case in self.ids if case.startswith(DISK_CASES)]
         others = [case for case in self.ids if case not in served + slow + disk]
-        topic = [case for case in self.ids if case.startswith(CASES_OF.get(function, tuple(DISK_CASES)))]
-        batches, done = [FIRST_CASES], set(FIRST_CASES)
-        for cases, size in ((topic, 12), (served, 40), (disk, 12), (others, 12), (slow, 12)):
+        topic = [case for case in served if case.startswith(CASES_OF.get(function, "plain_files."))]
+        stages = {"quick": ((FIRST_CASES, 5), (topic, 12), (served, 40)), "rest": ((disk, 12), (others, 12), (slow, 12))}
+        batches, done = [], set()
+        for cases, size in stages[stage]:
             rest = sorted((case for case in cases if case not in done), key=lambda case: -self.catches[case])
             batches += [rest[start : start + size] for start in range(0, len(rest), size)]
             done.update(rest)
@@ -370,7 +371,7 @@ class Suite:
         else:
             command = f"{sys.executable} -SEI {driver} {{dir}} {{options}}"
         words = [self.program, "conformance", "--command", command, "--plain-files", "{dir}/memories"]
-        words += ["--basis", self.basis, "--format", "json", "--jobs", "4", "--timeout", str(REPLY_TIMEOUT)]
+        words += ["--basis", self.basis, "--format", "json", "--jobs", "4", "--timeout", "60" if cases[0].startswith(SLOW_CASES) else "10"]
         for case in cases:
             words += ["--filter", case]
         try:
@@ -393,9 +394,8 @@ def write(name, value):
     (HERE / name).write_text(json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
 
-def run_each(jobs, tasks, seconds):
+def run_each(jobs, tasks, end):
     """Yields each name with its outcome, and begins no task after the time is over."""
-    end = time.monotonic() + seconds
 
     def run(task):
         name, act = task
@@ -413,16 +413,21 @@ def run_mutants(arguments, tree, mutants):
     keys = {mutant.key for mutant in mutants}
     outcomes = {key: case for key, case in outcomes.items() if key in keys}
     suite.catches.update(case for case in outcomes.values() if case)
-    tasks = [
-        (mutant.key, lambda mutant=mutant: suite.first_failure(compiled(tree, mutant), mutant.function))
-        for mutant in mutants
-        if mutant.key not in outcomes or (arguments.again and outcomes[mutant.key] is None)
-    ]
-    for key, case in run_each(arguments.jobs, tasks, arguments.seconds):
-        outcomes[key] = case
-        write("outcomes.json", outcomes)
-    print(f"{len(keys) - len(outcomes)} mutants have no outcome yet")
-    return outcomes
+    if arguments.again:
+        outcomes = {key: case for key, case in outcomes.items() if case}
+    # The quick cases catch most mutants, so they come first. PENDING ones passed them.
+    for stage, before, survived in (("quick", None, PENDING), ("rest", PENDING, None)):
+        tasks = [
+            (mutant.key, lambda mutant=mutant: suite.first_failure(compiled(tree, mutant), mutant.function, [stage]))
+            for mutant in mutants
+            if outcomes.get(mutant.key, "none") == (before or "none")
+        ]
+        for key, case in run_each(arguments.jobs, tasks, arguments.end):
+            outcomes[key] = case or survived
+            write("outcomes.json", outcomes)
+    waiting = [key for key in keys if outcomes.get(key, PENDING) == PENDING]
+    print(f"{len(waiting)} mutants have no outcome yet")
+    return {key: case for key, case in outcomes.items() if case != PENDING}
 
 
 def documented_faults():
@@ -438,11 +443,11 @@ def run_documented(arguments):
     suite, faults = Suite(arguments.program, "documentation"), read("documentation.json")
     by_name = {json.dumps(fault["replace"]): fault for fault in faults}
     tasks = [
-        (json.dumps(fault["replace"]), lambda code=code: suite.first_failure(code, "module"))
+        (json.dumps(fault["replace"]), lambda code=code: suite.first_failure(code))
         for fault, code in documented_faults()
         if "caught_by" not in fault or (arguments.again and fault["caught_by"] is None)
     ]
-    for name, case in run_each(arguments.jobs, tasks, arguments.seconds):
+    for name, case in run_each(arguments.jobs, tasks, arguments.end):
         by_name[name]["caught_by"] = case
         (HERE / "documentation.json").write_text(json.dumps(faults, indent=1, ensure_ascii=False) + "\n")
 
@@ -450,16 +455,16 @@ def run_documented(arguments):
 def sample(arguments, tree):
     """Checks that the driver passes, and that every nth recorded mutant still fails its case."""
     suite, outcomes = Suite(arguments.program), read("outcomes.json")
-    if case := suite.first_failure(bytecode(tree), "module"):
+    if case := suite.first_failure(bytecode(tree)):
         raise SystemExit(f"the driver fails {case}")
     caught = [mutant for mutant in all_mutants(tree) if outcomes.get(mutant.key)]
     if len(caught) < 0.9 * len(outcomes):
         raise SystemExit("outcomes.json does not fit the driver: run all mutants")
     tasks = [
-        (mutant.key, lambda mutant=mutant: suite.first_failure(compiled(tree, mutant), "", outcomes[mutant.key]))
+        (mutant.key, lambda mutant=mutant: suite.first_failure(compiled(tree, mutant), known=outcomes[mutant.key]))
         for mutant in caught[:: arguments.sample]
     ]
-    survivors = [key for key, case in run_each(arguments.jobs, tasks, arguments.seconds) if case is None]
+    survivors = [key for key, case in run_each(arguments.jobs, tasks, arguments.end) if case is None]
     if survivors:
         raise SystemExit("these mutants are recorded as caught, and survive:\n" + "\n".join(survivors))
     print(f"{len(tasks)} recorded mutants are still caught")
@@ -524,6 +529,7 @@ def main():
     parser.add_argument("--again", action="store_true", help="also run the mutants again that survived")
     parser.add_argument("--sample", type=int, metavar="N", help="only check every Nth recorded mutant")
     arguments = parser.parse_args()
+    arguments.end = time.monotonic() + arguments.seconds
     tree = ast.parse(DRIVER.read_text())
     mutants = chosen_mutants(tree)
     if arguments.sample:

@@ -24,7 +24,7 @@ LISTED_LEVELS = 2
 # The file that is being written, or the directory that is being deleted, next to the memory.
 STAGED = "staged"
 FILE, DIRECTORY, NOTHING, EMPTY, TAKEN = range(5)
-OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+OPEN_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW
 # Unicode's Default_Ignorable_Code_Point, except for control and format characters.
 IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
@@ -43,7 +43,6 @@ class Refusal(Exception):
 def main(words):
     overwrites = "--create-overwrites" in words
     cap = words[words.index("--max-view-chars") + 1] if "--max-view-chars" in words else "16000"
-    os.umask(0o077)
     memory = Memory(words[0], overwrites, sys.maxsize if cap == "none" else int(cap))
     # Binary mode, because text mode also splits lines at carriage returns.
     for line in sys.stdin.buffer:
@@ -268,7 +267,7 @@ def image_type(path, content):
 
 class Memory:
     def __init__(self, directory, overwrites, cap):
-        self.base = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        self.base = os.open(directory, os.O_RDONLY)
         self.overwrites = overwrites
         self.cap = cap
 
@@ -554,7 +553,7 @@ class Place:
             raise Refusal(f"Error: Cannot make {self.path}, because {self.file_above} is a file")
 
     def read(self):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK
         with open(self.name, "rb", opener=lambda name, _: os.open(name, flags, dir_fd=self.parent)) as file:
             return file.read()
 
