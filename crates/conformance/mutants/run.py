@@ -5,7 +5,7 @@
     run.py --program memory-tool --sample 10 checks every tenth mutant that is recorded as caught
 
 Each mutant is examples/drivers/contract/driver.py with a single fault. outcomes.json records the case that caught it, or
-null. survivors.json explains the mutants that no case caught, by hand: `equivalent` ones behave like the driver, and the
+null, or the stage that it has to pass next. survivors.json explains the mutants that no case caught, by hand: `equivalent` ones behave like the driver, and the
 other keys are reasons. documentation.json has further faults, which the checks of the basis `documentation` must catch.
 """
 
@@ -50,7 +50,7 @@ DISK_CASES = ("plain_files.", "power_loss.", "leftovers.", "disk.")
 SLOW_CASES = ("sizes.",)
 # The cases that neither kill the program nor look at how it works.
 SERVED_CASES = ("wire.", "paths.", "view.", "create.", "str_replace.", "insert.", "delete.", "rename.", "beyond.", "lines.")
-PENDING = "pending"
+STAGES = ("topic", "disk", "commands", "others")
 TEMPORARY = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
 
 COMPARISONS = {
@@ -329,7 +329,7 @@ class Suite:
         listed = subprocess.run([program, "conformance", "--list"], check=True, capture_output=True, text=True).stdout
         self.ids = [line.split()[0] for line in listed.splitlines() if re.match(r"[a-z_]+\.[a-z]", line)]
 
-    def first_failure(self, code, function="", stages=("quick", "rest"), known=None):
+    def first_failure(self, code, function="", stages=STAGES, known=None):
         """The case that catches a program, or None."""
         batches = [[known]] if known else [batch for stage in stages for batch in self.batches(function, stage)]
         with tempfile.TemporaryDirectory(dir=TEMPORARY) as directory:
@@ -357,8 +357,14 @@ class Suite:
         disk = [case for case in self.ids if case.startswith(DISK_CASES)]
         others = [case for case in self.ids if case not in served + slow + disk]
         topic = [case for case in served if case.startswith(CASES_OF.get(function, "plain_files."))]
-        stages = {"quick": ((FIRST_CASES, 5), (topic, 12), (served, 40)), "rest": ((disk, 12), (others, 12), (slow, 12))}
-        batches, done = [], set()
+        served = [case for case in served if case not in topic]
+        stages = {
+            "topic": ((FIRST_CASES, 5), (topic, 12)),
+            "disk": ((disk, 12),),
+            "commands": ((served, 40),),
+            "others": ((others, 12), (slow, 12)),
+        }
+        batches, done = [], set(FIRST_CASES if stage != "topic" else [])
         for cases, size in stages[stage]:
             rest = sorted((case for case in cases if case not in done), key=lambda case: -self.catches[case])
             batches += [rest[start : start + size] for start in range(0, len(rest), size)]
@@ -412,22 +418,23 @@ def run_mutants(arguments, tree, mutants):
     suite, outcomes = Suite(arguments.program), read("outcomes.json")
     keys = {mutant.key for mutant in mutants}
     outcomes = {key: case for key, case in outcomes.items() if key in keys}
-    suite.catches.update(case for case in outcomes.values() if case)
+    suite.catches.update(outcomes.values())
     if arguments.again:
         outcomes = {key: case for key, case in outcomes.items() if case}
-    # The quick cases catch most mutants, so they come first. PENDING ones passed them.
-    for stage, before, survived in (("quick", None, PENDING), ("rest", PENDING, None)):
+    # The first cases catch most mutants, so all mutants run them before any runs the others. The outcome of a mutant that
+    # passed a stage is the next one.
+    for stage, next_stage in zip(STAGES, [*STAGES[1:], None]):
         tasks = [
             (mutant.key, lambda mutant=mutant: suite.first_failure(compiled(tree, mutant), mutant.function, [stage]))
-            for mutant in mutants
-            if outcomes.get(mutant.key, "none") == (before or "none")
+            for mutant in sorted(mutants, key=digest)
+            if outcomes.get(mutant.key, STAGES[0]) == stage
         ]
         for key, case in run_each(arguments.jobs, tasks, arguments.end):
-            outcomes[key] = case or survived
+            outcomes[key] = case or next_stage
             write("outcomes.json", outcomes)
-    waiting = [key for key in keys if outcomes.get(key, PENDING) == PENDING]
+    waiting = [key for key in keys if outcomes.get(key, STAGES[0]) in STAGES]
     print(f"{len(waiting)} mutants have no outcome yet")
-    return {key: case for key, case in outcomes.items() if case != PENDING}
+    return {key: case for key, case in outcomes.items() if case not in STAGES}
 
 
 def documented_faults():
@@ -457,7 +464,7 @@ def sample(arguments, tree):
     suite, outcomes = Suite(arguments.program), read("outcomes.json")
     if case := suite.first_failure(bytecode(tree)):
         raise SystemExit(f"the driver fails {case}")
-    caught = [mutant for mutant in all_mutants(tree) if outcomes.get(mutant.key)]
+    caught = [mutant for mutant in all_mutants(tree) if outcomes.get(mutant.key, STAGES[0]) not in (None, *STAGES)]
     if len(caught) < 0.9 * len(outcomes):
         raise SystemExit("outcomes.json does not fit the driver: run all mutants")
     tasks = [
