@@ -490,7 +490,7 @@ def report(mutants, outcomes):
         "`run.py` writes this page.\n",
         "## Mutants of the driver\n",
         f"{len(outcomes)} mutants. {len(equivalent)} are equivalent to the driver. The suite catches {caught} of the other "
-        f"{counted}: {100 * caught / counted:.1f} %.\n",
+        f"{counted}: {100 * caught / counted:.1f} %. {len(mutants) - len(outcomes)} have no outcome yet.\n",
         "| kind | caught | survived | equivalent |\n|---|---|---|---|",
     ]
     for kind in sorted({mutant.kind for mutant in mutants}):

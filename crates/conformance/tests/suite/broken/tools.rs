@@ -82,7 +82,6 @@ faults! {
     "host-path-in-errors" HostPathInErrors,
     "ignores-odd-ranges" IgnoresOddRanges,
     "image-type-by-name" ImageTypeByName,
-    "insert-replaces-line" InsertReplacesLine,
     "ignorable-characters-in-names" IgnorableCharactersInNames,
     "images-by-name" ImagesByName,
     "insert-makes-files" InsertMakesFiles,
@@ -490,13 +489,6 @@ impl MemoryTool for BrokenTool {
         let reply = self.engine.insert(&command).await?;
         let after = self.text(&command.path).await.unwrap_or_default();
         match self.fault {
-            Some(Fault::InsertReplacesLine) => {
-                let line = usize::try_from(integer(&command.insert_line)).unwrap_or_default();
-                let mut lines: Vec<_> = before.split('\n').collect();
-                let replaced = line..lines.len().min(line + 1);
-                lines.splice(replaced, [command.insert_text.trim_end_matches('\n')]);
-                self.overwrite(&command.path, lines.join("\n")).await;
-            }
             Some(Fault::FinalNewlineAdded) if !after.ends_with('\n') => {
                 self.overwrite(&command.path, format!("{after}\n")).await;
             }
