@@ -4,9 +4,10 @@
     run.py --program memory-tool             runs each chosen mutant that has no outcome yet, and writes results.md
     run.py --program memory-tool --sample 10 checks every tenth mutant that is recorded as caught
 
-Each mutant is examples/drivers/contract/driver.py with a single fault. outcomes.json records the case that caught it, or
-null, or the stage that it has to pass next. survivors.json explains the mutants that no case caught, by hand: `equivalent` ones behave like the driver, and the
-other keys are reasons. documentation.json has further faults, which the checks of the basis `documentation` must catch.
+Each mutant is examples/drivers/contract/driver.py with a single fault. outcomes.json records the case that caught it, null
+if it passes all cases, or the next stage of its run. survivors.json explains by hand each mutant that passes all:
+`equivalent` ones behave like the driver, and the other keys are reasons. documentation.json has further faults, which the
+checks of the basis `documentation` must catch.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections import Counter
@@ -154,7 +156,9 @@ def nodes(node, function="module"):
             if not isinstance(child, ast.AST) or name in ("decorator_list", "ctx", "ops", "op"):
                 continue
             is_scope = isinstance(child, (ast.FunctionDef, ast.ClassDef))
-            inside = child.name if is_scope and function == "module" else f"{function}.{child.name}" if is_scope else function
+            inside = function
+            if is_scope:
+                inside = child.name if function == "module" else f"{function}.{child.name}"
             if not is_documentation(child):
                 yield inside, (node, name, index), child
                 yield from nodes(child, inside)
@@ -310,7 +314,9 @@ def compiled(tree, mutant):
     holder, name, index = mutant.slot
     with ONE_TREE:
         fields = getattr(holder, name)
-        replaced = [*fields[:index], mutant.replacement, *fields[index + 1 :]] if index is not None else mutant.replacement
+        replaced = mutant.replacement
+        if index is not None:
+            replaced = [*fields[:index], mutant.replacement, *fields[index + 1 :]]
         setattr(holder, name, replaced)
         try:
             return bytecode(tree)
@@ -377,7 +383,8 @@ class Suite:
         else:
             command = f"{sys.executable} -SEI {driver} {{dir}} {{options}}"
         words = [self.program, "conformance", "--command", command, "--plain-files", "{dir}/memories"]
-        words += ["--basis", self.basis, "--format", "json", "--jobs", "4", "--timeout", "60" if cases[0].startswith(SLOW_CASES) else "10"]
+        patience = "60" if cases[0].startswith(SLOW_CASES) else "10"
+        words += ["--basis", self.basis, "--format", "json", "--jobs", "4", "--timeout", patience]
         for case in cases:
             words += ["--filter", case]
         try:
@@ -464,8 +471,9 @@ def sample(arguments, tree):
     suite, outcomes = Suite(arguments.program), read("outcomes.json")
     if case := suite.first_failure(bytecode(tree)):
         raise SystemExit(f"the driver fails {case}")
-    caught = [mutant for mutant in all_mutants(tree) if outcomes.get(mutant.key, STAGES[0]) not in (None, *STAGES)]
-    if len(caught) < 0.9 * len(outcomes):
+    recorded = [key for key, case in outcomes.items() if case not in (None, *STAGES)]
+    caught = [mutant for mutant in all_mutants(tree) if mutant.key in recorded]
+    if len(caught) < 0.9 * len(recorded):
         raise SystemExit("outcomes.json does not fit the driver: run all mutants")
     tasks = [
         (mutant.key, lambda mutant=mutant: suite.first_failure(compiled(tree, mutant), known=outcomes[mutant.key]))
@@ -516,8 +524,8 @@ def report(mutants, outcomes):
         if not fault["caught_by"]:
             old, new = fault["replace"]
             lines.append(f"| {fault['statement']} | {cell(old + ' → ' + new)} | {fault.get('why', 'not explained')} |")
-    store = HERE / "store.md"
-    (HERE / "results.md").write_text("\n".join(lines) + "\n\n" + (store.read_text() if store.exists() else ""))
+    paragraphs = [line if line.startswith(("|", "\n#", "#")) else textwrap.fill(line, 120) + "\n" for line in lines]
+    (HERE / "results.md").write_text("\n".join(paragraphs) + "\n")
 
 
 def count(mutants, group):
