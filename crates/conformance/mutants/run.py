@@ -441,7 +441,7 @@ def run_mutants(arguments, tree, mutants):
             write("outcomes.json", outcomes)
     waiting = [key for key in keys if outcomes.get(key, STAGES[0]) in STAGES]
     print(f"{len(waiting)} mutants have no outcome yet")
-    return {key: case for key, case in outcomes.items() if case not in STAGES}
+    return outcomes
 
 
 def documented_faults():
@@ -488,6 +488,8 @@ def sample(arguments, tree):
 def report(mutants, outcomes):
     """Writes results.md."""
     explained = {key: (kind, why) for kind, keys in read("survivors.json").items() for key, why in keys.items()}
+    unfinished = sum(1 for case in outcomes.values() if case in STAGES)
+    outcomes = {key: None if case in STAGES else case for key, case in outcomes.items()}
     survivors = [mutant for mutant in mutants if outcomes.get(mutant.key, "") is None]
     equivalent = [mutant for mutant in survivors if explained.get(mutant.key, [""])[0] == "equivalent"]
     others = [mutant for mutant in survivors if mutant not in equivalent]
@@ -498,7 +500,7 @@ def report(mutants, outcomes):
         "`run.py` writes this page.\n",
         "## Mutants of the driver\n",
         f"{len(outcomes)} mutants. {len(equivalent)} are equivalent to the driver. The suite catches {caught} of the other "
-        f"{counted}: {100 * caught / counted:.1f} %. {len(mutants) - len(outcomes)} have no outcome yet.\n",
+        f"{counted}: {100 * caught / counted:.1f} %. {unfinished} of the survivors have not run all cases yet.\n",
         "| kind | caught | survived | equivalent |\n|---|---|---|---|",
     ]
     for kind in sorted({mutant.kind for mutant in mutants}):
