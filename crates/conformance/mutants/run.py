@@ -20,6 +20,7 @@ import marshal
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -546,6 +547,8 @@ def main():
     parser.add_argument("--again", action="store_true", help="also run the mutants again that survived")
     parser.add_argument("--sample", type=int, metavar="N", help="only check every Nth recorded mutant")
     arguments = parser.parse_args()
+    # The usual limit, so that a leak of file descriptors ends a long session.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     arguments.end = time.monotonic() + arguments.seconds
     tree = ast.parse(DRIVER.read_text())
     mutants = chosen_mutants(tree)
