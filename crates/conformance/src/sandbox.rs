@@ -30,6 +30,8 @@ pub(crate) enum Sandbox {
     OpenUmask,
     /// No file may grow beyond 128 KiB.
     SmallFiles,
+    /// The program may have this many files open.
+    FewDescriptors(usize),
     /// The directory is an empty disk of 1 MiB.
     SmallDisk(PathBuf),
     /// The directory is read-only.
@@ -49,6 +51,7 @@ impl Sandbox {
             Self::OpenUmask => after_script("umask 000", program),
             // A block has 512 bytes. The signal would end the program before it could respond.
             Self::SmallFiles => after_script("trap '' XFSZ; ulimit -f 256", program),
+            Self::FewDescriptors(most) => after_script(&format!("ulimit -n {most}"), program),
             Self::SmallDisk(directory) => {
                 after_mounting("mount -t tmpfs -o size=1m,mode=700 tmpfs \"$0\"", directory.as_os_str(), program)
             }

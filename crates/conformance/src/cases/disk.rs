@@ -11,6 +11,7 @@ use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
 use crate::cases::plain_memory::{on_disk, paths_under, system};
 use crate::failure::{CaseError, Failure, expect_text};
+use crate::read_back::expect_files;
 use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::Client;
 use crate::target::{Target, check};
@@ -31,6 +32,14 @@ pub(crate) const CASES: &[CodeCase] = &[
         needs: &[Capability::Processes, Capability::Directory],
         reason: "a write over the file size limit leaves a partial file, ends the program, or leaks a raw error",
         run: |target| Box::pin(async move { file_size_limit(&*target).await }),
+    },
+    CodeCase {
+        id: "disk.descriptor-limit",
+        clauses: &["W1"],
+        basis: Basis::Project,
+        needs: &[Capability::Processes],
+        reason: "commands leave files or directories open, so the program fails after many commands",
+        run: |target| Box::pin(async move { descriptor_limit(&*target).await }),
     },
     CodeCase {
         id: "disk.full",
@@ -112,6 +121,31 @@ async fn file_size_limit(target: &dyn Target) -> Result<(), CaseError> {
     client.must_create("/memories/b.txt", "text").await?;
     expect_texts(&client, &[("/memories/a.txt", "text\n"), ("/memories/b.txt", "text")]).await?;
     expect_absent(&client, "/memories/large.txt").await
+}
+
+async fn descriptor_limit(target: &dyn Target) -> Result<(), CaseError> {
+    /// Enough for the program itself.
+    const LIMIT: usize = 64;
+    let client = target.process_client_under(&Sandbox::FewDescriptors(LIMIT))?;
+    let [file, other, moved] = ["/memories/d/e/a.txt", "/memories/d/b.txt", "/memories/f/g/a.txt"];
+    for _ in 0..LIMIT {
+        client.must_create(file, "text").await?;
+        client.must_create(other, "text").await?;
+        client.create(other, "new").await?.error_with("already exists")?;
+        client.create(format!("{other}/c.txt"), "text").await?.text(true)?;
+        client.insert(file, 0, "line").await?.text(false)?;
+        client.str_replace(file, "nowhere", "").await?.error_with("did not appear verbatim")?;
+        client.view("/memories").await?.text(false)?;
+        client.view(moved).await?.error_with("does not exist")?;
+        client.rename(file, moved).await?.text(false)?;
+        client.rename("/memories/f", other).await?.text(true)?;
+        client.rename("/memories/f", "/memories/h").await?.text(false)?;
+        for directory in ["/memories/d", "/memories/h"] {
+            client.delete(directory).await?.text(false)?;
+        }
+        client.delete("/memories/h").await?.error_with("does not exist")?;
+    }
+    expect_files(&client, &[]).await
 }
 
 async fn expect_texts(client: &Client, files: &[(&str, &str)]) -> Result<(), CaseError> {

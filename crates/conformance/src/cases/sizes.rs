@@ -183,6 +183,7 @@ async fn listed(target: &dyn Target) -> Result<(), CaseError> {
         (2 * GIB + GIB / 2, "2.5G"),
         (4 * GIB + GIB / 2, "4.5G"),
         (5 * GIB + GIB / 2, "5.5G"),
+        (1100 * GIB + GIB / 2, "1100.5G"),
     ];
     let memory = PlainMemory::of(target).await?;
     memory.make_directory("/memories/d").await?;

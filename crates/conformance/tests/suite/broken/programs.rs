@@ -1,5 +1,6 @@
 //! Programs that serve a memory, with one fault each.
 
+use std::fs::File;
 use std::io::{BufRead, stdin};
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use super::{SERVE, disks};
 /// Returns the line to print for a result. The second argument tells whether the input was a command.
 type Response = fn(Value, bool) -> String;
 
-const FAULTS: [(&str, Response); 4] = [
+const FAULTS: [(&str, Response); 5] = [
     ("dies-of-a-bad-line", |result, is_command| if is_command { result.to_string() } else { std::process::exit(1) }),
     ("forgets-the-id", |mut result, _| {
         result.as_object_mut().unwrap().remove("tool_use_id");
@@ -27,6 +28,13 @@ const FAULTS: [(&str, Response); 4] = [
     ("hangs-on-a-bad-line", |result, is_command| {
         if !is_command {
             std::thread::sleep(Duration::from_secs(3600));
+        }
+        result.to_string()
+    }),
+    ("leaks-descriptors", |result, _| {
+        match File::open("/dev/null") {
+            Ok(file) => std::mem::forget(file),
+            Err(_) => std::process::exit(1),
         }
         result.to_string()
     }),
