@@ -6,8 +6,8 @@
 
 Each mutant is examples/drivers/contract/driver.py with a single fault. outcomes.json records the case that caught it, null
 if it passes all cases, or the next stage of its run. survivors.json explains by hand each mutant that passes all:
-`equivalent` ones behave like the driver, and the other keys are reasons. documentation.json has further faults, which the
-checks of the basis `documentation` must catch.
+`equivalent` ones behave like the driver, `allowed` ones differently but as the contract allows, and the rest are gaps.
+documentation.json has further faults, which the checks of the basis `documentation` must catch.
 """
 
 import argparse
@@ -492,28 +492,31 @@ def report(mutants, outcomes):
     unfinished = sum(1 for case in outcomes.values() if case in STAGES)
     outcomes = {key: None if case in STAGES else case for key, case in outcomes.items()}
     survivors = [mutant for mutant in mutants if outcomes.get(mutant.key, "") is None]
-    equivalent = [mutant for mutant in survivors if explained.get(mutant.key, [""])[0] == "equivalent"]
-    others = [mutant for mutant in survivors if mutant not in equivalent]
-    counted = len(outcomes) - len(equivalent)
+    groups = {name: [] for name in ("gap", "allowed", "equivalent")}
+    for mutant in survivors:
+        groups[explained.get(mutant.key, ("gap", ""))[0]].append(mutant)
+    gaps, allowed, equivalent = groups.values()
+    counted = len(outcomes) - len(allowed) - len(equivalent)
     caught = sum(1 for case in outcomes.values() if case)
     lines = [
         "# Results of the mutation runs\n",
         "`run.py` writes this page.\n",
         "## Mutants of the driver\n",
-        f"{len(outcomes)} mutants. {len(equivalent)} are equivalent to the driver. The suite catches {caught} of the other "
-        f"{counted}: {100 * caught / counted:.1f} %. {unfinished} of the survivors have not run all cases yet.\n",
-        "| kind | caught | survived | equivalent |\n|---|---|---|---|",
+        f"{len(outcomes)} mutants. {len(equivalent)} are equivalent to the driver, and {len(allowed)} differ in a way that the "
+        f"contract allows, so they are no faults. The suite catches {caught} of the other {counted}: "
+        f"{100 * caught / counted:.1f} %. {unfinished} of the survivors have not run all cases yet.\n",
+        "| kind | caught | gaps | allowed | equivalent |\n|---|---|---|---|---|",
     ]
     for kind in sorted({mutant.kind for mutant in mutants}):
         of_kind = [mutant for mutant in mutants if mutant.kind == kind]
-        numbers = [sum(1 for mutant in of_kind if outcomes.get(mutant.key)), count(of_kind, others), count(of_kind, equivalent)]
+        numbers = [sum(1 for mutant in of_kind if outcomes.get(mutant.key)), *(count(of_kind, group) for group in groups.values())]
         lines.append(f"| {kind} | {' | '.join(map(str, numbers))} |")
-    for title, group in (("Survivors", others), ("Equivalent mutants", equivalent)):
-        lines.append(f"\n### {title}\n\n| line | mutant | explanation |\n|---|---|---|")
+    titles = {"gap": "Gaps", "allowed": "Mutants that the contract allows", "equivalent": "Equivalent mutants"}
+    for name, group in groups.items():
+        lines.append(f"\n### {titles[name]}\n\n| line | mutant | explanation |\n|---|---|---|")
         for mutant in group:
-            kind, why = explained.get(mutant.key, ("", "not explained"))
-            prefix = "" if kind in ("", "equivalent") else f"{kind}: "
-            lines.append(f"| {mutant.line} | {cell(mutant.key)} | {prefix}{why} |")
+            _, why = explained.get(mutant.key, ("", "not explained"))
+            lines.append(f"| {mutant.line} | {cell(mutant.key)} | {why} |")
     faults = read("documentation.json")
     ran = [fault for fault in faults if "caught_by" in fault]
     found = [fault for fault in ran if fault["caught_by"]]
