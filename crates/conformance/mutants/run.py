@@ -498,13 +498,14 @@ def report(mutants, outcomes):
     gaps, allowed, equivalent = groups.values()
     counted = len(outcomes) - len(allowed) - len(equivalent)
     caught = sum(1 for case in outcomes.values() if case)
+    waiting = f" {unfinished} of the survivors have not run all cases yet." if unfinished else ""
     lines = [
         "# Results of the mutation runs\n",
         "`run.py` writes this page.\n",
         "## Mutants of the driver\n",
         f"{len(outcomes)} mutants. {len(equivalent)} are equivalent to the driver, and {len(allowed)} differ in a way that the "
         f"contract allows, so they are no faults. The suite catches {caught} of the other {counted}: "
-        f"{100 * caught / counted:.1f} %. {unfinished} of the survivors have not run all cases yet.\n",
+        f"{100 * caught / counted:.1f} %.{waiting}\n",
         "| kind | caught | gaps | allowed | equivalent |\n|---|---|---|---|---|",
     ]
     for kind in sorted({mutant.kind for mutant in mutants}):
