@@ -2,14 +2,13 @@
 //!
 //! The cases need plain files, because a database may keep deleted text in free pages until it is compacted.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
 use crate::cases::interruption::create;
-use crate::cases::plain_memory::{Item, on_disk, tree_of};
+use crate::cases::plain_memory::{Item, Tree, on_disk, tree_of};
 use crate::cases::restarts::{Moment, fence, send_and_kill};
 use crate::failure::{CaseError, Failure};
 use crate::session::Client;
@@ -37,8 +36,8 @@ pub(crate) const CASES: &[CodeCase] = &[
     },
 ];
 
-/// All files under the directory of the target, and the files with this text in their names or contents.
-async fn search(target: &dyn Target, text: &str) -> Result<(BTreeSet<PathBuf>, Vec<PathBuf>), CaseError> {
+/// Everything under the directory of the target, and the paths with this text in their names or contents.
+async fn search(target: &dyn Target, text: &str) -> Result<(Tree, Vec<PathBuf>), CaseError> {
     let directory = target.directory()?;
     let tree = on_disk("read the stored files", move || tree_of(&directory)).await?;
     let contains = |content: &[u8]| content.windows(text.len()).any(|part| part == text.as_bytes());
@@ -47,7 +46,13 @@ async fn search(target: &dyn Target, text: &str) -> Result<(BTreeSet<PathBuf>, V
         _ => contains(path.as_os_str().as_encoded_bytes()),
     });
     let found = found.map(|(path, _)| path.clone()).collect();
-    Ok((tree.into_keys().collect(), found))
+    Ok((tree, found))
+}
+
+/// The paths that are only in the second tree, without directories: an empty one does not exist for Claude (`[P5]`).
+fn new_files<'a>(usual: &Tree, tree: &'a Tree) -> Vec<&'a PathBuf> {
+    let is_new = |path: &PathBuf, item: &Item| *item != Item::Directory && !usual.contains_key(path);
+    tree.iter().filter(|(path, item)| is_new(path, item)).map(|(path, _)| path).collect()
 }
 
 async fn expect_nowhere(target: &dyn Target, text: &str, event: &str) -> Result<(), CaseError> {
@@ -99,9 +104,9 @@ async fn of_killed_programs(target: &dyn Target) -> Result<(), CaseError> {
         client = target.process_client()?;
         fence(&client).await?;
         delete_if_any(&client, path).await?;
-        let (files, found) = search(target, mark).await?;
+        let (tree, found) = search(target, mark).await?;
         check(found.is_empty(), || format!("after a kill and a deletion, the text is still in {found:?}"))?;
-        let new: Vec<_> = files.difference(&usual).collect();
+        let new = new_files(&usual, &tree);
         if !new.is_empty() {
             return Err(Failure::new(format!("a killed program left {new:?}")).into());
         }
@@ -112,4 +117,18 @@ async fn of_killed_programs(target: &dyn Target) -> Result<(), CaseError> {
 async fn delete_if_any(client: &Client, path: &str) -> Result<(), CaseError> {
     let answer = client.delete(path).await?;
     if answer.is_error() { answer.error_with("does not exist") } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_directory_is_no_leftover() {
+        let empty = || Item::File(Vec::new());
+        let usual = Tree::from([("log".into(), empty())]);
+        let killed = [("memories/d", Item::Directory), ("memories/.tmp", empty()), ("log", empty())];
+        let tree = killed.map(|(path, item)| (path.into(), item)).into();
+        assert_eq!(new_files(&usual, &tree), [&PathBuf::from("memories/.tmp")]);
+    }
 }
