@@ -102,8 +102,8 @@ pub(crate) fn slice_lines(text: &str, first: usize, last: usize) -> &str {
 /// file of `total` lines. At least one character of the first line remains.
 pub(crate) fn cap_lines(lines: &str, first: usize, total: usize, cap: Option<usize>) -> (&str, Option<ViewCut>) {
     let Some(cap) = cap else { return (lines, None) };
-    // There are at least as many bytes as characters, so most files need no further count.
-    if lines.len() + count_lines(lines) * length_of_number(total) <= cap {
+    // There are at most as many characters as bytes, so most files need no further count.
+    if lines.len() + total * length_of_number(total) <= cap {
         return (lines, None);
     }
     let numbered = (first..).zip(lines.split('\n'));
