@@ -435,6 +435,28 @@ mod unix {
         Ok(())
     }
 
+    /// Flushes all files of the file system of `file`, and reports all errors since `file` was opened. Fails if this
+    /// system cannot do both.
+    pub(crate) fn sync_file_system_of(file: &File) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if syncfs_reports_errors() {
+            return Ok(rustix::fs::syncfs(file)?);
+        }
+        let _ = file;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Since Linux 5.8.
+    #[cfg(target_os = "linux")]
+    fn syncfs_reports_errors() -> bool {
+        let version = |release: &str| {
+            let (major, rest) = release.split_once('.')?;
+            let minor = rest.split(|character: char| !character.is_ascii_digit()).next()?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        };
+        rustix::system::uname().release().to_str().ok().and_then(version) >= Some((5, 8))
+    }
+
     /// Opens a directory by its path under `directory`, in one step and without following links; `None` if that is not
     /// possible.
     #[cfg(target_os = "linux")]
@@ -555,6 +577,11 @@ mod windows {
     /// Windows cannot flush a file system by the handle of a directory.
     pub(crate) fn sync_file_system(_: &Dir) -> io::Result<()> {
         Ok(())
+    }
+
+    /// This system cannot do so.
+    pub(crate) fn sync_file_system_of(_: &File) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// This system cannot do so.

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use cap_std::fs::{Dir, File};
 use memory_tool_core::{
@@ -81,9 +80,7 @@ impl<'a> Transaction<'a> {
             let (group, later) = rest.split_at(group_length(rest));
             self.tree.forget();
             match group {
-                [batch] if batch.changes().len() + batch.record_changes().len() > 1 => {
-                    results.push(self.apply_through_journal(batch, cache));
-                }
+                [batch] if needs_journal(batch) => results.push(self.apply_through_journal(batch, cache)),
                 group => results.extend(self.apply_group(group, cache)),
             }
             // A failed change may have been counted, and must not make room for a later batch.
@@ -195,7 +192,8 @@ impl<'a> Transaction<'a> {
 
     fn check_and_plan(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Vec<Step>, StoreError> {
         batch.validate()?;
-        let mut steps = batch.changes().iter().map(|change| self.plan(change)).collect::<Result<Vec<_>, _>>()?;
+        let plan = |change| self.plan(change, needs_journal(batch));
+        let mut steps = batch.changes().iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         steps.extend(batch.record_changes().iter().map(plan_record));
         self.check(batch, cache)?;
         Ok(steps)
@@ -299,7 +297,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Records the version that a change replaces, so that it does not apply to any other.
-    fn plan(&self, change: &Change) -> Result<Step, StoreError> {
+    fn plan(&self, change: &Change, can_be_repeated: bool) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
                 let replaces = match self.tree.stat(path)? {
@@ -308,7 +306,11 @@ impl<'a> Transaction<'a> {
                 };
                 Step::Write { path: path.clone(), staged: TemporaryName::random(), replaces }
             }
-            Change::Remove { path } => Step::Remove { path: path.clone(), removed: TemporaryName::random() },
+            Change::Remove { path } => {
+                let is_file = matches!(self.tree.find(path)?, Location::File { .. });
+                let removed = (can_be_repeated || !is_file).then(TemporaryName::random);
+                Step::Remove { path: path.clone(), removed }
+            }
             Change::Rename { from, to } => Step::Rename { from: from.clone(), to: to.clone() },
         })
     }
@@ -422,6 +424,11 @@ fn is_unknown(result: &Result<(), StoreError>) -> bool {
     matches!(result, Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }))
 }
 
+/// Whether a batch has several steps, which are repeated if the process ends before all are done.
+fn needs_journal(batch: &Batch) -> bool {
+    batch.changes().len() + batch.record_changes().len() > 1
+}
+
 /// The number of batches, at least one, that do not affect each other and share their flushes.
 fn group_length(batches: &[&Batch]) -> usize {
     let mut written = Vec::new();
@@ -471,23 +478,17 @@ fn flush_staged(staged: Vec<Result<Staged, StoreError>>) -> Vec<Result<Vec<Step>
     staged.into_iter().map(flush).collect()
 }
 
-/// Flushes files. A disk is faster at several flushes at a time than at one after another.
+/// Flushes files.
 fn flush_files(files: &[&File]) -> Vec<io::Result<()>> {
-    const PER_THREAD: usize = 8;
-    let flush = |files: &[&File]| files.iter().map(|file| file.sync_all()).collect::<Vec<_>>();
-    if files.len() <= PER_THREAD {
-        return flush(files);
+    /// More files than this are flushed faster together with all others of the file system.
+    const FEW: usize = 4;
+    match files {
+        [first, ..] if files.len() > FEW && disk::sync_file_system_of(first).is_ok() => {
+            files.iter().map(|_| Ok(())).collect()
+        }
+        // Each reports its own error.
+        _ => files.iter().map(|file| file.sync_all()).collect(),
     }
-    thread::scope(|scope| {
-        let start = |part| (part, thread::Builder::new().spawn_scoped(scope, move || flush(part)));
-        let parts: Vec<_> = files.chunks(PER_THREAD).map(start).collect();
-        let finish = |(part, thread): (_, io::Result<thread::ScopedJoinHandle<'_, _>>)| match thread.map(|it| it.join())
-        {
-            Ok(Ok(flushed)) => flushed,
-            Ok(Err(_)) | Err(_) => flush(part), // the system has no more threads
-        };
-        parts.into_iter().flat_map(finish).collect()
-    })
 }
 
 fn flush_file(file: &File) -> Result<(), StoreError> {
@@ -603,7 +604,7 @@ mod tests {
     /// The steps of the batch, with staged contents.
     fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
         let batch = batch();
-        let mut steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change).unwrap()).collect();
+        let mut steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change, true).unwrap()).collect();
         steps.extend(batch.record_changes().iter().map(plan_record));
         for (step, content) in steps.iter().zip(super::contents(&batch)) {
             transaction.stage(step, content).unwrap().iter().try_for_each(flush_file).unwrap();

@@ -74,6 +74,7 @@ fn command(name: &str, number: usize) -> Value {
             let new_path = format!("/memories/customers/acme/{number}-renamed.md");
             json!({"command": "rename", "old_path": path(number), "new_path": new_path})
         }
+        "delete" => json!({"command": "delete", "path": path(number)}),
         other => panic!("{other}"),
     }
 }
@@ -117,8 +118,9 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         trial("a_view_of_a_cached_file_makes_at_most_7", || assert!(median_calls("view") <= 7)),
         trial("an_edit_makes_at_most_25", || assert!(median_calls("str_replace") <= 25)),
         trial("a_rename_makes_at_most_14", || assert!(median_calls("rename") <= 14)),
+        trial("a_removal_of_a_file_makes_at_most_16", || assert!(median_calls("delete") <= 16)),
         faults::trial("call_counts::a_large_batch_opens_few_files", true, "", limit_descriptors),
-        trial("concurrent_batches_share_the_flush_of_their_directory", share_a_flush),
+        trial("concurrent_batches_share_their_flushes", share_flushes),
     ]
     .into_iter()
 }
@@ -130,11 +132,11 @@ fn median_calls(work: &str) -> usize {
     counts[counts.len() / 2]
 }
 
-/// Each batch flushes its file. The flush of the directory is shared.
-fn share_a_flush() {
+/// The flushes of the files and of the directory are shared.
+fn share_flushes() {
     let calls = traced("group").remove(0);
-    let flushes = calls.iter().filter(|call| call.contains("fsync(")).count();
-    assert!((BATCHES..BATCHES + BATCHES / 4).contains(&flushes), "{flushes} flushes of {BATCHES} batches");
+    let flushes = calls.iter().filter(|call| call.contains("fsync(") || call.contains("syncfs(")).count();
+    assert!((2..BATCHES / 4).contains(&flushes), "{flushes} flushes of {BATCHES} batches");
 }
 
 /// The system calls of each command.
