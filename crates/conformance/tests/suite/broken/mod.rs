@@ -52,6 +52,8 @@ pub(crate) fn without_fault() -> Vec<(&'static str, Suite)> {
         ("without-fault::disk", disks::without_fault()),
         #[cfg(unix)]
         ("without-fault::program", programs::without_fault()),
+        #[cfg(unix)]
+        ("without-fault::program-that-lands-late", programs::landing_late()),
         ("without-fault::scopes", scopes::without_fault()),
         ("without-fault::sealed", sealed::without_fault()),
         ("without-fault::store", stores::without_fault()),

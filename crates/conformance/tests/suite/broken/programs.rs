@@ -1,9 +1,11 @@
 //! Programs that serve a memory, with one fault each.
 
-use std::fs::File;
-use std::io::{BufRead, stdin};
+use std::fs::{self, File};
+use std::io::{BufRead, Read as _, Write as _, stdin};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use memory_tool_conformance::{CommandLine, Suite};
@@ -111,6 +113,69 @@ pub(crate) fn without_fault() -> Suite {
     suite("none")
 }
 
+/// A program whose last command takes effect after it was killed, unless another change comes first. Storage in a
+/// network behaves so, and it is no fault.
+const LANDS_LATE: &str = "lands-late";
+
+/// Makes a change of this program, which does not end with it.
+const LATE_CHANGE: &str = "late-change";
+
+/// Longer than the program takes to start again.
+const DELAY: Duration = Duration::from_millis(60);
+
+/// The status of a late change after another one, which has no effect.
+const OVERTAKEN: u8 = 3;
+
+pub(crate) fn landing_late() -> Suite {
+    ["leftovers.of-killed-programs", "restarts.others-continue"]
+        .into_iter()
+        .fold(suite(LANDS_LATE), |suite, case| suite.filter(case))
+}
+
+/// The number of changes of a memory, which is odd during a change. Empty before the first one.
+fn number_of_changes(directory: &Path) -> String {
+    format!("{:?}", fs::read(directory.join(".memory-tool/sequence")).unwrap_or_default())
+}
+
+/// Whether a command changes something. A deletion of nothing is only a read.
+fn changes_something(directory: &Path, command: &Value) -> bool {
+    match command["command"].as_str() {
+        Some("view") => false,
+        Some("delete") => directory.join(command["path"].as_str().unwrap().trim_start_matches('/')).exists(),
+        _ => true,
+    }
+}
+
+/// Starts another program to make a change, waits for it, and returns its result.
+fn change_late(directory: &Path, command: &Value) -> Value {
+    loop {
+        let mut change = Command::new(std::env::current_exe().unwrap());
+        // In a group of processes that is not killed with this one.
+        change.args([SERVE, LATE_CHANGE]).arg(directory).arg(number_of_changes(directory)).process_group(0);
+        let mut change = change.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        change.stdin.take().unwrap().write_all(command.to_string().as_bytes()).unwrap();
+        let output = change.wait_with_output().unwrap();
+        if output.status.code() != Some(OVERTAKEN.into()) {
+            return serde_json::from_slice(&output.stdout).unwrap();
+        }
+    }
+}
+
+/// Makes a change if the number of changes is still the expected one.
+fn make_late_change(directory: &Path, expected: &str) -> ExitCode {
+    let mut command = String::new();
+    stdin().read_to_string(&mut command).unwrap();
+    thread::sleep(DELAY);
+    let Ok(command) = serde_json::from_str::<Value>(&command) else { return ExitCode::FAILURE }; // killed while writing
+    if !directory.exists() || number_of_changes(directory) != expected {
+        return ExitCode::from(OVERTAKEN);
+    }
+    let runtime = Runtime::new().unwrap();
+    let tool = runtime.block_on(disks::tool(LATE_CHANGE, directory, &[]));
+    println!("{}", json!(ToolResult::new(None, &runtime.block_on(tool.call(command)))));
+    ExitCode::SUCCESS
+}
+
 fn suite(fault: &str) -> Suite {
     Suite::for_command(command_line(fault).plain_files("{dir}/memories"))
 }
@@ -123,6 +188,9 @@ fn command_line(fault: &str) -> CommandLine {
 
 /// Serves the memory in a directory with this fault of the program or of the store.
 pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCode {
+    if fault == LATE_CHANGE {
+        return make_late_change(directory, &options[0]);
+    }
     let runtime = Runtime::new().unwrap();
     let on_disk = runtime.block_on(disks::tool(fault, directory, options));
     let in_memory = Engine::new(InMemoryStore::new());
@@ -141,6 +209,13 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
             break;
         }
         let Some(line) = request.map_or(Some(line.clone()), |request| request(line)) else { continue };
+        if fault == LANDS_LATE
+            && let Ok(call) = ToolUse::parse(line.trim_ascii())
+            && changes_something(directory, &call.input)
+        {
+            println!("{}", change_late(directory, &call.input));
+            continue;
+        }
         let (mut result, is_command) = match ToolUse::parse(line.strip_suffix(b"\n").unwrap_or(&line)) {
             Ok(call) => (ToolResult::new(call.id, &runtime.block_on(tool.call(call.input))), true),
             Err(rejected) => (ToolResult::from(rejected), false),
