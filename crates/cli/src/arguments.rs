@@ -9,12 +9,14 @@ pub(crate) mod pages;
 pub(crate) mod values;
 
 use std::ffi::OsStr;
+#[cfg(feature = "mcp")]
+use std::net::SocketAddr;
 #[cfg(feature = "chat")]
 use std::num::NonZeroU32;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-#[cfg(feature = "chat")]
+#[cfg(any(feature = "chat", feature = "mcp"))]
 use clap::builder::NonEmptyStringValueParser;
 use clap::builder::{OsStringValueParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -86,6 +88,8 @@ pub(crate) enum Action {
     Run(RunArguments),
     #[cfg(feature = "chat")]
     Chat(ChatArguments),
+    #[cfg(feature = "mcp")]
+    Mcp(Box<McpArguments>),
     Conformance(ConformanceArguments),
     Verify(VerifyArguments),
     Gc(GcArguments),
@@ -172,6 +176,53 @@ pub(crate) struct ChatArguments {
 
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,
+}
+
+/// The arguments of `mcp`.
+#[cfg(feature = "mcp")]
+#[derive(Args, Debug)]
+pub(crate) struct McpArguments {
+    /// Offer the six commands as separate tools
+    ///
+    /// They are memory_view, memory_create, memory_str_replace, memory_insert, memory_delete and memory_rename.
+    #[arg(long)]
+    pub(crate) separate_tools: bool,
+
+    #[command(flatten)]
+    pub(crate) http: HttpArguments,
+
+    #[command(flatten)]
+    pub(crate) serving: RunArguments,
+}
+
+/// The arguments of `mcp` for HTTP.
+#[cfg(feature = "mcp")]
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct HttpArguments {
+    /// Serve HTTP at ADDRESS, such as 127.0.0.1:8808, instead of standard input and output
+    ///
+    /// The endpoint is /mcp, without TLS. Port 0 selects a free port, which is printed to standard error. An address
+    /// that other machines can reach needs a token.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Require the bearer token in FILE
+    ///
+    /// A token has at least 16 characters from ! to ~. FILE is refused if other users can read or write it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen", group = "token")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Require the bearer token in the environment variable NAME
+    #[arg(long, value_name = "NAME", requires = "listen", group = "token")]
+    pub(crate) token_env: Option<String>,
+
+    /// Accept HOST in the header `Host`; may be repeated
+    ///
+    /// Without this option, only the address of --listen and the names of this machine are accepted: localhost,
+    /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of HOST are accepted as well, and no others.
+    #[arg(long, value_name = "HOST", requires = "listen", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) allow_host: Vec<String>,
 }
 
 /// The arguments of `conformance`.

@@ -28,7 +28,7 @@ use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
-use crate::run::{open_tool, start_runtime};
+use crate::run::{open_memory, start_runtime};
 
 /// The default model.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -81,14 +81,14 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ChatEnd, Failure> {
 async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Failure> {
     let settings = settings(arguments);
     let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
-    let tool = open_tool(OpenMode::Create, &arguments.memory, arguments.overwrites, arguments.cap).await?;
+    let memory = open_memory(OpenMode::Create, &arguments.memory, arguments.overwrites, arguments.cap).await?;
     Ok(Session {
         api,
         settings,
         max_retries: arguments.max_retries,
         max_responses: arguments.max_responses,
         conversation: Conversation::default(),
-        runner: ToolRunner::new(tool),
+        runner: ToolRunner::new(memory.tool()),
         screen,
         requests: 0,
         usage: Usage::default(),

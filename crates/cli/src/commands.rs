@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::arguments::{CommandArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::failure::{self, Failure};
 use crate::output::{to_json, write_line};
-use crate::run::{open_tool, start_runtime};
+use crate::run::{open_memory, start_runtime};
 
 /// Whether the tool executed the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,8 +30,8 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
         CommandArguments::Create(create) => (create.overwrites, ViewCapArgument::default()),
         _ => Default::default(),
     };
-    let tool = runtime.block_on(open_tool(mode(&command), &shared.memory, overwrites, cap))?;
-    let outcome = runtime.block_on(tool.call(input(command)?));
+    let memory = runtime.block_on(open_memory(mode(&command), &shared.memory, overwrites, cap))?;
+    let outcome = runtime.block_on(memory.tool().call(input(command)?));
     write_outcome(&outcome, json)?;
     Ok(if outcome.is_ok() { Outcome::Success } else { Outcome::Error })
 }

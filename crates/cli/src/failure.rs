@@ -2,6 +2,8 @@
 
 use std::error::Error;
 use std::io::{self, Write as _};
+#[cfg(feature = "mcp")]
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use memory_tool::encrypted::{KeyError, KeySourceError};
@@ -48,6 +50,29 @@ pub(crate) enum Failure {
     #[cfg(feature = "chat")]
     #[error(transparent)]
     Chat(ChatError),
+    /// The token of the MCP server cannot be used.
+    #[cfg(feature = "mcp")]
+    #[error("cannot use the token")]
+    Token(#[source] io::Error),
+    /// Other machines could reach the MCP server without a token.
+    #[cfg(feature = "mcp")]
+    #[error(
+        "cannot listen on {address} without a token, because other machines could read and change the memory; \
+         add --token-file or --token-env, or listen on 127.0.0.1"
+    )]
+    TokenRequired {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The MCP server could not listen.
+    #[cfg(feature = "mcp")]
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: io::Error,
+    },
     /// Standard input could not be read.
     #[error("cannot read standard input")]
     Input(#[source] io::Error),

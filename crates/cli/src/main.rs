@@ -18,6 +18,8 @@ mod import;
 mod interruption;
 mod keygen;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod memory;
 mod output;
 mod policies;
@@ -37,6 +39,8 @@ use crate::commands::Outcome;
 use crate::conformance::Verdict;
 use crate::export::ExportEnd;
 use crate::failure::Failure;
+#[cfg(feature = "mcp")]
+use crate::mcp::McpEnd;
 use crate::rekey::Rotation;
 use crate::transfer::Completeness;
 use crate::verify::Integrity;
@@ -70,6 +74,11 @@ fn perform(action: Action) -> Result<ExitCode, Failure> {
             ChatEnd::Declined => ExitCode::from(PROBLEM),
             ChatEnd::CutOff => ExitCode::from(CUT_OFF),
             ChatEnd::Interrupted { status } => ExitCode::from(status),
+        }),
+        #[cfg(feature = "mcp")]
+        Action::Mcp(arguments) => mcp::run(&arguments).map(|ended| match ended {
+            McpEnd::Done => ExitCode::SUCCESS,
+            McpEnd::Interrupted { status } => ExitCode::from(status),
         }),
         Action::Conformance(arguments) => conformance::run(&arguments).map(|verdict| match verdict {
             Verdict::Passed => ExitCode::SUCCESS,

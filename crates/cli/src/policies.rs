@@ -7,7 +7,9 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use memory_tool::policies::{Actor, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
 use memory_tool::{BoxError, Memory, MemoryBuilder, MemoryPath, OpenMode, Quota, StoreUrl};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::arguments::DeadlineArgument;
 use crate::arguments::values::Age;
@@ -262,6 +264,12 @@ impl Policies {
         Ok(builder)
     }
 
+    /// Whether every change is refused.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Returns an error if files would be written to an in-process store.
     pub(crate) fn refuse_temporary(&self, url: &StoreUrl) -> Result<(), Failure> {
         self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(memory::refuse_temporary)
@@ -293,7 +301,10 @@ fn start_log(detail: LogDetail) {
         LogDetail::Commands => LevelFilter::INFO,
         LogDetail::Operations => LevelFilter::DEBUG,
     };
-    let log = tracing_subscriber::fmt().json().with_writer(io::stderr).with_max_level(level).with_target(false);
+    let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr).with_target(false);
+    // rmcp logs whole messages, which contain the contents of files.
+    let log = tracing_subscriber::registry()
+        .with(lines.with_filter(Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF)));
     // It fails only if a log was started before, which is not the case.
     drop(log.try_init());
 }

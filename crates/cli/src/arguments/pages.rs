@@ -16,10 +16,11 @@ macro_rules! pages {
 }
 
 /// The pages by the names of the commands.
-const PAGES: [(&str, &str); 20] = pages![
+const PAGES: [(&str, &str); 21] = pages![
     "memory-tool",
     "run",
     "chat",
+    "mcp",
     "conformance",
     "verify",
     "gc",

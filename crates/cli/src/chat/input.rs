@@ -1,13 +1,12 @@
 //! [`Lines`] and [`Input`]: the input of the user.
 
 use std::io;
-use std::thread;
 
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::Receiver;
 
 use crate::chat::editor::{Editor, EditorEvent};
 use crate::failure::Failure;
-use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
+use crate::protocol::{Line, MAX_LINE_BYTES, lines_of_standard_input};
 
 /// The lines of standard input.
 pub(crate) enum Lines {
@@ -28,18 +27,9 @@ pub(crate) enum InputEvent {
 }
 
 impl Lines {
-    /// Starts a thread that reads lines and ends with the process.
+    /// Reads lines of standard input.
     pub(crate) fn read() -> Self {
-        let (sender, lines) = channel(1);
-        thread::spawn(move || {
-            let mut input = io::stdin().lock();
-            while let Some(line) = read_line(&mut input).transpose() {
-                if sender.blocking_send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Self::FromStream(lines)
+        Self::FromStream(lines_of_standard_input())
     }
 
     /// The next line.

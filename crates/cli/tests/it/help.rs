@@ -11,7 +11,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 14] = [
+const COMMANDS_WITH_STORE: [&str; 15] = [
     "chat",
     "create",
     "delete",
@@ -20,6 +20,7 @@ const COMMANDS_WITH_STORE: [&str; 14] = [
     "gc",
     "import",
     "insert",
+    "mcp",
     "rekey",
     "rename",
     "run",

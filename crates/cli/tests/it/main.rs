@@ -17,6 +17,8 @@ mod encrypted;
 mod help;
 #[cfg(unix)]
 mod hostile;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
 mod policies;
 #[cfg(target_os = "linux")]
 mod process_memory;

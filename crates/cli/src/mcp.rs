@@ -1,0 +1,57 @@
+//! `memory-tool mcp`: the memory as a server of the Model Context Protocol.
+
+mod changes;
+mod http;
+mod message;
+mod prompts;
+mod resources;
+mod server;
+mod stdio;
+mod token;
+mod tools;
+
+use std::sync::Arc;
+
+use crate::arguments::McpArguments;
+use crate::failure::Failure;
+use crate::interruption::Interruption;
+use crate::mcp::http::Endpoint;
+use crate::mcp::server::SharedMemory;
+use crate::run::{open_or_create, start_runtime};
+
+/// How the server ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum McpEnd {
+    /// The input ended, or the output was closed.
+    Done,
+    /// A signal ended it.
+    Interrupted {
+        /// The exit status.
+        status: u8,
+    },
+}
+
+/// Serves the memory until the input ends or a signal arrives.
+pub(crate) fn run(arguments: &McpArguments) -> Result<McpEnd, Failure> {
+    let runtime = start_runtime()?;
+    let ended = runtime.block_on(serve(arguments));
+    // Standard input may block, and a command that does not end must not delay the end.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(arguments: &McpArguments) -> Result<McpEnd, Failure> {
+    // The address and the token are checked first: if one is invalid, nothing is created.
+    let endpoint = Endpoint::listen(&arguments.http).await?;
+    let mut interruption = Interruption::listen().map_err(Failure::Start)?;
+    let memory = tokio::select! {
+        biased;
+        status = interruption.status() => return Ok(McpEnd::Interrupted { status }),
+        memory = open_or_create(&arguments.serving) => memory?,
+    };
+    let memory = Arc::new(SharedMemory::new(&memory, tools::definitions(arguments)));
+    match endpoint {
+        Some(endpoint) => Ok(endpoint.serve(memory, &mut interruption).await),
+        None => stdio::serve(memory, &mut interruption).await,
+    }
+}

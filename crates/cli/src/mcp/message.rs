@@ -1,0 +1,106 @@
+//! [`parse`]: parses a message of the protocol, which is untrusted.
+
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, RequestId};
+use serde::Deserialize;
+use serde_json::error::Category;
+
+/// The maximum number of values in a message, which is a hundred times more than a call of the tool has.
+///
+/// A parsed value can need a hundred times more RAM than its JSON, so millions of small values could exhaust the RAM of
+/// the machine.
+const MAX_VALUES: usize = 10_000;
+
+/// Some programs write it before JSON, and parsers may ignore it (RFC 8259, section 8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Parses a message. The error is the response to send.
+pub(crate) fn parse(json: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
+    let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
+    if has_more_values_than(MAX_VALUES, json) {
+        return Err(invalid(json, format!("Invalid request: the message has more than {MAX_VALUES} values")));
+    }
+    serde_json::from_slice(json).map_err(|error| match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => {
+            JsonRpcError::new(None, ErrorData::parse_error(format!("Parse error: {error}"), None))
+        }
+        // Its text names types of Rust.
+        Category::Data => invalid(json, "Invalid request: not a message of JSON-RPC 2.0".to_owned()),
+    })
+}
+
+/// The response to a message that is too long to be parsed.
+pub(crate) fn too_long(limit: usize) -> JsonRpcError {
+    let message = format!("Invalid request: the message is longer than {limit} bytes");
+    JsonRpcError::new(None, ErrorData::invalid_request(message, None))
+}
+
+fn invalid(json: &[u8], message: String) -> JsonRpcError {
+    let id = serde_json::from_slice::<WithId>(json).ok().map(|request| request.id);
+    JsonRpcError::new(id, ErrorData::invalid_request(message, None))
+}
+
+/// The only field of a request that the response to an invalid one requires.
+#[derive(Deserialize)]
+struct WithId {
+    id: RequestId,
+}
+
+/// Whether the JSON has more values. Each value but the first is after a bracket, brace, colon or comma.
+fn has_more_values_than(limit: usize, json: &[u8]) -> bool {
+    let (mut values, mut is_in_string, mut is_escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_string => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b'[' | b'{' | b':' | b',' if !is_in_string => values += 1,
+            _ => {}
+        }
+        if values > limit {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(json: &str) -> (Option<RequestId>, i32) {
+        let error = parse(json.as_bytes()).unwrap_err();
+        (error.id, error.error.code.0)
+    }
+
+    #[test]
+    fn a_message_is_parsed_with_and_without_a_byte_order_mark() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        for json in [ping.to_owned(), format!("\u{feff}{ping}"), format!(" {ping}\r")] {
+            assert!(matches!(parse(json.as_bytes()), Ok(ClientJsonRpcMessage::Request(_))), "{json}");
+        }
+    }
+
+    #[test]
+    fn errors_have_the_codes_of_json_rpc_and_the_id_if_there_is_one() {
+        for json in ["", "{", "nonsense", "\u{1}"] {
+            assert_eq!(refused(json), (None, -32700), "{json}");
+        }
+        for json in ["1", "[]", "{}", r#"{"jsonrpc":"1.0","id":null,"method":"ping"}"#] {
+            assert_eq!(refused(json), (None, -32600), "{json}");
+        }
+        assert_eq!(refused(r#"{"id":"a","method":1}"#), (Some(RequestId::String("a".into())), -32600));
+    }
+
+    #[test]
+    fn many_values_are_refused_but_a_long_string_is_one_value() {
+        let call = |argument: &str| {
+            let params = format!(r#"{{"name":"memory","arguments":{{"a":{argument}}}}}"#);
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)
+        };
+        for argument in [format!("[{}0]", "0,".repeat(MAX_VALUES)), format!("[{}{{}}]", "{},".repeat(MAX_VALUES))] {
+            assert_eq!(refused(&call(&argument)), (Some(RequestId::Number(7)), -32600));
+        }
+        let text = format!("{:?}", r#"[,:{\""#.repeat(MAX_VALUES));
+        assert!(parse(call(&text).as_bytes()).is_ok());
+    }
+}

@@ -1,0 +1,194 @@
+//! [`Server`]: the requests of one client.
+
+use std::sync::{Arc, OnceLock};
+
+use memory_tool::{Memory, MemoryTool, Store};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::arguments::NAME;
+use crate::failure;
+use crate::mcp::changes::{Changes, Forwarding, Subscriptions};
+use crate::mcp::tools::Tools;
+use crate::mcp::{prompts, resources, tools};
+
+/// The methods that a request calls with invalid parameters if rmcp does not recognize it.
+const METHODS: [&str; 11] = [
+    "completion/complete",
+    "initialize",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "tools/call",
+    "tools/list",
+];
+
+/// The memory that all clients share.
+#[derive(Debug)]
+pub(super) struct SharedMemory {
+    tool: Arc<dyn MemoryTool>,
+    store: Arc<dyn Store>,
+    tools: Tools,
+    changes: Changes,
+}
+
+impl SharedMemory {
+    pub(super) fn new(memory: &Memory, tools: Tools) -> Self {
+        Self { tool: memory.tool(), store: memory.store(), tools, changes: Changes::new() }
+    }
+}
+
+/// The server of one client, or of one request without a session.
+#[derive(Debug)]
+pub(super) struct Server {
+    memory: Arc<SharedMemory>,
+    subscriptions: Subscriptions,
+    /// The notifications, once the client is initialized.
+    forwarding: OnceLock<Forwarding>,
+    /// Counts as a session until this is dropped.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Server {
+    pub(super) fn new(memory: Arc<SharedMemory>, permit: Option<OwnedSemaphorePermit>) -> Self {
+        Self { memory, subscriptions: Subscriptions::default(), forwarding: OnceLock::new(), _permit: permit }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .build();
+        let server = Implementation::new(NAME, env!("CARGO_PKG_VERSION"))
+            .with_title("Memory")
+            .with_description("Files under /memories that persist between conversations");
+        ServerConfig::new(capabilities)
+            .with_server_info(server)
+            .with_instructions(prompts::instructions(self.memory.tools.is_read_only))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.memory.tools.list.clone()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let input = self.memory.tools.input(request)?;
+        let outcome = self.memory.tool.call(input).await;
+        self.memory.changes.report(&outcome);
+        if let Err(error) = &outcome {
+            failure::eprint_causes(error);
+        }
+        Ok(tools::result(&outcome).into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let (listed, next) = resources::list(&*self.memory.tool, &*self.memory.store, cursor.as_deref()).await?;
+        let mut result = ListResourcesResult::with_all_items(listed);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = resources::read(&*self.memory.tool, &*self.memory.store, &request.uri).await?;
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.subscriptions.add(request.uri)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|uri| resources::path_of(uri).is_ok());
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.memory.changes.listen(&context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Ok(prompts::get(&request)?.into())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.forwarding.get_or_init(|| self.memory.changes.forward(context.peer, self.subscriptions.clone()));
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(if METHODS.contains(&request.method.as_str()) {
+            ErrorData::invalid_params("The parameters are missing, or one of them has the wrong type", None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "Unknown method", None)
+        })
+    }
+}

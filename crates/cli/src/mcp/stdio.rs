@@ -1,0 +1,230 @@
+//! The server on standard input and output, with one message per line.
+
+use std::collections::HashSet;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, ProtocolVersion, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::failure::Failure;
+use crate::interruption::Interruption;
+use crate::mcp::server::{Server, SharedMemory};
+use crate::mcp::{McpEnd, message};
+use crate::output::{ReaderState, write_line};
+use crate::protocol::{Line, MAX_LINE_BYTES, lines_of_standard_input};
+
+/// The number of responses that wait until the client reads them.
+const MAX_UNREAD: usize = 16;
+
+/// The time for running commands to finish after a signal.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves one client until the input ends, the output is closed, or a signal arrives.
+pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interruption) -> Result<McpEnd, Failure> {
+    let (output, responses) = channel(MAX_UNREAD);
+    let writing = spawn_blocking(|| write_lines(responses));
+    let input_error = Arc::default();
+    let transport = Stdio {
+        lines: lines_of_standard_input(),
+        output,
+        rejection: None,
+        unanswered: Arc::default(),
+        is_started: false,
+        input_error: Arc::clone(&input_error),
+    };
+    let starting = tokio::select! {
+        biased;
+        status = interruption.status() => return Ok(McpEnd::Interrupted { status }),
+        started = rmcp::serve_server(Server::new(memory, None), transport) => started,
+    };
+    // It fails if the input ends before the first request.
+    if let Ok(running) = starting {
+        let stop = running.cancellation_token();
+        let mut ending = std::pin::pin!(running.waiting());
+        tokio::select! {
+            biased;
+            status = interruption.status() => {
+                stop.cancel();
+                let _ = timeout(GRACE, ending).await;
+                return Ok(McpEnd::Interrupted { status });
+            }
+            _ = &mut ending => {}
+        }
+    }
+    writing.await.map_err(|error| Failure::Output(error.into()))??;
+    match lock(&input_error).take() {
+        Some(error) => Err(Failure::Input(error)),
+        None => Ok(McpEnd::Done),
+    }
+}
+
+/// Writes lines until there are no more, or the output is closed.
+fn write_lines(mut lines: Receiver<Vec<u8>>) -> Result<(), Failure> {
+    while let Some(line) = lines.blocking_recv() {
+        if write_line(&mut io::stdout().lock(), line)? == ReaderState::Gone {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The connection with the client.
+///
+/// rmcp has such a transport. This one also responds to invalid lines, never ends because of one, and waits for the
+/// responses to all requests at the end of the input.
+struct Stdio {
+    lines: Receiver<io::Result<Line>>,
+    output: Sender<Vec<u8>>,
+    /// The response to an invalid line.
+    rejection: Option<Vec<u8>>,
+    unanswered: Arc<Unanswered>,
+    /// Whether the client sent the first request of a session.
+    is_started: bool,
+    input_error: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Transport<RoleServer> for Stdio {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let (output, unanswered) = (self.output.clone(), Arc::clone(&self.unanswered));
+        async move {
+            let sent = output.send(serde_json::to_vec(&message)?).await;
+            if let Some(id) = answered(&message) {
+                unanswered.remove(&id);
+            }
+            sent.map_err(|_| ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    // The future can be dropped at each `await`.
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if self.rejection.is_some() {
+                let permit = self.output.reserve().await.ok()?;
+                if let Some(line) = self.rejection.take() {
+                    permit.send(line);
+                }
+            }
+            let line = tokio::select! {
+                line = self.lines.recv() => line,
+                () = self.output.closed() => return None,
+            };
+            let parsed = match line {
+                Some(Ok(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
+                Some(Ok(Line::Whole(line))) => message::parse(&line),
+                Some(Ok(Line::TooLong)) => Err(message::too_long(MAX_LINE_BYTES)),
+                Some(Err(error)) => {
+                    *lock(&self.input_error) = Some(error);
+                    continue;
+                }
+                None => {
+                    self.unanswered.all_answered().await;
+                    return None;
+                }
+            };
+            match parsed {
+                Ok(message) if self.is_expected(&message) => {
+                    self.unanswered.update(&message);
+                    return Some(message);
+                }
+                Ok(_) => {}
+                Err(error) => self.rejection = serde_json::to_vec(&error).ok(),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        Ok(())
+    }
+}
+
+impl Stdio {
+    /// Whether rmcp can handle the message. Before the first request of a session, it would end the connection because
+    /// of a notification or a response.
+    fn is_expected(&mut self, message: &ClientJsonRpcMessage) -> bool {
+        match message {
+            ClientJsonRpcMessage::Request(request) => {
+                self.is_started |= starts_session(&request.request);
+                true
+            }
+            _ => self.is_started,
+        }
+    }
+}
+
+/// Whether rmcp starts a session with this request: `initialize`, or any request that describes the client, as newer
+/// revisions of the protocol require.
+fn starts_session(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        request => request.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty(),
+    }
+}
+
+/// The requests without a response.
+#[derive(Default)]
+struct Unanswered {
+    ids: Mutex<HashSet<RequestId>>,
+    /// Notified when a request is removed.
+    removed: Notify,
+}
+
+impl Unanswered {
+    fn update(&self, message: &ClientJsonRpcMessage) {
+        match message {
+            // It has no response until the client cancels it.
+            ClientJsonRpcMessage::Request(request)
+                if matches!(request.request, ClientRequest::SubscriptionsListenRequest(_)) => {}
+            ClientJsonRpcMessage::Request(request) => _ = lock(&self.ids).insert(request.id.clone()),
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.remove(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&self, id: &RequestId) {
+        lock(&self.ids).remove(id);
+        self.removed.notify_waiters();
+    }
+
+    async fn all_answered(&self) {
+        loop {
+            // Registered before the check, so that no removal is missed.
+            let removed = self.removed.notified();
+            if lock(&self.ids).is_empty() {
+                return;
+            }
+            removed.await;
+        }
+    }
+}
+
+/// The request that a message responds to.
+fn answered(message: &ServerJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        ServerJsonRpcMessage::Response(response) => Some(response.id.clone()),
+        ServerJsonRpcMessage::Error(error) => error.id.clone(),
+        _ => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

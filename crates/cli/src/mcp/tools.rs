@@ -1,0 +1,221 @@
+//! The tools that the server offers: one for all commands, or one for each.
+
+use memory_tool::{
+    CommandName, Content, ContentBlock as ReplyBlock, Error, ErrorKind, FailureKind, ImageSource, Reply, TOOL_NAME,
+    ToolDefinition,
+};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use crate::arguments::McpArguments;
+
+const COMMAND: &str = "command";
+
+/// The tools of a server.
+#[derive(Debug)]
+pub(super) struct Tools {
+    pub(super) list: Vec<Tool>,
+    pub(super) is_read_only: bool,
+}
+
+/// The definitions of the tools.
+pub(super) fn definitions(arguments: &McpArguments) -> Tools {
+    let is_read_only = arguments.serving.memory.policies.is_read_only();
+    let create_overwrites = arguments.serving.overwrites.create_overwrites;
+    let annotated = |tool: Tool, command: Option<CommandName>| {
+        let annotations = annotations(command, create_overwrites);
+        tool.with_annotations(if is_read_only { annotations.read_only(true).destructive(false) } else { annotations })
+    };
+    let list = if arguments.separate_tools {
+        CommandName::ALL.map(|command| annotated(separate_tool(command), Some(command))).to_vec()
+    } else {
+        vec![annotated(single_tool(), None)]
+    };
+    Tools { list, is_read_only }
+}
+
+fn single_tool() -> Tool {
+    let fields = properties().map(|(name, schema)| {
+        let schema = if name == COMMAND { schema } else { nullable(schema) };
+        (name, schema)
+    });
+    Tool::new(TOOL_NAME, ToolDefinition::description(), object_schema(fields)).with_title("Memory")
+}
+
+fn separate_tool(command: CommandName) -> Tool {
+    let names = fields(command);
+    let used = properties().filter(|(name, _)| names.contains(&name.as_str())).map(|(name, schema)| {
+        let schema = without_commands(schema);
+        let schema = if is_optional(&name) { nullable(schema) } else { schema };
+        (name, schema)
+    });
+    Tool::new(tool_name(command), description(command), object_schema(used)).with_title(title(command))
+}
+
+/// The properties of all commands.
+fn properties() -> impl Iterator<Item = (String, Value)> {
+    let mut schema = ToolDefinition::input_schema();
+    let properties = match schema.get_mut("properties").map(Value::take) {
+        Some(Value::Object(properties)) => properties,
+        _ => Map::new(),
+    };
+    properties.into_iter()
+}
+
+/// The schema of an object with these properties. All of them are required, because strict function calling of OpenAI
+/// demands it.
+fn object_schema(properties: impl Iterator<Item = (String, Value)>) -> JsonObject {
+    let properties: Map<_, _> = properties.collect();
+    let required: Vec<_> = properties.keys().cloned().collect();
+    Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("properties".to_owned(), properties.into()),
+        ("required".to_owned(), required.into()),
+        ("additionalProperties".to_owned(), false.into()),
+    ])
+}
+
+/// The schema of a value that may be null in place of being left out.
+fn nullable(mut schema: Value) -> Value {
+    schema["type"] = json!([schema["type"], "null"]);
+    let description = format!("{} Null if unused.", schema["description"].as_str().unwrap_or_default());
+    schema["description"] = description.into();
+    schema
+}
+
+/// The schema without the list of commands at the start of its description.
+fn without_commands(mut schema: Value) -> Value {
+    if let Some((_, rest)) = schema["description"].as_str().and_then(|text| text.split_once(": ")) {
+        let mut characters = rest.chars();
+        let first = characters.next().map(|first| first.to_ascii_uppercase());
+        schema["description"] = first.into_iter().chain(characters).collect::<String>().into();
+    }
+    schema
+}
+
+fn fields(command: CommandName) -> &'static [&'static str] {
+    match command {
+        CommandName::View => &["path", "view_range"],
+        CommandName::Create => &["path", "file_text"],
+        CommandName::StrReplace => &["path", "old_str", "new_str"],
+        CommandName::Insert => &["path", "insert_line", "insert_text"],
+        CommandName::Delete => &["path"],
+        CommandName::Rename => &["old_path", "new_path"],
+    }
+}
+
+fn is_optional(field: &str) -> bool {
+    matches!(field, "view_range" | "new_str")
+}
+
+/// The name of a separate tool. Its prefix keeps it apart from the tools of other servers.
+fn tool_name(command: CommandName) -> String {
+    format!("{TOOL_NAME}_{command}")
+}
+
+fn title(command: CommandName) -> &'static str {
+    match command {
+        CommandName::View => "View memory",
+        CommandName::Create => "Create a memory file",
+        CommandName::StrReplace => "Replace text in memory",
+        CommandName::Insert => "Insert text into memory",
+        CommandName::Delete => "Delete memory",
+        CommandName::Rename => "Rename memory",
+    }
+}
+
+fn description(command: CommandName) -> &'static str {
+    match command {
+        CommandName::View => {
+            "Shows the contents of a directory of your memory, up to 2 levels deep, or of a file with line numbers. \
+             ALWAYS VIEW YOUR MEMORY DIRECTORY, /memories, BEFORE DOING ANYTHING ELSE, to check for earlier progress."
+        }
+        CommandName::Create => {
+            "Makes a new file in your memory, which persists between conversations. As you make progress, record \
+             status, progress and thoughts in your memory."
+        }
+        CommandName::StrReplace => "Replaces text in a file of your memory.",
+        CommandName::Insert => "Inserts text at a specific line of a file in your memory.",
+        CommandName::Delete => "Deletes a file of your memory, or a directory with all its contents.",
+        CommandName::Rename => "Renames or moves a file or directory of your memory. It does not overwrite.",
+    }
+}
+
+/// The hints for users. A client may ask them before a destructive call.
+fn annotations(command: Option<CommandName>, create_overwrites: bool) -> ToolAnnotations {
+    let (is_read_only, is_destructive, is_idempotent) = match command {
+        Some(CommandName::View) => (true, false, true),
+        Some(CommandName::Create) => (false, create_overwrites, create_overwrites),
+        Some(CommandName::Insert) => (false, false, false),
+        Some(CommandName::Delete) => (false, true, true),
+        Some(CommandName::StrReplace | CommandName::Rename) | None => (false, true, false),
+    };
+    ToolAnnotations::new()
+        .read_only(is_read_only)
+        .destructive(is_destructive)
+        .idempotent(is_idempotent)
+        .open_world(false)
+}
+
+impl Tools {
+    /// The input of the command that a request calls.
+    pub(super) fn input(&self, request: CallToolRequestParams) -> Result<Value, ErrorData> {
+        if !self.list.iter().any(|tool| tool.name == request.name) {
+            let names: Vec<_> = self.list.iter().map(|tool| tool.name.as_ref()).collect();
+            return Err(ErrorData::invalid_params(format!("Unknown tool. The tools are: {}", names.join(", ")), None));
+        }
+        let mut input = request.arguments.unwrap_or_default();
+        if let Some(command) = CommandName::ALL.into_iter().find(|command| tool_name(*command) == request.name) {
+            input.insert(COMMAND.to_owned(), command.as_str().into());
+        }
+        Ok(input.into())
+    }
+}
+
+/// The result of a call.
+pub(super) fn result(outcome: &Result<Reply, Error>) -> CallToolResult {
+    match outcome {
+        Ok(reply) => CallToolResult::success(match reply.to_content() {
+            Content::Text(text) => vec![ContentBlock::text(text)],
+            Content::Blocks(blocks) => blocks.into_iter().filter_map(content_block).collect(),
+        }),
+        Err(error) => {
+            let message = error.to_string();
+            // Some clients show the model only the structured content, so it also contains the message.
+            let structured = json!({"code": code(error.kind()), "message": message, "retryable": error.is_retryable()});
+            let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
+            result.structured_content = Some(structured);
+            result
+        }
+    }
+}
+
+fn content_block(block: ReplyBlock) -> Option<ContentBlock> {
+    match block {
+        ReplyBlock::Text { text } => Some(ContentBlock::text(text)),
+        ReplyBlock::Image { source: ImageSource::Base64 { media_type, data } } => {
+            Some(ContentBlock::image(data, media_type))
+        }
+        _ => None,
+    }
+}
+
+/// The code of an error, which stays the same when its text changes.
+fn code(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::AlreadyExists => "already_exists",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Refused => "refused",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::Storage(FailureKind::AccessDenied) => "storage_access_denied",
+        ErrorKind::Storage(FailureKind::Busy) => "storage_busy",
+        ErrorKind::Storage(FailureKind::Damaged) => "storage_damaged",
+        ErrorKind::Storage(FailureKind::Full) => "storage_full",
+        ErrorKind::Storage(FailureKind::OutcomeUnknown) => "storage_outcome_unknown",
+        ErrorKind::Storage(FailureKind::UnsupportedName) => "storage_unsupported_name",
+        ErrorKind::Storage(_) => "storage_failed",
+        _ => "other",
+    }
+}

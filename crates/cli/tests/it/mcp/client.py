@@ -1,0 +1,86 @@
+"""Uses the memory with the official Python client, over standard input and output and over HTTP, with the newest
+revision of the protocol and with the one before it. Prints the observations as JSON.
+
+    client.py PROGRAM STORE URL
+"""
+
+import asyncio
+import json
+import sys
+import warnings
+
+from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.subscriptions import ResourceUpdated
+
+warnings.simplefilter("ignore")  # the methods of older revisions are deprecated
+
+PROGRAM, STORE, URL = sys.argv[1:]
+PATH = "/memories/a b.txt"
+FILE = "memory:///a%20b.txt"
+
+
+async def run(client, **arguments):
+    return await client.call_tool("memory", arguments)
+
+
+async def edited(client):
+    """The URIs of the notifications after an edit."""
+    edit = dict(command="insert", path=PATH, insert_line=0, insert_text="x")
+    if client.protocol_version >= "2026-07-28":
+        async with client.listen(resource_subscriptions=[FILE]) as changes:
+            await run(client, **edit)
+            async for change in changes:
+                if isinstance(change, ResourceUpdated):
+                    return [change.uri]
+    await client.subscribe_resource(FILE)
+    await run(client, **edit)
+    return [await updated.get()]
+
+
+async def observe(target, mode):
+    async def handle(message):
+        if isinstance(message, types.ResourceUpdatedNotification):
+            await updated.put(str(message.params.uri))
+
+    async with Client(target, mode=mode, message_handler=handle) as client:
+        create = dict(command="create", path=PATH, file_text="Tea")
+        created = await run(client, **create)
+        again = await run(client, **create)
+        assert again.is_error and again.content[0].text == again.structured_content["message"]
+        tools = (await client.list_tools()).tools
+        resources = (await client.list_resources()).resources
+        read = await client.read_resource(FILE)
+        prompt = await client.get_prompt("tidy_memory")
+        assert "ALWAYS VIEW YOUR MEMORY DIRECTORY" in client.instructions
+        try:
+            await client.read_resource("memory:///../secret")
+            raise SystemExit("a path outside the memory was read")
+        except MCPError:
+            pass
+        observations = {
+            "revision": client.protocol_version,
+            "server": client.server_info.name,
+            "tools": [tool.name for tool in tools],
+            "created": created.content[0].text,
+            "error": again.structured_content,
+            "resources": [str(resource.uri) for resource in resources],
+            "content": read.contents[0].text,
+            "prompt": prompt.messages[0].role,
+            "notified": await asyncio.wait_for(edited(client), 30),
+        }
+        await run(client, command="delete", path=PATH)
+    return observations
+
+
+async def main():
+    global updated
+    observations = {"stdio": {}, "http": {}}
+    for mode in ["auto", "legacy"]:
+        stdio = StdioServerParameters(command=PROGRAM, args=["mcp", "--store", STORE])
+        for transport, target in [("stdio", stdio), ("http", URL)]:
+            updated = asyncio.Queue()
+            observations[transport][mode] = await observe(target, mode)
+    print(json.dumps(observations))
+
+
+asyncio.run(main())

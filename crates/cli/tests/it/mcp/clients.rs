@@ -1,0 +1,125 @@
+//! Clients and the conformance suite of the Model Context Protocol. Only the full tier runs them, because it may
+//! download packages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output};
+
+use memory_tool_test_fixtures::Tier;
+use memory_tool_test_fixtures::session::{Place, program};
+use memory_tool_test_servers::{McpClients, python_with_mcp};
+use serde_json::{Value, json};
+
+use super::http::HttpServer;
+
+const PAGE: &str = include_str!("../../../../../docs/mcp.md");
+
+fn succeed(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{stdout}\n{stderr}");
+    stdout.into_owned()
+}
+
+/// The scenarios of the conformance suite in a table of the page, by their first column.
+fn scenarios(heading: &str) -> BTreeSet<String> {
+    let (_, section) = PAGE.split_once(&format!("### {heading}\n")).unwrap();
+    let section = section.split("\n#").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.flat_map(|row| row.split(" | ").next().unwrap().split(", "))
+        .map(|scenario| scenario.trim_matches('`').to_owned())
+        .collect()
+}
+
+#[test]
+fn the_conformance_suite_passes_as_the_page_reports() {
+    if Tier::current() < Tier::Full {
+        return;
+    }
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let clients = McpClients::install().unwrap();
+    let mut suite = clients.conformance();
+    suite.args(["server", "--suite", "all", "--url", &server.url()]).current_dir(place.outside(""));
+    let output = suite.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (_, summary) = printed.split_once("=== SUMMARY ===").unwrap_or_else(|| panic!("{output:?}"));
+    let results = |mark: &str| -> BTreeSet<String> {
+        let lines = summary.lines().filter_map(|line| line.strip_prefix(mark)?.trim_start().split_once(':'));
+        lines.map(|(scenario, _)| scenario.to_owned()).collect()
+    };
+    assert_eq!(results("✓"), scenarios("Passed"), "{summary}");
+    assert_eq!(results("✗"), scenarios("Not applicable"), "{summary}");
+}
+
+#[test]
+fn the_inspector_finds_no_mistake() {
+    if Tier::current() < Tier::Full {
+        return;
+    }
+    let place = Place::new();
+    let clients = McpClients::install().unwrap();
+    let server = HttpServer::start(&place, &[]);
+    let inspect = |target: &[&str], words: &[&str]| -> Value {
+        let mut inspector = clients.inspector(&place.outside("home"));
+        let printed = succeed(inspector.arg("--cli").args(target).args(words));
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+    };
+    let program = program();
+    let (program, store) = (program.get_program().to_str().unwrap(), place.store());
+    let over_stdio = [program, "mcp", "--store", store.to_str().unwrap()];
+    let separate = [&over_stdio[..], &["--separate-tools"]].concat();
+    let url = server.url();
+    let over_http = [url.as_str(), "--transport", "http"];
+    // Problems of the schemas for other clients are errors.
+    let tools = inspect(&over_stdio, &["--method", "tools/list", "--strict"]);
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 1);
+    let tools = inspect(&separate, &["--method", "tools/list", "--strict"]);
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 6);
+    let create = ["--method", "tools/call", "--tool-name", "memory", "--tool-arg", "command=create"];
+    for (target, path) in [(&over_stdio[..], "/memories/a b.txt"), (&over_http, "/memories/b.txt")] {
+        let created = inspect(target, &[&create[..], &[&format!("path={path}"), "file_text=Tea"]].concat());
+        assert_eq!(created["content"][0]["text"], format!("File created successfully at: {path}"));
+    }
+    for target in [&over_stdio[..], &over_http] {
+        let listed = inspect(target, &["--method", "resources/list"]);
+        assert_eq!(listed["resources"][0]["uri"], "memory:///a%20b.txt");
+        let read = inspect(target, &["--method", "resources/read", "--uri", "memory:///a%20b.txt"]);
+        assert_eq!(read["contents"][0]["text"], "Tea");
+        assert_eq!(inspect(target, &["--method", "prompts/list"])["prompts"][0]["name"], "tidy_memory");
+        let prompt = inspect(target, &["--method", "prompts/get", "--prompt-name", "tidy_memory"]);
+        assert_eq!(prompt["messages"][0]["role"], "user");
+    }
+}
+
+#[test]
+fn the_python_client_works() {
+    if Tier::current() < Tier::Full {
+        return;
+    }
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let script = place.outside("client.py");
+    fs::write(&script, include_str!("client.py")).unwrap();
+    let program = program();
+    let mut python = Command::new(python_with_mcp().unwrap());
+    python.arg(script).arg(program.get_program()).arg(place.outside("other")).arg(server.url());
+    let results: Value = serde_json::from_str(&succeed(&mut python)).unwrap();
+    for transport in ["stdio", "http"] {
+        for (mode, revision) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
+            let expected = json!({
+                "revision": revision,
+                "server": "memory-tool",
+                "tools": ["memory"],
+                "created": "File created successfully at: /memories/a b.txt",
+                "error": {"code": "already_exists", "message": "Error: File /memories/a b.txt already exists",
+                    "retryable": false},
+                "resources": ["memory:///a%20b.txt"],
+                "content": "Tea",
+                "prompt": "user",
+                "notified": ["memory:///a%20b.txt"],
+            });
+            assert_eq!(results[transport][mode], expected, "{transport}, {mode}");
+        }
+    }
+}

@@ -1,0 +1,658 @@
+//! The server on standard input and output.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use memory_tool_test_fixtures::session::{Place, Session, program};
+use serde_json::{Value, json};
+
+use super::{call, create, initialize, initialized, modern, request, server, text};
+
+/// A session after `initialize`.
+struct Client {
+    session: Session,
+    last_id: u64,
+}
+
+impl Client {
+    fn start(place: &Place, options: &[&str]) -> Self {
+        let mut session = Session::start_as(&mut server(place, options));
+        session.call(initialize(0, "2025-11-25").to_string());
+        session.send(initialized().to_string());
+        Self { session, last_id: 0 }
+    }
+
+    /// Sends a request and waits for the response. Notifications before it are dropped.
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        self.session.send(request(self.last_id, method, params).to_string());
+        loop {
+            let message = self.session.receive();
+            if message.get("id").is_some() {
+                assert_eq!(message["id"], self.last_id, "{message}");
+                return message;
+            }
+        }
+    }
+
+    fn call(&mut self, input: Value) -> Value {
+        self.request("tools/call", json!({"name": "memory", "arguments": input}))
+    }
+
+    /// Runs a command that must succeed, and returns the text of its reply.
+    fn succeed(&mut self, input: Value) -> String {
+        let response = self.call(input);
+        assert_eq!(response["result"]["isError"], false, "{response}");
+        text(&response).to_owned()
+    }
+
+    /// The code and message of the error of a request.
+    fn refused(&mut self, method: &str, params: Value) -> (i64, String) {
+        let response = self.request(method, params);
+        let error = &response["error"];
+        (error["code"].as_i64().unwrap_or_else(|| panic!("{response}")), error["message"].as_str().unwrap().to_owned())
+    }
+
+    /// Closes the input. The program must succeed, and may still send notifications.
+    fn end(self) {
+        let (lines, status, errors) = self.session.finish();
+        assert!(status.success() && errors.is_empty(), "{status}, {errors}");
+        for line in lines {
+            let message: Value = serde_json::from_slice(&line).unwrap();
+            assert_eq!(message.get("id"), None, "{message}");
+        }
+    }
+
+    fn read(&mut self, uri: &str) -> Value {
+        let response = self.request("resources/read", json!({"uri": uri}));
+        response["result"]["contents"][0].clone()
+    }
+}
+
+#[test]
+fn the_server_introduces_itself_and_its_memory() {
+    let place = Place::new();
+    let mut session = Session::start_as(&mut server(&place, &[]));
+    let result = session.call(initialize(0, "2025-11-25").to_string())["result"].clone();
+    assert_eq!(result["protocolVersion"], "2025-11-25");
+    assert_eq!(result["serverInfo"]["name"], "memory-tool");
+    assert_eq!(
+        result["capabilities"],
+        json!({"tools": {}, "prompts": {}, "resources": {"listChanged": true, "subscribe": true}})
+    );
+    let instructions = result["instructions"].as_str().unwrap();
+    for part in ["ALWAYS VIEW YOUR MEMORY DIRECTORY", "record status / progress", "up-to-date, coherent and organized"]
+    {
+        assert!(instructions.contains(part), "{instructions}");
+    }
+    session.close();
+}
+
+#[test]
+fn each_revision_of_the_protocol_is_accepted() {
+    let place = Place::new();
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut session = Session::start_as(&mut server(&place, &[]));
+        let response = session.call(initialize(0, revision).to_string());
+        assert_eq!(response["result"]["protocolVersion"], revision);
+        session.close();
+    }
+    // The newest revision has no `initialize`, and an unknown one is not accepted: both get the newest that has it.
+    for revision in ["2026-07-28", "2030-01-01"] {
+        let mut session = Session::start_as(&mut server(&place, &[]));
+        let response = session.call(initialize(0, revision).to_string());
+        assert_eq!(response["result"]["protocolVersion"], "2025-11-25");
+        session.close();
+    }
+}
+
+#[test]
+fn the_newest_revision_needs_no_session() {
+    let place = Place::new();
+    let mut session = Session::start_as(&mut server(&place, &[]));
+    let discovered = session.call(modern(1, "server/discover", json!({})).to_string());
+    assert!(discovered["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
+    let input = create("/memories/a.txt", "one");
+    let created = session.call(modern(2, "tools/call", json!({"name": "memory", "arguments": input})).to_string());
+    assert_eq!(text(&created), "File created successfully at: /memories/a.txt");
+    let listed = session.call(modern(3, "resources/list", json!({})).to_string());
+    assert_eq!(listed["result"]["resources"][0]["uri"], "memory:///a.txt");
+    // Other programs change the memory as well, so no copy is valid for any time.
+    assert_eq!((&listed["result"]["ttlMs"], &listed["result"]["cacheScope"]), (&json!(0), &json!("private")));
+    session.close();
+}
+
+#[test]
+fn a_client_of_the_newest_revision_listens_to_changes() {
+    let place = Place::new();
+    let mut session = Session::start_as(&mut server(&place, &[]));
+    let filter = json!({
+        "resourcesListChanged": true, "toolsListChanged": true,
+        "resourceSubscriptions": ["memory:///a.txt", "memory:///../b"],
+    });
+    session.send(modern(1, "subscriptions/listen", json!({"notifications": filter})).to_string());
+    let accepted = session.receive();
+    assert_eq!(accepted["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(
+        accepted["params"]["notifications"],
+        json!({"resourcesListChanged": true, "resourceSubscriptions": ["memory:///a.txt"]})
+    );
+    let input = create("/memories/a.txt", "one");
+    session.send(modern(2, "tools/call", json!({"name": "memory", "arguments": input})).to_string());
+    let methods: BTreeSet<_> =
+        (0..3).map(|_| session.receive()["method"].as_str().unwrap_or("response").to_owned()).collect();
+    let expected = ["notifications/resources/list_changed", "notifications/resources/updated", "response"];
+    assert_eq!(methods, expected.map(str::to_owned).into());
+    // A client that listens does not keep the program alive.
+    assert!(session.finish().1.success());
+}
+
+#[test]
+fn one_tool_takes_the_six_commands() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    for (input, reply) in [
+        (create("/memories/d/a", "1\n2"), "File created successfully at: /memories/d/a"),
+        (
+            json!({"command": "insert", "path": "/memories/d/a", "insert_line": 1, "insert_text": "x"}),
+            "The file /memories/d/a has been edited.",
+        ),
+        (
+            json!({"command": "str_replace", "path": "/memories/d/a", "old_str": "x", "new_str": "y"}),
+            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n\
+             \x20    1\t1\n     2\ty\n     3\t2",
+        ),
+        (
+            json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"}),
+            "Successfully renamed /memories/d to /memories/e",
+        ),
+        (
+            json!({"command": "view", "path": "/memories/e/a", "view_range": [2, -1]}),
+            "Here's the content of /memories/e/a with line numbers:\n     2\ty\n     3\t2",
+        ),
+        (json!({"command": "delete", "path": "/memories/e"}), "Successfully deleted /memories/e"),
+    ] {
+        assert_eq!(client.succeed(input), reply);
+    }
+    client.end();
+}
+
+/// The fields of a call are null if its command does not use them, as strict clients send it.
+#[test]
+fn fields_that_are_null_count_as_missing() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    let tools = client.request("tools/list", json!({}));
+    let fields = tools["result"]["tools"][0]["inputSchema"]["required"].as_array().unwrap().clone();
+    let with_nulls = |input: Value| {
+        let nulls = fields.iter().map(|field| (field.as_str().unwrap().to_owned(), Value::Null));
+        let mut all: serde_json::Map<_, _> = nulls.collect();
+        all.extend(input.as_object().unwrap().clone());
+        Value::from(all)
+    };
+    client.succeed(with_nulls(create("/memories/a", "x")));
+    client.succeed(with_nulls(json!({"command": "view", "path": "/memories"})));
+    client.succeed(with_nulls(json!({"command": "str_replace", "path": "/memories/a", "old_str": "x"})));
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "");
+    client.end();
+}
+
+/// The rules of OpenAI for strict function calling.
+fn assert_strict(schema: &Value) {
+    assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)), "{schema}");
+    for keyword in ["oneOf", "anyOf", "allOf", "not", "if", "$ref", "enum"] {
+        assert_eq!(schema.get(keyword), None, "{schema}");
+    }
+    let properties = schema["properties"].as_object().unwrap();
+    let required: BTreeSet<_> =
+        schema["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(required, properties.keys().map(String::as_str).collect(), "{schema}");
+    for (name, property) in properties {
+        let keywords: BTreeSet<_> = property.as_object().unwrap().keys().map(String::as_str).collect();
+        assert!(keywords.is_subset(&["description", "enum", "items", "type"].into()), "{name}: {property}");
+        assert!(property["description"].as_str().is_some_and(|text| !text.is_empty()), "{name}: {property}");
+    }
+}
+
+#[test]
+fn the_schema_suits_strict_clients() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
+    assert_eq!(tools.as_array().unwrap().len(), 1);
+    let tool = &tools[0];
+    assert_eq!(tool["name"], "memory");
+    assert_eq!(
+        tool["annotations"],
+        json!({"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": false})
+    );
+    assert_strict(&tool["inputSchema"]);
+    let properties = tool["inputSchema"]["properties"].as_object().unwrap();
+    assert_eq!(properties.len(), 10);
+    assert_eq!(properties["command"]["type"], "string");
+    for (name, property) in properties.iter().filter(|(name, _)| *name != "command") {
+        assert_eq!(property["type"][1], "null", "{name}");
+    }
+    client.end();
+}
+
+#[test]
+fn the_commands_can_be_separate_tools() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &["--separate-tools"]);
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
+    let hints = |tool: &Value| {
+        ["readOnlyHint", "destructiveHint", "idempotentHint"].map(|hint| tool["annotations"][hint].as_bool().unwrap())
+    };
+    let listed: Vec<_> = tools.iter().map(|tool| (tool["name"].as_str().unwrap(), hints(tool))).collect();
+    assert_eq!(
+        listed,
+        [
+            ("memory_view", [true, false, true]),
+            ("memory_create", [false, false, false]),
+            ("memory_str_replace", [false, true, false]),
+            ("memory_insert", [false, false, false]),
+            ("memory_delete", [false, true, true]),
+            ("memory_rename", [false, true, false]),
+        ]
+    );
+    tools.iter().for_each(|tool| assert_strict(&tool["inputSchema"]));
+    let mut call = |name: &str, arguments: Value| {
+        let response = client.request("tools/call", json!({"name": name, "arguments": arguments}));
+        assert_eq!(response["result"]["isError"], false, "{response}");
+        text(&response).to_owned()
+    };
+    call("memory_create", json!({"path": "/memories/a", "file_text": "1\n"}));
+    call("memory_insert", json!({"path": "/memories/a", "insert_line": 1, "insert_text": "2"}));
+    call("memory_str_replace", json!({"path": "/memories/a", "old_str": "1\n", "new_str": null}));
+    call("memory_rename", json!({"old_path": "/memories/a", "new_path": "/memories/b"}));
+    let view = call("memory_view", json!({"path": "/memories/b", "view_range": null}));
+    assert_eq!(view, "Here's the content of /memories/b with line numbers:\n     1\t2\n     2\t");
+    // The name of the tool decides, not a field.
+    call("memory_delete", json!({"path": "/memories/b", "command": "view"}));
+    assert!(!place.file("b").exists());
+    assert_eq!(client.refused("tools/call", json!({"name": "memory", "arguments": {}})).0, -32602);
+    client.end();
+}
+
+#[test]
+fn the_hints_follow_the_options() {
+    let place = Place::new();
+    place.session().close();
+    for (options, hints) in [(["--read-only"], [true, false]), (["--create-overwrites"], [false, true])] {
+        let mut client = Client::start(&place, &[options[0], "--separate-tools"]);
+        let create = client.request("tools/list", json!({}))["result"]["tools"][1]["annotations"].clone();
+        assert_eq!(
+            [&create["readOnlyHint"], &create["destructiveHint"]],
+            hints.each_ref().map(|hint| json!(hint)).each_ref()
+        );
+        client.end();
+    }
+    let mut session = Session::start_as(&mut server(&place, &["--read-only"]));
+    let instructions = session.call(initialize(0, "2025-11-25").to_string())["result"]["instructions"].clone();
+    assert!(instructions.as_str().unwrap().ends_with("The memory is read-only."), "{instructions}");
+    session.close();
+}
+
+#[test]
+fn an_error_has_the_text_of_the_reply_and_a_code() {
+    let place = Place::new();
+    let mut run = place.session();
+    run.succeed(&create("/memories/a", "x"));
+    let mut client = Client::start(&place, &[]);
+    for (input, code) in [
+        (json!({"command": "view", "path": "/memories/b"}), "not_found"),
+        (create("/memories/a", "y"), "already_exists"),
+        (json!({"command": "str_replace", "path": "/memories/a", "old_str": "z"}), "invalid"),
+        (json!({"command": "view", "path": "/etc/passwd"}), "invalid"),
+        (json!({"command": "view", "path": "/memories/../b"}), "invalid"),
+        (json!({"command": "view", "path": 1}), "invalid"),
+        (json!({"command": "nope"}), "invalid"),
+        (json!({}), "invalid"),
+    ] {
+        let message = run.fail(&input);
+        let result = client.call(input)["result"].clone();
+        let expected = json!({
+            "content": [{"type": "text", "text": message}],
+            "structuredContent": {"code": code, "message": message, "retryable": false},
+            "isError": true,
+        });
+        assert_eq!(result, expected);
+    }
+    run.close();
+    client.end();
+}
+
+#[test]
+fn policies_apply() {
+    let place = Place::new();
+    let log = place.outside("audit.jsonl");
+    let options = ["--screen", "refuse", "--max-files", "1", "--actor", "test", "--audit-views", "--audit-log"];
+    let mut client = Client::start(&place, &[&options[..], &[log.to_str().unwrap()]].concat());
+    let refused = client.call(create("/memories/key", "password = \"hunter2-correct-horse\""));
+    assert_eq!(refused["result"]["structuredContent"]["code"], "refused", "{refused}");
+    client.succeed(create("/memories/a", "x"));
+    let refused = client.call(create("/memories/b", "x"));
+    assert_eq!(refused["result"]["structuredContent"]["code"], "refused", "{refused}");
+    let views = |log: &str| log.lines().filter(|line| line.contains(r#""view""#)).count();
+    let before = views(&fs::read_to_string(&log).unwrap());
+    assert_eq!(client.read("memory:///a")["text"], "x");
+    assert_eq!(views(&fs::read_to_string(&log).unwrap()), before + 1, "reading a resource is a view");
+    client.end();
+}
+
+#[test]
+fn replies_hide_the_causes_of_failures() {
+    let place = Place::new();
+    place.session().close();
+    place.break_storage();
+    let mut client = Client::start(&place, &[]);
+    let secret = place.store().file_name().unwrap().to_str().unwrap().to_owned();
+    let directory = place.outside("").display().to_string();
+    let responses = [
+        client.call(json!({"command": "view", "path": "/memories"})),
+        client.request("resources/list", json!({})),
+        client.request("resources/read", json!({"uri": "memory:///a"})),
+    ];
+    assert!(text(&responses[0]).starts_with("Error: The memory storage "), "{}", responses[0]);
+    assert_eq!(responses[0]["result"]["structuredContent"]["code"], "storage_failed");
+    assert_eq!([&responses[1]["error"]["code"], &responses[2]["error"]["code"]], [-32603, -32603]);
+    for response in responses {
+        let response = response.to_string();
+        assert!(!response.contains(&directory) && !response.contains(&secret) && !response.contains("os error"));
+    }
+    let (_, status, errors) = client.session.finish();
+    assert!(status.success());
+    assert_eq!(errors.lines().filter(|line| line.contains("lock")).count(), 3, "{errors}");
+}
+
+#[test]
+fn the_log_has_no_contents() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &["--log", "operations"]);
+    client.succeed(create("/memories/a", "content-of-the-file"));
+    client.read("memory:///a");
+    let (_, status, errors) = client.session.finish();
+    assert!(status.success());
+    assert!(errors.contains("create") && !errors.contains("content-of-the-file"), "{errors}");
+}
+
+#[test]
+fn an_image_is_image_content() {
+    let place = Place::new();
+    place.session().succeed(&create("/memories/a", ""));
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    fs::write(place.file("a.png"), png).unwrap();
+    let mut client = Client::start(&place, &[]);
+    let view = client.call(json!({"command": "view", "path": "/memories/a.png"}));
+    let data = "iVBORw0KGgoAAAANSUhEUg==";
+    assert_eq!(
+        view["result"],
+        json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}], "isError": false})
+    );
+    assert_eq!(
+        client.read("memory:///a.png"),
+        json!({"uri": "memory:///a.png", "mimeType": "image/png", "blob": data})
+    );
+    client.end();
+}
+
+#[test]
+fn files_are_resources() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    for (path, text) in [("notes.txt", "Tea\r\n"), ("d/a b.md", "# é"), (".hidden", "h"), ("100%.json", "{}")] {
+        client.succeed(create(&format!("/memories/{path}"), text));
+    }
+    fs::write(place.file("binary"), b"\xff\0").unwrap();
+    let listed = client.request("resources/list", json!({}))["result"].clone();
+    assert_eq!(
+        listed,
+        json!({"resources": [
+            {"uri": "memory:///100%25.json", "name": "100%.json", "mimeType": "application/json", "size": 2},
+            {"uri": "memory:///binary", "name": "binary", "mimeType": "text/plain", "size": 2},
+            {"uri": "memory:///d/a%20b.md", "name": "d/a b.md", "mimeType": "text/markdown", "size": 4},
+            {"uri": "memory:///notes.txt", "name": "notes.txt", "mimeType": "text/plain", "size": 5},
+        ]})
+    );
+    assert_eq!(client.read("memory:///d/a%20b.md")["text"], "# é");
+    let expected = json!({"uri": "memory:///notes.txt", "mimeType": "text/plain", "text": "Tea\r\n"});
+    assert_eq!(client.read("memory:///notes.txt"), expected);
+    assert_eq!(client.read("memory:///.hidden")["text"], "h");
+    assert_eq!(client.read("memory:///binary")["blob"], "/wA=");
+    let template = client.request("resources/templates/list", json!({}))["result"]["resourceTemplates"][0].clone();
+    assert_eq!(template["uriTemplate"], "memory:///{+path}");
+    client.end();
+}
+
+/// A resource is the whole file, unlike a `view`.
+#[test]
+fn a_resource_is_not_cut() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &["--max-view-chars", "10"]);
+    let text = "0123456789\n".repeat(100);
+    client.succeed(create("/memories/a", &text));
+    assert_eq!(client.read("memory:///a")["text"], text);
+    client.end();
+}
+
+#[test]
+fn uris_of_no_file_are_refused() {
+    let place = Place::new();
+    fs::write(place.outside("secret"), "s").unwrap();
+    let mut client = Client::start(&place, &[]);
+    client.succeed(create("/memories/d/a", ""));
+    for uri in ["memory:///b", "memory:///d", "memory:///"] {
+        assert_eq!(client.refused("resources/read", json!({"uri": uri})).0, -32002, "{uri}");
+    }
+    for uri in
+        ["memory:///../../secret", "memory:///%2e%2e/%2e%2e/secret", "file:///etc/passwd", "/memories/d/a", "", "x:y"]
+    {
+        assert_eq!(client.refused("resources/read", json!({"uri": uri})).0, -32602, "{uri}");
+        assert_eq!(client.refused("resources/subscribe", json!({"uri": uri})).0, -32602, "{uri}");
+    }
+    assert_eq!(client.refused("resources/list", json!({"cursor": "nonsense"})).0, -32602);
+    client.end();
+}
+
+#[test]
+fn a_long_list_has_pages() {
+    let place = Place::in_memory();
+    place.session().succeed(&create("/memories/0000", ""));
+    for number in 1..2_001 {
+        fs::write(place.file(&format!("{number:04}")), "").unwrap();
+    }
+    let mut client = Client::start(&place, &[]);
+    let (mut names, mut cursor, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let params = cursor.map_or(json!({}), |cursor: Value| json!({"cursor": cursor}));
+        let result = client.request("resources/list", params)["result"].clone();
+        names.extend(result["resources"].as_array().unwrap().iter().map(|file| file["name"].clone()));
+        pages += 1;
+        match result.get("nextCursor") {
+            Some(next) => cursor = Some(next.clone()),
+            None => break,
+        }
+    }
+    assert_eq!(pages, 3);
+    assert_eq!(names, (0..2_001).map(|number| json!(format!("{number:04}"))).collect::<Vec<_>>());
+    client.end();
+}
+
+#[test]
+fn changes_are_notified() {
+    let place = Place::new();
+    place.session().succeed(&create("/memories/d/a", "x"));
+    let mut client = Client::start(&place, &[]);
+    for uri in ["memory:///d/a", "memory:///d", "memory:///other"] {
+        client.request("resources/subscribe", json!({"uri": uri}));
+    }
+    let list = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"});
+    let updated =
+        |uri: &str| json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
+    let both = [updated("memory:///d"), updated("memory:///d/a")];
+    let mut notified = |input: Value, expected: &[Value]| {
+        client.last_id += 1;
+        client.session.send(call(client.last_id, input.clone()).to_string());
+        let messages: Vec<_> = (0..=expected.len()).map(|_| client.session.receive()).collect();
+        let (responses, notifications): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| message.get("id").is_some());
+        assert_eq!(responses.len(), 1, "{input}");
+        assert_eq!(notifications, expected, "{input}");
+    };
+    notified(json!({"command": "insert", "path": "/memories/d/a", "insert_line": 0, "insert_text": "y"}), &both);
+    notified(json!({"command": "view", "path": "/memories/d/a"}), &[]);
+    notified(json!({"command": "delete", "path": "/memories/missing"}), &[]);
+    notified(create("/memories/b", ""), &[list.clone()]);
+    notified(
+        json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"}),
+        &[list.clone(), updated("memory:///d"), updated("memory:///d/a")],
+    );
+    client.request("resources/unsubscribe", json!({"uri": "memory:///d"}));
+    client.succeed(json!({"command": "delete", "path": "/memories/e"}));
+    client.end();
+}
+
+#[test]
+fn a_prompt_tidies_the_memory() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    let prompts = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
+    assert_eq!(prompts[0]["name"], "tidy_memory");
+    assert_eq!(prompts[0]["arguments"][0]["name"], "directory");
+    let mut get = |arguments: Value| {
+        let result = client.request("prompts/get", json!({"name": "tidy_memory", "arguments": arguments}));
+        result["result"]["messages"][0].clone()
+    };
+    let message = get(json!({}));
+    assert_eq!(message["role"], "user");
+    assert!(message["content"]["text"].as_str().unwrap().starts_with("Review and tidy your memory in /memories.\n"));
+    let message = get(json!({"directory": "/memories/projects"}));
+    assert!(message["content"]["text"].as_str().unwrap().contains("View /memories/projects and every file under it"));
+    for params in [
+        json!({"name": "other"}),
+        json!({"name": "tidy_memory", "arguments": {"directory": "/etc"}}),
+        json!({"name": "tidy_memory", "arguments": {"directory": 1}}),
+    ] {
+        assert_eq!(client.refused("prompts/get", params).0, -32602);
+    }
+    client.end();
+}
+
+#[test]
+fn hostile_requests_get_errors_and_the_server_continues() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    for (method, params, code) in [
+        ("nope", json!({}), -32601),
+        ("tasks/get", json!({"taskId": "x"}), -32601),
+        ("tools/call", json!({"name": "nope"}), -32602),
+        ("tools/call", json!({"name": 1}), -32602),
+        ("tools/call", json!({"name": "memory", "arguments": "x"}), -32602),
+        ("tools/call", json!({"name": "memory", "arguments": [1]}), -32602),
+        ("tools/call", json!({}), -32602),
+        ("resources/read", json!({"uri": 1}), -32602),
+        ("prompts/get", json!({"name": ["tidy_memory"]}), -32602),
+    ] {
+        assert_eq!(client.refused(method, params.clone()).0, code, "{method} {params}");
+    }
+    let extra = client.call(json!({"command": "view", "path": "/memories", "unknown": {"a": [1]}}));
+    assert_eq!(extra["result"]["isError"], false);
+    client.end();
+}
+
+#[test]
+fn hostile_lines_get_errors_and_the_server_continues() {
+    let place = Place::new();
+    // Before and after the first request.
+    for is_initialized in [false, true] {
+        let mut session = Session::start_as(&mut server(&place, &[]));
+        if is_initialized {
+            session.call(initialize(0, "2025-11-25").to_string());
+        }
+        for (line, code) in [
+            (b"nonsense".to_vec(), -32700),
+            (b"{".to_vec(), -32700),
+            (b"\xff\xfe".to_vec(), -32700),
+            (b"[1, 2]".to_vec(), -32600),
+            (b"{}".to_vec(), -32600),
+            (br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.to_vec(), -32600),
+            (br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_vec(), -32600),
+            (br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#.to_vec(), -32600),
+            ([b"[".repeat(100_000), b"]".repeat(100_000)].concat(), -32600),
+            (vec![b'x'; 17 * 1024 * 1024], -32600),
+            (br#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#.to_vec(), -32700),
+        ] {
+            let response = session.call(&line);
+            let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
+            assert_eq!(response["error"]["code"], code, "{shown}: {response}");
+        }
+        // Responses, notifications and empty lines have no response.
+        session.send("");
+        session.send(json!({"jsonrpc": "2.0", "id": 5, "result": {}}).to_string());
+        session.send(json!({"jsonrpc": "2.0", "method": "notifications/nope", "params": {"a": [1]}}).to_string());
+        session.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}}).to_string());
+        let response = session.call(request(1, "ping", json!({})).to_string());
+        assert_eq!(response, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+        if !is_initialized {
+            // A request without a session gets an error.
+            let response = session.call(call(2, json!({"command": "view", "path": "/memories"})).to_string());
+            assert_eq!(response["error"]["code"], -32602, "{response}");
+            assert_eq!(session.call(initialize(3, "2025-11-25").to_string())["id"], 3);
+        }
+        session.close();
+    }
+}
+
+#[test]
+fn all_requests_get_responses_before_the_end() {
+    let place = Place::new();
+    let mut session = Session::start_as(&mut server(&place, &[]));
+    let mut lines = vec![initialize(0, "2025-11-25")];
+    lines.extend((1..=100).map(|id| call(id, create(&format!("/memories/{id}"), "x"))));
+    session.send_raw(lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+    let (responses, status, errors) = session.finish();
+    assert!(status.success() && errors.is_empty(), "{status} {errors}");
+    let responses: Vec<Value> = responses.iter().map(|line| serde_json::from_slice(line).unwrap()).collect();
+    let ids: BTreeSet<_> = responses.iter().map(|response| response["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, (0..=100).collect());
+    assert_eq!(fs::read_dir(place.file("")).unwrap().count(), 100);
+}
+
+#[test]
+fn a_client_may_leave_at_any_time() {
+    let place = Place::new();
+    Session::start_as(&mut server(&place, &[])).close();
+    let mut session = Session::start_as(&mut server(&place, &[]));
+    session.send_raw(r#"{"jsonrpc":"2.0","#);
+    let (lines, status, _) = session.finish();
+    assert!(status.success() && lines.len() == 1, "{lines:?}");
+}
+
+#[test]
+fn a_signal_ends_the_program_with_its_status() {
+    let place = Place::new();
+    for (signal, expected) in [("-INT", 130), ("-TERM", 143)] {
+        for is_initialized in [false, true] {
+            let mut session = Session::start_as(&mut server(&place, &[]));
+            let request = if is_initialized { initialize(0, "2025-11-25") } else { request(0, "ping", json!({})) };
+            session.call(request.to_string());
+            let process = session.process_id().to_string();
+            assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+            // The input stays open.
+            assert_eq!(session.receive_line(), None);
+            assert_eq!(session.finish().1.code(), Some(expected), "{signal}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_is_reported() {
+    let place = Place::new();
+    fs::write(place.store(), "").unwrap();
+    let output = server(&place, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let output = program().args(["mcp", "--store", "sqlite:"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
