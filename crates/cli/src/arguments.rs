@@ -200,9 +200,9 @@ pub(crate) struct McpArguments {
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct HttpArguments {
-    /// Serve HTTP at ADDRESS, such as 127.0.0.1:8808, instead of standard input and output
+    /// Serve HTTP at ADDRESS, such as 127.0.0.1:8808
     ///
-    /// The endpoint is /mcp, without TLS. Port 0 selects a free port, which is printed to standard error. An address
+    /// This replaces standard input and output. The endpoint is /mcp, without TLS. Port 0 selects a free port, which is printed to standard error. An address
     /// that other machines can reach needs a token.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,

@@ -31,6 +31,34 @@ fn scenarios(heading: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// The blocks of code of the page in a language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let blocks = PAGE.split("```").skip(1).step_by(2);
+    blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n')).collect()
+}
+
+#[test]
+fn the_configurations_of_clients_are_valid() {
+    let mut commands = Vec::new();
+    for block in blocks("json") {
+        let configuration: Value = serde_json::from_str(block).unwrap();
+        let servers = configuration.get("mcpServers").or(configuration.get("servers")).unwrap();
+        assert!(servers["memory"]["command"].as_str().unwrap().ends_with("memory-tool"), "{block}");
+        let words = servers["memory"]["args"].as_array().unwrap().iter();
+        commands.push(words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>());
+    }
+    for line in blocks("sh").into_iter().flat_map(str::lines) {
+        if let Some((_, words)) = line.split_once("memory-tool ") {
+            commands.push(words.split(' ').map(str::to_owned).collect());
+        }
+    }
+    assert_eq!(commands.len(), 4);
+    for words in commands {
+        assert_eq!(words[0], "mcp");
+        succeed(program().args(words).arg("--help"));
+    }
+}
+
 #[test]
 fn the_conformance_suite_passes_as_the_page_reports() {
     if Tier::current() < Tier::Full {

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use memory_tool_test_fixtures::session::{PATIENCE, Place, wait_for_end};
@@ -73,7 +74,10 @@ impl HttpServer {
             ("connection", "close".to_owned()),
         ];
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
-        for (name, value) in usual.iter().filter(|(name, _)| headers.iter().all(|(given, _)| given != name)) {
+        let is_chunked = headers.iter().any(|(name, _)| *name == "transfer-encoding");
+        let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        let is_sent = |name: &str| !is_given(name) && !(is_chunked && name == "content-length");
+        for (name, value) in usual.iter().filter(|(name, _)| is_sent(name)) {
             head += &format!("{name}: {value}\r\n");
         }
         for (name, value) in headers {
@@ -149,8 +153,8 @@ impl Response {
     fn message(&self) -> Value {
         let json = match self.header("content-type") {
             Some("text/event-stream") => {
-                let events = self.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-                events.filter(|data| !data.is_empty()).next_back().unwrap_or_else(|| panic!("no event: {self:?}"))
+                let mut events = self.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+                events.rfind(|data| !data.is_empty()).unwrap_or_else(|| panic!("no event: {self:?}"))
             }
             _ => &self.body,
         };
@@ -361,6 +365,54 @@ fn hostile_requests_get_errors_and_the_server_continues() {
     let response = server.post(&session, &call(3, json!({"command": "view", "path": "/memories/../x"})));
     assert_eq!(response.message()["result"]["isError"], true);
     assert_eq!(server.post(&session, &request(4, "ping", json!({}))).message()["result"], json!({}));
+}
+
+/// A body without a length is refused as soon as it exceeds the limit.
+#[test]
+fn a_body_may_have_16_mib() {
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let id = server.session();
+    let session = [("mcp-session-id", id.as_str())];
+    let longest = server.post(&session, &call(1, create("/memories/a", &"x".repeat(16 * 1024 * 1024 - 200))));
+    assert_eq!(text(&longest.message()), "File created successfully at: /memories/a");
+    let mut body = b"1000001\r\n".to_vec();
+    body.resize(body.len() + 0x0100_0001, b'x');
+    let mut stream = server.connect("/mcp", "POST", &[session[0], ("transfer-encoding", "chunked")], 0);
+    let _ = stream.write_all(&body);
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    assert_eq!(Response::parse(&response).status, 413);
+}
+
+#[test]
+fn sessions_are_limited() {
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let ids: Vec<_> = (0..1_024).map(|_| server.session()).collect();
+    let refused = server.post(&[], &initialize(0, "2025-11-25"));
+    assert_eq!(refused.status, 500);
+    assert!(refused.body.ends_with("too many sessions"), "{refused:?}");
+    assert_eq!(server.send("DELETE", &[("mcp-session-id", &ids[0])], b"").status, 204);
+    let start = Instant::now();
+    while server.post(&[], &initialize(0, "2025-11-25")).status != 200 {
+        assert!(start.elapsed() < PATIENCE);
+    }
+}
+
+#[test]
+fn connections_are_limited() {
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let idle: Vec<_> = (0..256).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let body = request(1, "ping", json!({})).to_string();
+    let mut stream = server.connect("/mcp", "POST", &[], body.len());
+    stream.write_all(body.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    stream.read(&mut [0; 16]).unwrap_err();
+    drop(idle);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_ne!(stream.read(&mut [0; 16]).unwrap(), 0);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
-use memory_tool_test_fixtures::session::{Place, Session, program};
+use memory_tool_test_fixtures::session::{Place, Session, program, wait_for_end};
 use serde_json::{Value, json};
 
 use super::{call, create, initialize, initialized, modern, request, server, text};
@@ -504,7 +505,7 @@ fn changes_are_notified() {
     notified(json!({"command": "insert", "path": "/memories/d/a", "insert_line": 0, "insert_text": "y"}), &both);
     notified(json!({"command": "view", "path": "/memories/d/a"}), &[]);
     notified(json!({"command": "delete", "path": "/memories/missing"}), &[]);
-    notified(create("/memories/b", ""), &[list.clone()]);
+    notified(create("/memories/b", ""), std::slice::from_ref(&list));
     notified(
         json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"}),
         &[list.clone(), updated("memory:///d"), updated("memory:///d/a")],
@@ -618,6 +619,27 @@ fn all_requests_get_responses_before_the_end() {
     let ids: BTreeSet<_> = responses.iter().map(|response| response["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, (0..=100).collect());
     assert_eq!(fs::read_dir(place.file("")).unwrap().count(), 100);
+}
+
+#[test]
+fn a_message_may_have_16_mib() {
+    let place = Place::new();
+    let mut client = Client::start(&place, &[]);
+    let text = "\u{e9}".repeat(8 * 1024 * 1024 - 100);
+    client.succeed(create("/memories/a", &text));
+    assert_eq!(client.read("memory:///a")["text"], text);
+    client.end();
+}
+
+#[test]
+fn a_closed_output_ends_the_program() {
+    let place = Place::new();
+    let mut command = server(&place, &[]);
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(process.stdout.take());
+    let mut input = process.stdin.take().unwrap();
+    input.write_all(format!("{}\n", initialize(0, "2025-11-25")).as_bytes()).unwrap();
+    assert!(wait_for_end(&mut process).success());
 }
 
 #[test]
