@@ -202,8 +202,8 @@ pub(crate) struct McpArguments {
 pub(crate) struct HttpArguments {
     /// Serve HTTP at ADDRESS, such as 127.0.0.1:8808
     ///
-    /// This replaces standard input and output. The endpoint is /mcp, without TLS. Port 0 selects a free port, which is printed to standard error. An address
-    /// that other machines can reach needs a token.
+    /// This replaces standard input and output. The endpoint is /mcp, without TLS. Port 0 selects a free port, which is
+    /// printed to standard error. An address that other machines can reach needs a token.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
 

@@ -21,14 +21,17 @@ fn succeed(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// The scenarios of the conformance suite in a table of the page, by their first column.
-fn scenarios(heading: &str) -> BTreeSet<String> {
+/// The rows of a table of the page about the conformance suite: scenarios, and the second column.
+fn rows(heading: &str) -> Vec<(BTreeSet<String>, &'static str)> {
     let (_, section) = PAGE.split_once(&format!("### {heading}\n")).unwrap();
     let section = section.split("\n#").next().unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-    rows.flat_map(|row| row.split(" | ").next().unwrap().split(", "))
-        .map(|scenario| scenario.trim_matches('`').to_owned())
-        .collect()
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+    let scenarios = |cell: &str| cell.split(", ").map(|scenario| scenario.trim_matches('`').to_owned()).collect();
+    rows.map(|(cell, second)| (scenarios(cell), second.trim_end_matches(" |"))).collect()
+}
+
+fn scenarios(heading: &str) -> BTreeSet<String> {
+    rows(heading).into_iter().flat_map(|(scenarios, _)| scenarios).collect()
 }
 
 /// The blocks of code of the page in a language.
@@ -60,6 +63,23 @@ fn the_configurations_of_clients_are_valid() {
 }
 
 #[test]
+fn the_page_names_the_tested_versions() {
+    let packages: Value =
+        serde_json::from_str(include_str!("../../../../../testing/servers/mcp/package.json")).unwrap();
+    let requirements = include_str!("../../../../../testing/servers/requirements/mcp.txt");
+    let version_of = |package: &str| packages["dependencies"][package].as_str().unwrap();
+    let python = requirements.lines().find_map(|line| line.strip_prefix("mcp==")).unwrap();
+    for (client, version) in [
+        ("conformance suite", version_of("@modelcontextprotocol/conformance")),
+        ("Inspector", version_of("@modelcontextprotocol/inspector")),
+        ("Python SDK", python.trim_end_matches(" \\")),
+    ] {
+        let row = PAGE.lines().find(|line| line.starts_with(&format!("| [{client}]"))).unwrap();
+        assert!(row.contains(&format!(" | {version} | ")), "{row}, {version}");
+    }
+}
+
+#[test]
 fn the_conformance_suite_passes_as_the_page_reports() {
     if Tier::current() < Tier::Full {
         return;
@@ -78,6 +98,8 @@ fn the_conformance_suite_passes_as_the_page_reports() {
     };
     assert_eq!(results("✓"), scenarios("Passed"), "{summary}");
     assert_eq!(results("✗"), scenarios("Not applicable"), "{summary}");
+    let checks: u32 = rows("Passed").into_iter().map(|(_, checks)| checks.parse::<u32>().unwrap()).sum();
+    assert!(summary.contains(&format!("\nTotal: {checks} passed, ")), "{summary}");
 }
 
 #[test]

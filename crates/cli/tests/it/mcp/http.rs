@@ -76,7 +76,7 @@ impl HttpServer {
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
         let is_chunked = headers.iter().any(|(name, _)| *name == "transfer-encoding");
         let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
-        let is_sent = |name: &str| !is_given(name) && !(is_chunked && name == "content-length");
+        let is_sent = |name: &str| !(is_given(name) || is_chunked && name == "content-length");
         for (name, value) in usual.iter().filter(|(name, _)| is_sent(name)) {
             head += &format!("{name}: {value}\r\n");
         }
