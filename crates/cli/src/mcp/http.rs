@@ -33,6 +33,9 @@ use crate::protocol::MAX_LINE_BYTES;
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
 
+/// The header with the id of a session.
+const SESSION_ID: &str = "mcp-session-id";
+
 /// The limits that keep a client from exhausting the RAM.
 const MAX_CONNECTIONS: usize = 256;
 const MAX_SESSIONS: usize = 1_024;
@@ -88,7 +91,9 @@ impl Endpoint {
             .enforce_origin_validation();
         config.max_request_body_bytes = MAX_LINE_BYTES;
         let stop = config.cancellation_token.clone();
-        let gate = Arc::new(Gate { token, service: service(memory, config) });
+        let sessions = Arc::new(Semaphore::new(MAX_SESSIONS));
+        let gate =
+            Arc::new(Gate { token, sessions: Arc::clone(&sessions), service: service(memory, sessions, config) });
         eprint_line(&format!("memory-tool: listening on http://{address}{PATH}"));
 
         let connections = GracefulShutdown::new();
@@ -125,8 +130,7 @@ fn allowed_origins(address: SocketAddr, given: &[String]) -> Vec<String> {
     local.into_iter().chain([own]).chain(named).collect()
 }
 
-fn service(memory: Arc<SharedMemory>, config: StreamableHttpServerConfig) -> McpService {
-    let sessions = Arc::new(Semaphore::new(MAX_SESSIONS));
+fn service(memory: Arc<SharedMemory>, sessions: Arc<Semaphore>, config: StreamableHttpServerConfig) -> McpService {
     let server = move || {
         let permit = Arc::clone(&sessions).try_acquire_owned().map_err(|_| io::Error::other("too many sessions"))?;
         Ok(Server::new(Arc::clone(&memory), Some(permit)))
@@ -173,6 +177,7 @@ fn serve_connection(stream: TcpStream, permit: OwnedSemaphorePermit, gate: &Arc<
 /// Checks requests before rmcp handles them.
 struct Gate {
     token: Option<Token>,
+    sessions: Arc<Semaphore>,
     service: McpService,
 }
 
@@ -185,6 +190,10 @@ impl Gate {
         }
         if request.uri().path() != PATH {
             return text(StatusCode::NOT_FOUND, "Not Found: the endpoint is /mcp");
+        }
+        // Without an id, the request starts a session. rmcp would respond with an internal error.
+        if !request.headers().contains_key(SESSION_ID) && self.sessions.available_permits() == 0 {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: too many sessions");
         }
         let (parts, body) = request.into_parts();
         let body = match read(body).await {

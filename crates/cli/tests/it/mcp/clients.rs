@@ -10,7 +10,7 @@ use memory_tool_test_fixtures::session::{Place, program};
 use memory_tool_test_servers::{McpClients, python_with_mcp};
 use serde_json::{Value, json};
 
-use super::http::HttpServer;
+use super::http::{HttpServer, TOKEN};
 
 const PAGE: &str = include_str!("../../../../../docs/mcp.md");
 
@@ -140,6 +140,11 @@ fn the_inspector_finds_no_mistake() {
         let prompt = inspect(target, &["--method", "prompts/get", "--prompt-name", "tidy_memory"]);
         assert_eq!(prompt["messages"][0]["role"], "user");
     }
+    let options = ["--listen", "127.0.0.1:0", "--token-env", "MCP_TOKEN"];
+    let server = HttpServer::start_as(super::server(&place, &options).env("MCP_TOKEN", TOKEN));
+    let header = format!("Authorization: Bearer {TOKEN}");
+    let target = [&server.url(), "--transport", "http", "--header", &header];
+    assert_eq!(inspect(&target, &["--method", "tools/list"])["tools"][0]["name"], "memory");
 }
 
 #[test]
