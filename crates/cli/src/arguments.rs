@@ -220,7 +220,7 @@ pub(crate) struct HttpArguments {
     /// Accept HOST in the header `Host`; may be repeated
     ///
     /// Without this option, only the address of --listen and the names of this machine are accepted: localhost,
-    /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of HOST are accepted as well, and no others.
+    /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of the same hosts are accepted, and no others.
     #[arg(long, value_name = "HOST", requires = "listen", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) allow_host: Vec<String>,
 }
