@@ -687,7 +687,9 @@ async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
 async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let segment = "x".repeat(200);
     let long = format!("/memories/d{}", format!("/{segment}").repeat(5));
-    let files = [long.as_str(), "/memories/d/short"];
+    // A little shorter, and before the other in the order of paths: its new path is not too long.
+    let fitting = format!("/memories/d{}", format!("/{}", "a".repeat(199)).repeat(5));
+    let files = [long.as_str(), fitting.as_str(), "/memories/d/short"];
     put(&*store, &files).await?;
     let target = format!("/memories/{}", "y".repeat(MAX_PATH_BYTES - long.len() + 2));
     let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(&target)?)).await;
