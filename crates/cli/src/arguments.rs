@@ -8,7 +8,7 @@
 pub(crate) mod pages;
 pub(crate) mod values;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 #[cfg(feature = "mcp")]
 use std::net::SocketAddr;
 #[cfg(feature = "chat")]
@@ -54,18 +54,19 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Parses the arguments of this process. If they are wrong or ask for help, prints that and ends the process.
-    pub(crate) fn of_this_process() -> Self {
+    /// Parses a command line. If it is wrong or asks for help, prints that and returns the exit status.
+    pub(crate) fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, u8> {
         let mut command = command();
-        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let matches = command.try_get_matches_from_mut(arguments);
         let parsed = matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
-        parsed.unwrap_or_else(|error| {
+        parsed.map_err(|error| {
             let mut error = error.format(&mut command);
             if is_store_missing(&error) {
                 let tip = StyledStr::from(format!("the environment variable {STORE_VARIABLE} sets a default"));
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
             }
-            error.exit()
+            drop(error.print()); // a closed output is not an error
+            u8::try_from(error.exit_code()).unwrap_or(1)
         })
     }
 }

@@ -262,7 +262,7 @@ impl StoreFixture for CaseStores {
     }
 
     fn program(&self, case: &CaseStore) -> Result<Command, FixtureError> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = crate::this_program()?;
         command.args(["run", "--store"]).arg(case.url.to_string());
         command.args(self.encryption.to_arguments());
         Ok(command)
