@@ -1,0 +1,83 @@
+"""The native module. Use the classes of `memory_tool` instead."""
+
+import asyncio
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any, Callable
+
+from .store import Change, Quota, State
+
+class NativeMemory:
+    @staticmethod
+    def open(location: object, options: object, event_loop: asyncio.AbstractEventLoop | None = None) -> NativeMemory: ...
+    @staticmethod
+    def start_open(
+        event_loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], location: object, options: object
+    ) -> Call: ...
+    def perform(self, name: str, *arguments: object) -> Any: ...
+    def start(
+        self, event_loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], name: str, *arguments: object
+    ) -> Call: ...
+
+class Call:
+    def cancel(self) -> None: ...
+
+class Answer:
+    def __call__(self, future: Future[Any]) -> None: ...
+
+class RejectedPath: ...
+
+class ReadOptions:
+    """The preconditions of a read."""
+
+    @property
+    def preconditions(self) -> list[tuple[str, bytes | None]]:
+        """Paths and their required versions. `None` means that the path must not exist."""
+
+    def check(self, state: State) -> None:
+        """Raises `AlreadyExists` or `VersionMismatch` if a precondition does not hold."""
+
+class Batch:
+    """Changes to apply atomically. No two of them overlap, so their order does not matter."""
+
+    @property
+    def changes(self) -> list[Change]:
+        """The changes of files and directories."""
+
+    @property
+    def record_changes(self) -> list[tuple[str, bytes | None]]:
+        """The names of records and their new contents. `None` removes the record, if it exists."""
+
+    @property
+    def preconditions(self) -> list[tuple[str, bytes | None]]:
+        """Paths and their required versions. `None` means that the path must not exist."""
+
+    @property
+    def record_preconditions(self) -> list[tuple[str, bytes | None]]:
+        """The same for records."""
+
+    @property
+    def quotas(self) -> list[tuple[str, Quota]]:
+        """Directories and their limits after the batch."""
+
+    def check(self, state: State) -> None:
+        """Checks preconditions, quotas and conflicts with existing files. Raises a `StoreError`.
+
+        It does not check the length of paths: `replace_prefix` does.
+        """
+
+def replace_prefix(path: str, old: str, new: str) -> str:
+    """The new path of a file when `old` is renamed to `new`. Raises `InvalidPath` if it is too long."""
+
+def describe(name: str, arguments: tuple[object, ...]) -> str: ...
+def shut_down() -> None: ...
+def run_program(arguments: list[str], started_by: list[str]) -> int: ...
+def cases() -> list[dict[str, Any]]: ...
+def run_conformance(
+    create: Callable[[], Any],
+    reopen: Callable[[Any], Any] | None,
+    filters: list[str],
+    jobs: int | None,
+    races: int | None,
+    case_timeout: timedelta | None,
+) -> tuple[bool, str, dict[str, Any]]: ...

@@ -1,0 +1,106 @@
+"""The keyword arguments of memories and tools."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, Mapping, Sequence, TypedDict, Union
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from .memory import AsyncMemory, Memory
+    from .store import Store
+
+Location: TypeAlias = "Union[str, os.PathLike[str], Store, Memory, AsyncMemory]"
+"""A path, a URL, your own store, or an open memory.
+
+| path or URL | storage |
+|---|---|
+| `memory`, `file:///srv/memory` | plain files in a local directory |
+| `sqlite:memory.db?memory=alice` | a memory in a SQLite database |
+| `s3://bucket/prefix`, `gs://...`, `az://...` | a prefix in a bucket |
+| `in-process:` | a temporary memory in this process |
+"""
+
+
+class Options(TypedDict, total=False):
+    """The options of a memory. They have the names of the options of the program `memory-tool`."""
+
+    must_exist: bool
+    """Open the memory only if it exists. Default: create it."""
+    deadline: timedelta | float
+    """How long an operation waits for other processes and for requests, in seconds. Default: 30."""
+    create_overwrites: bool
+    """Whether `create` replaces a file. Default: `create` fails if the file exists."""
+    max_view_characters: int | None
+    """The most characters that `view` returns. Default: 16,000. `None` is no limit."""
+
+    scope: str
+    """Work only in the part of the storage that belongs to this tenant. Take the name from a trusted source."""
+    read_only: bool
+    """Refuse every change."""
+    mounts: Mapping[str, Location] | Sequence[tuple[str, Location]]
+    """Other memories, by their paths under `/memories`. The keys apply to those that are paths and URLs."""
+    read_only_mounts: Mapping[str, Location] | Sequence[tuple[str, Location]]
+    """Other memories that can only be read."""
+
+    limits: bool
+    """Limit the memory to sizes that suit an agent. The four options below replace one limit each."""
+    max_file_bytes: int
+    """The largest file in bytes."""
+    max_files: int
+    """The most files."""
+    max_bytes: int
+    """The most bytes of all files together."""
+    max_depth: int
+    """The most levels of directories and files."""
+
+    expire_after: timedelta | float
+    """Hide files that are not read or written for this time. `memory-tool expire` removes them."""
+    pins: Sequence[str]
+    """Files and directories that never expire."""
+
+    screen: Literal["refuse", "redact"]
+    """Refuse texts with passwords, tokens and keys, or redact those."""
+    screen_also: Sequence[str]
+    """More kinds of data to screen, such as `"iban"`, or `"personal"` for all personal data."""
+
+    audit_log: str | os.PathLike[str]
+    """A file that records each change before and after it is made. Requires `actor`."""
+    actor: str
+    """The name of the user or agent in the audit log."""
+    audit_views: bool
+    """Record views too."""
+    audit_sync: bool
+    """Wait until each audit record is on the disk."""
+
+    log: Literal["commands", "operations"]
+    """Log commands, or operations of the storage too, as JSON lines to standard error."""
+    log_paths: bool
+    """Log paths too."""
+
+    key: bytes
+    """Encrypt the memory with these 32 bytes."""
+    key_file: str | os.PathLike[str]
+    """Encrypt with the key in this file."""
+    key_env: str
+    """Encrypt with the key in this environment variable."""
+    passphrase_file: str | os.PathLike[str]
+    """Encrypt with the passphrase in this file."""
+    old_keys: Sequence[bytes]
+    """Decrypt with these keys too."""
+    old_key_files: Sequence[str | os.PathLike[str]]
+    """Decrypt with the keys in these files too."""
+    old_key_envs: Sequence[str]
+    """Decrypt with the keys in these environment variables too."""
+    old_passphrase_files: Sequence[str | os.PathLike[str]]
+    """Decrypt with the passphrases in these files too."""
+    padding: Literal["padme"] | int
+    """Hide the sizes of files: at most 12 % larger, or multiples of this number of bytes."""
+    memory_name: str
+    """The name of the encrypted memory. A memory with another name is refused."""
+    old_memory_names: Sequence[str]
+    """Accept these names too."""
+    memory_was_unnamed: bool
+    """Accept a memory without a name too."""

@@ -1,0 +1,170 @@
+"""`Store`: the base class of your own storage, and the values of its methods.
+
+A path is a `str` such as `/memories/a.txt`, already checked. A version is `bytes` that you choose: equal versions of a
+path must mean equal contents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Awaitable, Iterable, Literal, Optional, Protocol, Union
+
+from ._native import Answer, Batch, ReadOptions, replace_prefix
+
+__all__ = [
+    "Batch",
+    "Change",
+    "Entry",
+    "File",
+    "Quota",
+    "ReadOptions",
+    "Remove",
+    "Rename",
+    "State",
+    "Store",
+    "Usage",
+    "Write",
+    "is_under",
+    "replace_prefix",
+]
+
+
+@dataclass(frozen=True)
+class File:
+    """The contents and the version of a file or record."""
+
+    content: bytes
+    version: bytes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file in a listing."""
+
+    path: str
+    size: int
+    created: Optional[datetime] = None
+    modified: Optional[datetime] = None
+    damaged: bool = False
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The number of files, their total size in bytes, and the number of names in the longest path."""
+
+    files: int
+    bytes: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class Quota:
+    """Limits of a directory. `None` is no limit."""
+
+    files: Optional[int] = None
+    bytes: Optional[int] = None
+    file_bytes: Optional[int] = None
+    depth: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Write:
+    """Create the file, or replace its contents."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Remove the file, or the directory and every file under it."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Rename:
+    """Move the file, or the directory and every file under it."""
+
+    old_path: str
+    new_path: str
+
+
+Change = Union[Write, Remove, Rename]
+
+
+class State(Protocol):
+    """The state of a store, for `Batch.check` and `ReadOptions.check`. It must not change during the check."""
+
+    def stat(self, path: str) -> bytes | Literal["directory"] | None:
+        """The version of the file, `"directory"`, or `None` if the path does not exist. The root is a directory."""
+
+    def usage(self, path: str) -> Usage:
+        """The usage of the file, or of all files under the directory."""
+
+    def record(self, name: str) -> bytes | None:
+        """The version of the record, or `None` if it does not exist."""
+
+
+class Store:
+    """Your own storage: implement three methods, plain or `async`.
+
+    Plain methods run on threads, several at a time. Coroutines run on the event loop that opened the memory with
+    `AsyncMemory.open`, or on one in a thread of its own. A cancelled call does not cancel them.
+
+    Raise `StoreFailure` to state the kind of a failure. Every other exception is a failure too: one of `apply` means
+    that the change may have been made.
+    """
+
+    def read(
+        self, path: str, options: ReadOptions
+    ) -> File | Iterable[Entry] | None | Awaitable[File | Iterable[Entry] | None]:
+        """Reads a path: a `File`, an `Entry` for every file under a directory, or `None`.
+
+        The root is always a directory. First call `options.check(state)`, in the same transaction.
+        """
+        raise NotImplementedError
+
+    def read_record(self, name: str) -> File | None | Awaitable[File | None]:
+        """Reads a record: metadata that a policy keeps outside `/memories`."""
+        raise NotImplementedError
+
+    def apply(self, batch: Batch) -> None | Awaitable[None]:
+        """Applies a batch atomically, and returns when it is durable.
+
+        First call `batch.check(state)`, in the same transaction. It raises the error of a batch that does not fit.
+        """
+        raise NotImplementedError
+
+
+def is_under(path: str, directory: str) -> bool:
+    """Whether a path is below a directory."""
+    return path.startswith(directory + "/")
+
+
+def _run_on(event_loop: asyncio.AbstractEventLoop | None, awaitable: Awaitable[object], answer: Answer) -> None:
+    """Runs the coroutine of a store, and passes its future to `answer`."""
+
+    async def run() -> object:
+        return await awaitable
+
+    asyncio.run_coroutine_threadsafe(run(), event_loop or _own_event_loop()).add_done_callback(answer)
+
+
+_own_loop_lock = threading.Lock()
+_own_loop: asyncio.AbstractEventLoop | None = None
+os.register_at_fork(after_in_child=lambda: globals().update(_own_loop_lock=threading.Lock(), _own_loop=None))
+
+
+def _own_event_loop() -> asyncio.AbstractEventLoop:
+    global _own_loop
+    with _own_loop_lock:
+        if _own_loop is None:
+            event_loop = asyncio.new_event_loop()
+            threading.Thread(target=event_loop.run_forever, name="memory-tool-stores", daemon=True).start()
+            _own_loop = event_loop
+        return _own_loop

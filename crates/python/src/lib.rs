@@ -1,0 +1,38 @@
+//! The native module of the Python package `memory-tool`: Python's side of the crate `memory-tool`.
+//!
+//! The classes that programs use are in `python/memory_tool`, and call this module.
+
+mod conformance;
+mod errors;
+mod memory;
+mod options;
+mod runtime;
+mod store;
+mod tool;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::conformance::{cases, run_conformance};
+    #[pymodule_export]
+    use super::errors::{RejectedPath, describe};
+    #[pymodule_export]
+    use super::memory::NativeMemory;
+    #[pymodule_export]
+    use super::run_program;
+    #[pymodule_export]
+    use super::runtime::{Call, shut_down};
+    #[pymodule_export]
+    use super::store::{Answer, Batch, ReadOptions, replace_prefix};
+}
+
+/// Runs the program `memory-tool` with these arguments, the name of the program included. Returns its exit status.
+/// `started_by` are the words that start it.
+#[pyfunction]
+fn run_program(py: Python<'_>, arguments: Vec<OsString>, started_by: Vec<OsString>) -> u8 {
+    py.detach(|| memory_tool_cli::run(arguments, Some(started_by)))
+}
