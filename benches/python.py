@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 TEXT = "A line of 63 characters, which is about as long as most are.\n" * 66
-ROUNDS, CALLS = 41, 50
+ROUNDS, CALLS = 41, 20
 
 
 def main():
@@ -21,11 +21,15 @@ def main():
 
 def compare(place):
     """Times commands of both tools in this process, in turns."""
-    from anthropic.lib.tools import BetaLocalFilesystemMemoryTool
+    from anthropic.tools import BetaLocalFilesystemMemoryTool
 
     from memory_tool import MemoryTool
 
-    tools = {"ours": MemoryTool(place / "ours"), "SDK": BetaLocalFilesystemMemoryTool(place / "sdk")}
+    tools = {
+        "local": MemoryTool(place / "ours"),
+        "SQLite": MemoryTool(f"sqlite:{place}/ours.db"),
+        "SDK": BetaLocalFilesystemMemoryTool(place / "sdk"),
+    }
     for tool in tools.values():
         tool.call({"command": "create", "path": "/memories/a.txt", "file_text": TEXT + "marker 0\n"})
     marker = dict.fromkeys(tools, 0)
@@ -39,7 +43,8 @@ def compare(place):
         words = {"old_str": f"marker {old}\n", "new_str": f"marker {old + 1}\n"}
         tools[name].call({"command": "str_replace", "path": "/memories/a.txt", **words})
 
-    print("| command | ours | SDK | SDK / ours | quartiles of the ratio |\n|---|---|---|---|---|")
+    print("| 4 KB | local | SQLite | SDK | SDK / local | quartiles | SDK / SQLite | quartiles |")
+    print("|---|---|---|---|---|---|---|---|")
     for command in (view, str_replace):
         times = {name: [] for name in tools}
         for turn in range(ROUNDS):
@@ -48,13 +53,12 @@ def compare(place):
                 for _ in range(CALLS):
                     command(name)
                 times[name].append((time.perf_counter() - started) / CALLS * 1e6)
-        ratios = [sdk / ours for ours, sdk in zip(times["ours"], times["SDK"])]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        ours, sdk = (statistics.median(times[name]) for name in ("ours", "SDK"))
-        print(
-            f"| `{command.__name__}`, 4 KB | {ours:.0f}µs | {sdk:.0f}µs | {middle:.1f} | {low:.1f}–{high:.1f} |",
-            flush=True,
-        )
+        cells = [f"{statistics.median(times[name]):.0f}µs" for name in tools]
+        for ours in ("local", "SQLite"):
+            ratios = [sdk / own for own, sdk in zip(times[ours], times["SDK"])]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            cells += [f"{middle:.2f}", f"{low:.2f}–{high:.2f}"]
+        print(f"| `{command.__name__}` | {' | '.join(cells)} |", flush=True)
 
 
 def start(place):
@@ -73,7 +77,7 @@ def start(place):
         ),
     }
     times = {name: [] for name in programs}
-    for _ in range(21):
+    for _ in range(11):
         for name, code in programs.items():
             started = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True)

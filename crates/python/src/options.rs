@@ -47,7 +47,7 @@ pub(crate) struct Opening {
     encryption: Encryption,
 }
 
-/// Where a memory is.
+/// The location of a memory.
 enum Location {
     Url(PathBuf),
     Store(Arc<dyn Store>),

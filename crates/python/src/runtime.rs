@@ -125,7 +125,7 @@ struct Reply {
 impl Reply {
     fn send(&mut self, outcome: impl FnOnce(Python<'_>) -> Result<Py<PyAny>, CallError>) {
         let Some((event_loop, future)) = self.to.take() else { return };
-        // An error means that the interpreter exits: then nobody waits for the reply.
+        // The interpreter exits, so the coroutine never resumes.
         let Ok(_guard) = self.process.enter() else {
             // Without the interpreter, the references cannot be released.
             std::mem::forget((event_loop, future));
@@ -137,7 +137,7 @@ impl Reply {
                 Err(error) => (py.None(), error.to_exception(py).into_value(py).into_any()),
             };
             let settle = py.import("memory_tool.memory").and_then(|module| module.getattr("_settle"));
-            // It fails if the event loop is closed: then nobody waits for the reply either.
+            // It fails if the event loop is closed, so the coroutine never resumes.
             let settled = settle
                 .and_then(|settle| event_loop.call_method1(py, "call_soon_threadsafe", (settle, future, value, error)));
             drop(settled);

@@ -1,4 +1,4 @@
-//! [`PythonStore`]: a store whose methods are in Python, and what its methods receive.
+//! [`PythonStore`]: a store whose methods are in Python, and the values that they receive and return.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,8 +29,8 @@ pub(crate) struct PythonStore {
 }
 
 impl PythonStore {
-    /// Wraps an object with the methods of `memory_tool.Store`. Coroutines run on `event_loop`, or on a loop of this
-    /// package in a thread of its own.
+    /// Wraps an object with the methods of `memory_tool.Store`. Coroutines run on `event_loop`, or else on a
+    /// separate thread.
     pub(crate) fn new(
         object: &Bound<'_, PyAny>,
         process: &'static Process,
@@ -109,7 +109,7 @@ struct Method {
     on_exception: FailureKind,
 }
 
-/// What a method returned.
+/// The return value of a method.
 enum Called {
     Returned(Py<PyAny>),
     Awaiting(oneshot::Receiver<PyResult<Py<PyAny>>>),
@@ -128,7 +128,7 @@ fn call(
     }
     let (sender, receiver) = oneshot::channel();
     let answer = Answer(Mutex::new(Some(sender)));
-    py.import(CLASSES)?.getattr("_run_on")?.call1((event_loop, returned, answer))?;
+    py.import("memory_tool.event_loop")?.getattr("run_on")?.call1((event_loop, returned, answer))?;
     Ok(Called::Awaiting(receiver))
 }
 
@@ -312,7 +312,7 @@ impl<'py> PythonState<'_, 'py> {
         convert: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
     ) -> Result<T, StoreError> {
         let answer = self.0.call_method1(method, (of,)).and_then(|answer| convert(&answer));
-        // Nothing is changed while a batch is checked.
+        // A check changes nothing, so the kind of failure is known.
         answer.map_err(|error| from_exception(self.0.py(), error, "checking a batch", FailureKind::Other))
     }
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
 
-/// The deepest nesting of an input, which is that of JSON in the other programs.
+/// The deepest nesting of an input, as for JSON.
 const MAX_DEPTH: usize = 127;
 
 /// Converts the input of a call, as the SDK passes it, to JSON.

@@ -2,6 +2,9 @@
 
 import asyncio
 import base64
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
@@ -122,3 +125,13 @@ def test_a_command_of_the_sdk_is_executed():
     ).replace("/memories/b", "/memories/a")
     assert tool.clear_all_memory() == "All memory cleared"
     assert tool.memory.list() == []
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("cases", ["str_replace.", pytest.param("", marks=pytest.mark.full)])
+def test_the_suite_passes_on_a_program_with_the_tool(kind, cases):
+    driver = Path(__file__).with_name("driver.py")
+    program = f"'{sys.executable}' -B '{driver}' {kind} {{dir}} {{options}}"
+    options = ["--command", program, "--plain-files", "{dir}/memories", "--filter", cases or ".", "--timeout", "60"]
+    done = subprocess.run([sys.executable, "-m", "memory_tool", "conformance", *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,7 @@
 """Stores in Python."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -148,3 +149,25 @@ def test_many_threads_share_a_store():
     for thread in threads:
         thread.join()
     assert memory.read_text("/memories/a").count("x") == 80
+
+
+def test_a_store_can_use_a_memory():
+    inner = Memory("in-process:")
+
+    class Counting(DictStore):
+        def apply(self, batch):
+            super().apply(batch)
+            inner.write_text("/memories/count", str(inner.usage().files))
+
+    Memory(Counting()).write_text("/memories/a", "tea")
+    assert inner.read_text("/memories/count") == "0"
+
+
+def test_a_child_of_a_fork_runs_coroutines():
+    Memory(AsyncDictStore()).write_text("/memories/a", "tea")
+    child = os.fork()
+    if child == 0:
+        memory = Memory(AsyncDictStore())
+        memory.write_text("/memories/a", "tea")
+        os._exit(0 if memory.read_text("/memories/a") == "tea" else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -7,50 +7,114 @@ your program. `Store` is the base class of your own storage.
 from __future__ import annotations
 
 import atexit as _atexit
-from typing import TYPE_CHECKING
 
 from . import _native
-from .errors import (
-    AlreadyExists,
-    ForkError,
-    InvalidBatch,
-    InvalidPath,
-    MemoryToolError,
-    NotADirectory,
-    NotAFile,
-    NotARegularFile,
-    NotFound,
-    NotText,
-    OpenError,
-    OverQuota,
-    RecordMismatch,
-    Refused,
-    StoreError,
-    StoreFailure,
-    SymbolicLink,
-    VersionMismatch,
-)
-from .memory import AsyncMemory, Memory
-from .store import (
-    Batch,
-    Change,
-    Entry,
-    File,
-    Quota,
-    ReadOptions,
-    Remove,
-    Rename,
-    State,
-    Store,
-    Usage,
-    Write,
-    is_under,
-    replace_prefix,
-)
 
+TYPE_CHECKING = False  # as in `typing`, which takes time to import
 if TYPE_CHECKING:
-    from .options import Options
-    from .tool import AsyncMemoryTool, MemoryTool, ToolError
+    from . import conformance as conformance
+    from .errors import (
+        AlreadyExists as AlreadyExists,
+        ForkError as ForkError,
+        InvalidBatch as InvalidBatch,
+        InvalidPath as InvalidPath,
+        MemoryToolError as MemoryToolError,
+        NotADirectory as NotADirectory,
+        NotAFile as NotAFile,
+        NotARegularFile as NotARegularFile,
+        NotFound as NotFound,
+        NotText as NotText,
+        OpenError as OpenError,
+        OverQuota as OverQuota,
+        RecordMismatch as RecordMismatch,
+        Refused as Refused,
+        StoreError as StoreError,
+        StoreFailure as StoreFailure,
+        SymbolicLink as SymbolicLink,
+        VersionMismatch as VersionMismatch,
+    )
+    from .memory import (
+        AsyncMemory as AsyncMemory,
+        Memory as Memory,
+    )
+    from .options import (
+        Location as Location,
+        Options as Options,
+    )
+    from .store import (
+        Batch as Batch,
+        Change as Change,
+        Entry as Entry,
+        File as File,
+        Quota as Quota,
+        ReadOptions as ReadOptions,
+        Remove as Remove,
+        Rename as Rename,
+        State as State,
+        Store as Store,
+        Usage as Usage,
+        Write as Write,
+        is_under as is_under,
+        replace_prefix as replace_prefix,
+    )
+    from .tool import (
+        AsyncMemoryTool as AsyncMemoryTool,
+        MemoryTool as MemoryTool,
+        ToolError as ToolError,
+    )
+
+# Imported on first use: the tools import the SDK, which takes a second, and the stores `asyncio`.
+_MODULES = {
+    "errors": (
+        "AlreadyExists",
+        "ForkError",
+        "InvalidBatch",
+        "InvalidPath",
+        "MemoryToolError",
+        "NotADirectory",
+        "NotAFile",
+        "NotARegularFile",
+        "NotFound",
+        "NotText",
+        "OpenError",
+        "OverQuota",
+        "RecordMismatch",
+        "Refused",
+        "StoreError",
+        "StoreFailure",
+        "SymbolicLink",
+        "VersionMismatch",
+    ),
+    "memory": (
+        "AsyncMemory",
+        "Memory",
+    ),
+    "options": (
+        "Location",
+        "Options",
+    ),
+    "store": (
+        "Batch",
+        "Change",
+        "Entry",
+        "File",
+        "Quota",
+        "ReadOptions",
+        "Remove",
+        "Rename",
+        "State",
+        "Store",
+        "Usage",
+        "Write",
+        "is_under",
+        "replace_prefix",
+    ),
+    "tool": (
+        "AsyncMemoryTool",
+        "MemoryTool",
+        "ToolError",
+    ),
+}
 
 __all__ = [
     "AlreadyExists",
@@ -63,6 +127,7 @@ __all__ = [
     "ForkError",
     "InvalidBatch",
     "InvalidPath",
+    "Location",
     "Memory",
     "MemoryTool",
     "MemoryToolError",
@@ -97,13 +162,17 @@ _atexit.register(_native.shut_down)
 
 
 def __getattr__(name: str) -> object:
-    # The tools import the SDK, which takes a second. Programs that use only `Memory` do not need it.
-    if name in ("AsyncMemoryTool", "MemoryTool", "ToolError"):
-        from . import tool
+    from importlib import import_module
 
-        return getattr(tool, name)
-    if name == "Options":
-        from .options import Options
-
-        return Options
+    if name == "conformance":
+        return import_module(".conformance", __name__)
+    for module, names in _MODULES.items():
+        if name in names:
+            value = getattr(import_module(f".{module}", __name__), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

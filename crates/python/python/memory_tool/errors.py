@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from . import _native
 
 
@@ -139,4 +137,6 @@ class StoreFailure(StoreError):
 
 def _log(text: str, cause: BaseException) -> None:
     """Logs the cause of an error that Claude reads, because the SDK drops it."""
+    import logging
+
     logging.getLogger("memory_tool").error("%s", text, exc_info=cause)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Callable, List
-
 from . import _native
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
+    from typing import Any, Callable, List
+
     from typing_extensions import Self, Unpack
 
     from .options import Location, Options
@@ -124,7 +125,9 @@ async def _perform(native: _native.NativeMemory, name: str, *arguments: object) 
 
 
 async def _wait(start: Callable[[asyncio.AbstractEventLoop, asyncio.Future[Any]], _native.Call]) -> Any:
-    event_loop = asyncio.get_running_loop()
+    from asyncio import get_running_loop  # here, because its import takes a third of the time to the first call
+
+    event_loop = get_running_loop()
     future = event_loop.create_future()
     call = start(event_loop, future)
     try:

@@ -6,14 +6,13 @@ path must mean equal contents.
 
 from __future__ import annotations
 
-import asyncio
-import os
-import threading
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Awaitable, Iterable, Literal, Optional, Protocol, Union
+from typing import TYPE_CHECKING, Awaitable, Iterable, Literal, Optional, Protocol, Union
 
-from ._native import Answer, Batch, ReadOptions, replace_prefix
+from ._native import Batch, ReadOptions, replace_prefix
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = [
     "Batch",
@@ -144,27 +143,3 @@ class Store:
 def is_under(path: str, directory: str) -> bool:
     """Whether a path is below a directory."""
     return path.startswith(directory + "/")
-
-
-def _run_on(event_loop: asyncio.AbstractEventLoop | None, awaitable: Awaitable[object], answer: Answer) -> None:
-    """Runs the coroutine of a store, and passes its future to `answer`."""
-
-    async def run() -> object:
-        return await awaitable
-
-    asyncio.run_coroutine_threadsafe(run(), event_loop or _own_event_loop()).add_done_callback(answer)
-
-
-_own_loop_lock = threading.Lock()
-_own_loop: asyncio.AbstractEventLoop | None = None
-os.register_at_fork(after_in_child=lambda: globals().update(_own_loop_lock=threading.Lock(), _own_loop=None))
-
-
-def _own_event_loop() -> asyncio.AbstractEventLoop:
-    global _own_loop
-    with _own_loop_lock:
-        if _own_loop is None:
-            event_loop = asyncio.new_event_loop()
-            threading.Thread(target=event_loop.run_forever, name="memory-tool-stores", daemon=True).start()
-            _own_loop = event_loop
-        return _own_loop
