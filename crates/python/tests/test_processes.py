@@ -146,6 +146,8 @@ def test_ctrl_c_interrupts_a_blocked_call():
         import os, signal, threading, time
         from memory_tool import Memory, Store
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+
         class HangingStore(Store):
             def read_record(self, name):
                 return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,20 @@ def test_a_command_of_the_sdk_is_executed():
     ).replace("/memories/b", "/memories/a")
     assert tool.clear_all_memory() == "All memory cleared"
     assert tool.memory.list() == []
+
+
+def test_the_agent_of_the_readme_remembers(tmp_path):
+    agent = Path(__file__).parent.parent / "examples" / "agent.py"
+    create = use("t1", command="create", path="/memories/tea.txt", file_text="No milk.")
+    view = use("t2", command="view", path="/memories/tea.txt")
+    with messages_api([create], [text("Noted.")], [view], [text("Black.")]) as api:
+        variables = {**os.environ, "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": api.url}
+        for question, answer in [("I take no milk.", "Noted.\n"), ("How do I take my tea?", "Black.\n")]:
+            done = subprocess.run(
+                [sys.executable, str(agent), question], capture_output=True, text=True, cwd=tmp_path, env=variables
+            )
+            assert done.stdout == answer, done.stderr
+        assert api.results()["t2"]["content"].endswith("     1\tNo milk.")
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
