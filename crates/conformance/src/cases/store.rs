@@ -685,14 +685,16 @@ async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
 }
 
 async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let segment = "x".repeat(200);
-    let long = format!("/memories/d{}", format!("/{segment}").repeat(5));
-    // A little shorter, and before the other in the order of paths: its new path is not too long.
-    let fitting = format!("/memories/d{}", format!("/{}", "a".repeat(199)).repeat(5));
-    let files = [long.as_str(), fitting.as_str(), "/memories/d/short"];
+    let directory = format!("/memories/{}", "d".repeat(100));
+    let in_directory =
+        |segment: &str, count| format!("{directory}{}", format!("/{}", segment.repeat(200)).repeat(count));
+    let long = in_directory("x", 4);
+    // Comes before the other in the order of paths, and can be moved.
+    let fitting = in_directory("a", 3);
+    let files = [long.as_str(), fitting.as_str(), &format!("{directory}/short")];
     put(&*store, &files).await?;
-    let target = format!("/memories/{}", "y".repeat(MAX_PATH_BYTES - long.len() + 2));
-    let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(&target)?)).await;
+    let target = format!("/memories/{}", "y".repeat(MAX_PATH_BYTES - long.len() + directory.len() - 9));
+    let refused = store.apply(Batch::new().rename(path(&directory)?, path(&target)?)).await;
     check(matches!(refused, Err(StoreError::Path(_))), || format!("expected a path error, got {refused:?}"))?;
     expect_untouched(&*store, &files).await
 }

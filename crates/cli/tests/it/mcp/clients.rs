@@ -178,3 +178,33 @@ fn the_python_client_works() {
         }
     }
 }
+
+/// Cases of each command, a race and a restart.
+const CASES: [&str; 10] = [
+    "create.refuses-to-overwrite",
+    "delete.directory",
+    "insert.line-past-the-end",
+    "paths.dot-dot",
+    "races.inserts-of-processes",
+    "rename.file-over-a-file",
+    "restarts.create-survives",
+    "str_replace.several-occurrences",
+    "view.documented-listing",
+    "view.image",
+];
+
+#[test]
+fn the_server_passes_the_suite_of_memory_tools() {
+    if Tier::current() < Tier::Full {
+        return;
+    }
+    let python = python_with_mcp().unwrap();
+    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/mcp/driver.py");
+    let server = format!("'{}' mcp --store {{dir}} {{options}}", env!("CARGO_BIN_EXE_memory-tool"));
+    let command = format!("'{}' -B '{driver}' {server}", python.display());
+    let mut suite = program();
+    // The client takes a second to start.
+    suite.args(["conformance", "--timeout", "120", "--plain-files", "{dir}/memories", "--command", &command]);
+    let printed = succeed(suite.args(CASES.map(|case| format!("--filter={case}"))));
+    assert!(printed.contains(&format!("\n{} passed, 0 failed, 0 ignored", CASES.len())), "{printed}");
+}
