@@ -12,7 +12,7 @@ const MAX_LINES: usize = 150;
 fn readme_code_matches_the_examples() {
     let from = |source: &'static str, start| &source[source.find(start).unwrap()..];
     assert_eq!(block("rust"), from(include_str!("../../examples/program.rs"), "use "));
-    assert_eq!(block("python"), from(include_str!("../../examples/bridge.py"), "import "));
+    assert_eq!(block("python"), from(include_str!("../../crates/python/examples/agent.py"), "import "));
     let app = include_str!("../../examples/app.rs");
     assert!(app.contains(&format!("\n{}\n", block("rust,ignore"))), "{app}");
 }
