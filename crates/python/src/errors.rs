@@ -1,47 +1,23 @@
 //! Errors as Python exceptions. Their classes are in `python/memory_tool/errors.py`.
 
 use std::error::Error as StdError;
+use std::io;
 
-use memory_tool::{
-    BoxError, Error, ErrorKind, FailureKind, MemoryPath, OpenError, PathError, QuotaKind, RecordName, StoreError,
-};
+use memory_tool::{Error, FailureKind, PathError, StoreError};
+use memory_tool_bindings::{self as bindings, Exception, failure_named, parse_store_error};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-/// The kinds of failures and their names in Python.
-const FAILURES: [(FailureKind, &str); 7] = [
-    (FailureKind::AccessDenied, "access_denied"),
-    (FailureKind::Busy, "busy"),
-    (FailureKind::Damaged, "damaged"),
-    (FailureKind::Full, "full"),
-    (FailureKind::OutcomeUnknown, "outcome_unknown"),
-    (FailureKind::UnsupportedName, "unsupported_name"),
-    (FailureKind::Other, "other"),
-];
-
-/// The parts of a quota and their names in Python.
-const QUOTAS: [(QuotaKind, &str); 4] = [
-    (QuotaKind::Files, "files"),
-    (QuotaKind::Bytes, "bytes"),
-    (QuotaKind::FileBytes, "file_bytes"),
-    (QuotaKind::Depth, "depth"),
-];
-
-/// The policy of a refusal by a store in Python.
-const POLICY: &str = "store";
+use crate::tool::{from_python, to_python};
 
 /// An error of a call from Python.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error(transparent)]
-    Open(#[from] OpenError),
-    #[error("{0}")]
-    Setup(&'static str, #[source] BoxError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Tool(#[from] Error),
+    Call(#[from] bindings::CallError),
+    #[error("cannot start the runtime")]
+    Runtime(#[source] io::Error),
     #[error("the memory was opened in the parent process: open it again after a fork")]
     Forked,
     #[error("the interpreter is exiting")]
@@ -52,6 +28,12 @@ pub(crate) enum CallError {
     Python(PyErr),
 }
 
+impl From<StoreError> for CallError {
+    fn from(error: StoreError) -> Self {
+        bindings::CallError::Store(error).into()
+    }
+}
+
 impl CallError {
     /// The exception, with its causes.
     pub(crate) fn to_exception(&self, py: Python<'_>) -> PyErr {
@@ -59,14 +41,13 @@ impl CallError {
             Self::Python(error) => return error.clone_ref(py),
             Self::Exiting | Self::Aborted => return PyRuntimeError::new_err(self.to_string()),
             Self::Forked => new(py, "ForkError", (self.to_string(),)),
-            Self::Open(error) => new(py, "OpenError", (error.to_string(), kind_name(error.kind()))),
-            Self::Setup(..) => new(py, "OpenError", (self.to_string(), kind_name(ErrorKind::Other))),
-            Self::Store(error) => store_exception(py, error),
-            Self::Tool(error) => tool_exception(py, error),
+            Self::Runtime(_) => new(py, "OpenError", (self.to_string(),)),
+            Self::Call(bindings::CallError::Store(error)) => store_exception(py, error),
+            Self::Call(error) => of_class(py, &error.into()),
         };
         let exception = built.unwrap_or_else(|error| error);
         let cause = cause(py, self);
-        if let (Self::Tool(error), Some(cause)) = (self, &cause) {
+        if let (Self::Call(bindings::CallError::Tool(error)), Some(cause)) = (self, &cause) {
             log(py, error, cause);
         }
         exception.set_cause(py, cause);
@@ -94,10 +75,12 @@ fn new<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs
     Ok(PyErr::from_value(class.call1(arguments)?))
 }
 
-/// `ToolError` is the class of the SDK if it is installed.
-fn tool_exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    let class = py.import("memory_tool.tool")?.getattr("ToolError")?;
-    Ok(PyErr::from_value(class.call1((error.to_string(),))?))
+/// Creates an exception. `ToolError` is the class of the SDK if it is installed.
+fn of_class(py: Python<'_>, exception: &Exception) -> PyResult<PyErr> {
+    let Exception { class, arguments } = exception;
+    let module = if *class == "ToolError" { "memory_tool.tool" } else { "memory_tool.errors" };
+    let arguments = arguments.iter().map(|argument| to_python(py, argument)).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyErr::from_value(py.import(module)?.getattr(*class)?.call1(PyTuple::new(py, arguments)?)?))
 }
 
 /// The cause of an error as an exception, with its own cause.
@@ -108,7 +91,7 @@ fn cause(py: Python<'_>, error: &(dyn StdError + 'static)) -> Option<PyErr> {
     }
     let exception = if let Some(error) = source.downcast_ref::<StoreError>() {
         store_exception(py, error)
-    } else if let Some(code) = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {
+    } else if let Some(code) = source.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
         Ok(PyOSError::new_err((code, source.to_string())))
     } else {
         new(py, "MemoryToolError", (source.to_string(),))
@@ -119,48 +102,11 @@ fn cause(py: Python<'_>, error: &(dyn StdError + 'static)) -> Option<PyErr> {
 }
 
 fn store_exception(py: Python<'_>, error: &StoreError) -> PyResult<PyErr> {
-    let path = |path: &MemoryPath| (path.to_string(),);
-    match error {
-        StoreError::AlreadyExists { path: at } => new(py, "AlreadyExists", path(at)),
-        StoreError::NotFound { path: at } => new(py, "NotFound", path(at)),
-        StoreError::VersionMismatch { path: at } => new(py, "VersionMismatch", path(at)),
-        StoreError::RecordMismatch { name } => new(py, "RecordMismatch", (name.to_string(),)),
-        StoreError::NotADirectory { path: at } => new(py, "NotADirectory", path(at)),
-        StoreError::NotAFile { path: at } => new(py, "NotAFile", path(at)),
-        StoreError::NotText { path: at } => new(py, "NotText", path(at)),
-        StoreError::SymbolicLink { path: at } => new(py, "SymbolicLink", path(at)),
-        StoreError::NotARegularFile { path: at } => new(py, "NotARegularFile", path(at)),
-        StoreError::OverQuota { path, kind, limit, requested, remaining } => {
-            let kind = QUOTAS.iter().find(|(other, _)| other == kind).map_or("", |(_, name)| name);
-            new(py, "OverQuota", (path.to_string(), kind, limit, requested, remaining))
-        }
-        StoreError::Refused { path, policy, reason } => new(py, "Refused", (path.to_string(), reason, policy)),
-        StoreError::Path(error) => {
-            let exception = new(py, "InvalidPath", (error.to_string(),))?;
-            exception.value(py).setattr("_error", RejectedPath(error.clone()))?;
-            Ok(exception)
-        }
-        StoreError::InvalidBatch(error) => new(py, "InvalidBatch", (error.to_string(),)),
-        StoreError::Failure { kind, .. } => new(py, "StoreFailure", (error.to_string(), failure_name(*kind))),
-        _ => new(py, "StoreError", (error.to_string(),)),
+    let exception = of_class(py, &error.into())?;
+    if let StoreError::Path(error) = error {
+        exception.value(py).setattr("_error", RejectedPath(error.clone()))?;
     }
-}
-
-fn failure_name(kind: FailureKind) -> &'static str {
-    FAILURES.iter().find(|(other, _)| *other == kind).map_or("other", |(_, name)| name)
-}
-
-fn kind_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Invalid => "invalid",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::AlreadyExists => "already_exists",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Refused => "refused",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::Storage(kind) => failure_name(kind),
-        _ => "other",
-    }
+    Ok(exception)
 }
 
 /// The error of an `InvalidPath` that this module raised.
@@ -178,10 +124,6 @@ pub(crate) fn from_exception(py: Python<'_>, error: PyErr, operation: &'static s
             StoreError::failure(kind, operation, error)
         }
     }
-}
-
-fn failure_named(name: &str) -> Option<FailureKind> {
-    FAILURES.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
 }
 
 fn is_instance(py: Python<'_>, error: &PyErr, class: &str) -> bool {
@@ -204,37 +146,10 @@ fn parse(py: Python<'_>, error: &PyErr) -> PyResult<Option<StoreError>> {
 
 /// The error that the name of a class and its arguments describe.
 fn from_parts(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Option<StoreError>> {
-    let text = |index| arguments.get_item(index).and_then(|item| item.extract::<String>());
-    let number = |index| arguments.get_item(index).and_then(|item| item.extract::<u64>());
-    let path = || MemoryPath::parse(&text(0)?).map_err(|error| PyValueError::new_err(error.to_string()));
-    Ok(Some(match name {
-        "AlreadyExists" => StoreError::AlreadyExists { path: path()? },
-        "NotFound" => StoreError::NotFound { path: path()? },
-        "VersionMismatch" => StoreError::VersionMismatch { path: path()? },
-        "RecordMismatch" => {
-            let name = text(0)?.parse::<RecordName>();
-            StoreError::RecordMismatch { name: name.map_err(|error| PyValueError::new_err(error.to_string()))? }
-        }
-        "NotADirectory" => StoreError::NotADirectory { path: path()? },
-        "NotAFile" => StoreError::NotAFile { path: path()? },
-        "NotText" => StoreError::NotText { path: path()? },
-        "SymbolicLink" => StoreError::SymbolicLink { path: path()? },
-        "NotARegularFile" => StoreError::NotARegularFile { path: path()? },
-        "OverQuota" => {
-            let given = text(1)?;
-            let kind = QUOTAS.iter().find(|(_, name)| *name == given).map(|(kind, _)| *kind);
-            let kind = kind.ok_or_else(|| PyValueError::new_err(format!("not a part of a quota: {given}")))?;
-            StoreError::OverQuota {
-                path: path()?,
-                kind,
-                limit: number(2)?,
-                requested: number(3)?,
-                remaining: number(4)?,
-            }
-        }
-        "Refused" => StoreError::refused(&path()?, POLICY, text(1)?),
-        _ => return Ok(None),
-    }))
+    let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    let arguments = arguments.iter().map(|argument| from_python(&argument));
+    let arguments = arguments.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&error))?;
+    parse_store_error(name, &arguments).map_err(|error| wrong(&error))
 }
 
 /// The message of an exception, from the name of its class and its arguments.

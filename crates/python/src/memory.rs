@@ -3,15 +3,15 @@
 use std::mem;
 use std::process;
 
-use memory_tool::{Content, FileEntry, InputError, Memory, Usage};
+use memory_tool::{Content, Error, FailureKind, FileEntry, Memory, StoreError};
+use memory_tool_bindings::{self as bindings, Operation, Outcome};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
-use serde_json::Value;
 
 use crate::errors::CallError;
-use crate::options::Opening;
+use crate::options;
 use crate::runtime::{Call, Process, ToPython};
 use crate::tool;
 
@@ -71,8 +71,8 @@ impl NativeMemory {
         event_loop: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let process = Process::current(py)?;
-        let opening = Opening::parse(location, options, process, event_loop.as_ref())?;
-        let memory = process.wait(py, opening.open())?;
+        let opening = options::parse(location, options, process, event_loop.as_ref())?;
+        let memory = process.wait(py, async { Ok(opening.open().await?) })?;
         Opened(process, memory).to_python(py)
     }
 
@@ -86,7 +86,7 @@ impl NativeMemory {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Call> {
         let process = Process::current(py)?;
-        let opening = Opening::parse(location, options, process, Some(&event_loop))?;
+        let opening = options::parse(location, options, process, Some(&event_loop))?;
         let work = async move { Ok(Opened(process, opening.open().await?)) };
         Ok(process.start(event_loop, future, work)?)
     }
@@ -94,9 +94,9 @@ impl NativeMemory {
     /// Performs an operation, and waits for it.
     #[pyo3(signature = (name, *arguments))]
     fn perform(&self, py: Python<'_>, name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let operation = Operation::parse(name, arguments)?;
-        let (process, memory) = self.memory().map_err(|error| operation.failure(error))?;
-        process.wait(py, operation.run(memory))?.to_python(py)
+        let operation = parse_operation(name, arguments)?;
+        let (process, memory) = self.memory().map_err(|error| unusable(&operation, error))?;
+        process.wait(py, async { Ok(operation.run(memory).await?) })?.to_python(py)
     }
 
     /// Starts an operation, and settles `future` with its outcome.
@@ -108,88 +108,30 @@ impl NativeMemory {
         name: &str,
         arguments: &Bound<'_, PyTuple>,
     ) -> PyResult<Call> {
-        let operation = Operation::parse(name, arguments)?;
-        let (process, memory) = self.memory().map_err(|error| operation.failure(error))?;
-        Ok(process.start(event_loop, future, operation.run(memory))?)
+        let operation = parse_operation(name, arguments)?;
+        let (process, memory) = self.memory().map_err(|error| unusable(&operation, error))?;
+        Ok(process.start(event_loop, future, async { Ok(operation.run(memory).await?) })?)
     }
 }
 
-/// An operation on a memory.
-enum Operation {
-    /// A call of the tool.
-    Call(Result<Value, InputError>),
-    ReadText(String),
-    WriteText(String, String),
-    List(String),
-    Remove(String),
-    Rename(String, String),
-    Clear,
-    Usage,
+/// The operation of a method of the classes in Python.
+fn parse_operation(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Operation> {
+    if name == "call" {
+        return Ok(Operation::Call(tool::from_python(&arguments.get_item(0)?)));
+    }
+    let texts = arguments.iter().map(|argument| argument.extract()).collect::<PyResult<_>>()?;
+    Operation::of_method(name, texts).ok_or_else(|| PyValueError::new_err(format!("unknown operation {name}")))
 }
 
-impl Operation {
-    fn parse(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let text = |index| arguments.get_item(index).and_then(|item| item.extract::<String>());
-        Ok(match name {
-            "call" => Self::Call(tool::input(&arguments.get_item(0)?)),
-            "read_text" => Self::ReadText(text(0)?),
-            "write_text" => Self::WriteText(text(0)?, text(1)?),
-            "list" => Self::List(text(0)?),
-            "remove" => Self::Remove(text(0)?),
-            "rename" => Self::Rename(text(0)?, text(1)?),
-            "clear" => Self::Clear,
-            "usage" => Self::Usage,
-            _ => return Err(PyValueError::new_err(format!("unknown operation {name}"))),
-        })
-    }
-
-    /// The error of the operation if the memory cannot be used. The model must not read the text of the cause.
-    fn failure(&self, error: CallError) -> CallError {
-        use memory_tool::{Error, FailureKind, StoreError};
-        match self {
-            Self::Call(_) => {
-                let source = StoreError::failure(FailureKind::Other, "using the memory", error);
-                CallError::Tool(Error::Storage { kind: FailureKind::Other, source })
-            }
-            _ => error,
+/// The error of an operation if the memory cannot be used. The model must not read the text of the cause.
+fn unusable(operation: &Operation, error: CallError) -> CallError {
+    match operation {
+        Operation::Call(_) => {
+            let source = StoreError::failure(FailureKind::Other, "using the memory", error);
+            bindings::CallError::Tool(Error::Storage { kind: FailureKind::Other, source }).into()
         }
+        _ => error,
     }
-
-    async fn run(self, memory: Memory) -> Result<Outcome, CallError> {
-        Ok(match self {
-            Self::Call(input) => {
-                let input = input.map_err(memory_tool::Error::from)?;
-                Outcome::Content(memory.tool().call(input).await?.to_content())
-            }
-            Self::ReadText(path) => Outcome::Content(Content::Text(memory.read_to_string(path.as_str()).await?)),
-            Self::WriteText(path, text) => {
-                memory.write(path.as_str(), text).await?;
-                Outcome::Nothing
-            }
-            Self::List(directory) => Outcome::Entries(memory.list(directory.as_str()).await?),
-            Self::Remove(path) => {
-                memory.remove(path.as_str()).await?;
-                Outcome::Nothing
-            }
-            Self::Rename(from, to) => {
-                memory.rename(from.as_str(), to.as_str()).await?;
-                Outcome::Nothing
-            }
-            Self::Clear => {
-                memory.clear().await?;
-                Outcome::Nothing
-            }
-            Self::Usage => Outcome::Usage(memory.usage().await?),
-        })
-    }
-}
-
-/// The result of an operation.
-enum Outcome {
-    Nothing,
-    Content(Content),
-    Entries(Vec<FileEntry>),
-    Usage(Usage),
 }
 
 impl ToPython for Outcome {

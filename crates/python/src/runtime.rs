@@ -41,7 +41,7 @@ impl Process {
         }
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.enable_all().thread_name("memory-tool").build();
-        let runtime = runtime.map_err(|error| CallError::Setup("cannot start the runtime", error.into()))?;
+        let runtime = runtime.map_err(CallError::Runtime)?;
         let (calls, is_exiting) = (AtomicUsize::new(0), AtomicBool::new(false));
         // Never dropped: after a fork, dropping the parent's runtime would wait for threads that do not exist.
         let process = Box::leak(Box::new(Self { id: process::id(), runtime, calls, is_exiting }));

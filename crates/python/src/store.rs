@@ -211,7 +211,7 @@ fn file_entry(value: &Bound<'_, PyAny>) -> PyResult<FileEntry> {
 }
 
 fn path(value: &Bound<'_, PyAny>) -> PyResult<MemoryPath> {
-    MemoryPath::parse(&value.extract::<String>()?).map_err(|error| CallError::Store(error.into()).into())
+    MemoryPath::parse(&value.extract::<String>()?).map_err(|error| CallError::from(StoreError::from(error)).into())
 }
 
 /// The options of `Store.read`.
@@ -227,7 +227,7 @@ impl ReadOptions {
 
     /// Checks the preconditions against the state of a store.
     fn check(&self, state: &Bound<'_, PyAny>) -> PyResult<()> {
-        Ok(self.0.check(&PythonState(state)).map_err(CallError::Store)?)
+        Ok(self.0.check(&PythonState(state)).map_err(CallError::from)?)
     }
 }
 
@@ -282,7 +282,7 @@ impl Batch {
             self.0.check(&state)?;
             self.0.changes().iter().try_for_each(|change| change.check(&state))
         };
-        Ok(check().map_err(CallError::Store)?)
+        Ok(check().map_err(CallError::from)?)
     }
 }
 
@@ -349,5 +349,5 @@ pub(crate) fn replace_prefix(
     new: &Bound<'_, PyAny>,
 ) -> PyResult<String> {
     let replaced = self::path(path)?.replace_prefix(&self::path(old)?, &self::path(new)?);
-    Ok(replaced.map_err(|error| CallError::Store(error.into()))?.to_string())
+    Ok(replaced.map_err(|error| CallError::from(StoreError::from(error)))?.to_string())
 }

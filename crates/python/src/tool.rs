@@ -8,8 +8,8 @@ use serde_json::{Map, Number, Value};
 /// The deepest nesting of an input, as for JSON.
 const MAX_DEPTH: usize = 127;
 
-/// Converts the input of a call, as the SDK passes it, to JSON.
-pub(crate) fn input(object: &Bound<'_, PyAny>) -> Result<Value, InputError> {
+/// Converts a value, such as the input of a call as the SDK passes it, to JSON.
+pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> Result<Value, InputError> {
     value(object, MAX_DEPTH)
 }
 

@@ -1,0 +1,162 @@
+//! [`Exception`]: an error as the class and the arguments of an exception.
+
+use memory_tool::{BoxError, Error, ErrorKind, FailureKind, MemoryPath, OpenError, QuotaKind, RecordName, StoreError};
+use serde_json::{Value, json};
+
+/// The kinds of failures and their names.
+const FAILURES: [(FailureKind, &str); 7] = [
+    (FailureKind::AccessDenied, "access_denied"),
+    (FailureKind::Busy, "busy"),
+    (FailureKind::Damaged, "damaged"),
+    (FailureKind::Full, "full"),
+    (FailureKind::OutcomeUnknown, "outcome_unknown"),
+    (FailureKind::UnsupportedName, "unsupported_name"),
+    (FailureKind::Other, "other"),
+];
+
+/// The parts of a quota and their names.
+const QUOTAS: [(QuotaKind, &str); 4] = [
+    (QuotaKind::Files, "files"),
+    (QuotaKind::Bytes, "bytes"),
+    (QuotaKind::FileBytes, "file_bytes"),
+    (QuotaKind::Depth, "depth"),
+];
+
+/// The policy of a refusal by a store in another language.
+const POLICY: &str = "store";
+
+/// An error of a call.
+#[derive(Debug, thiserror::Error)]
+#[expect(clippy::exhaustive_enums, reason = "the bindings match it")]
+pub enum CallError {
+    /// The memory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A part that the memory needs cannot be opened.
+    #[error("{0}")]
+    Setup(&'static str, #[source] BoxError),
+    /// An operation failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A call of the tool failed. The model reads the error.
+    #[error(transparent)]
+    Tool(#[from] Error),
+}
+
+/// An error as the class and the arguments of an exception.
+#[expect(clippy::exhaustive_structs, reason = "the bindings read it")]
+pub struct Exception {
+    /// The class, such as `NotFound`.
+    pub class: &'static str,
+    /// The arguments of its constructor.
+    pub arguments: Vec<Value>,
+}
+
+impl Exception {
+    fn new(class: &'static str, arguments: impl IntoIterator<Item = Value>) -> Self {
+        Self { class, arguments: arguments.into_iter().collect() }
+    }
+}
+
+impl From<&CallError> for Exception {
+    fn from(error: &CallError) -> Self {
+        let text = Value::from(error.to_string());
+        match error {
+            CallError::Open(error) => Self::new("OpenError", [text, kind_name(error.kind()).into()]),
+            CallError::Setup(..) => Self::new("OpenError", [text, kind_name(ErrorKind::Other).into()]),
+            CallError::Store(error) => error.into(),
+            CallError::Tool(_) => Self::new("ToolError", [text]),
+        }
+    }
+}
+
+impl From<&StoreError> for Exception {
+    fn from(error: &StoreError) -> Self {
+        let at = |class, path: &MemoryPath| Self::new(class, [path.as_str().into()]);
+        let text = Value::from(error.to_string());
+        match error {
+            StoreError::AlreadyExists { path } => at("AlreadyExists", path),
+            StoreError::NotFound { path } => at("NotFound", path),
+            StoreError::VersionMismatch { path } => at("VersionMismatch", path),
+            StoreError::RecordMismatch { name } => Self::new("RecordMismatch", [name.to_string().into()]),
+            StoreError::NotADirectory { path } => at("NotADirectory", path),
+            StoreError::NotAFile { path } => at("NotAFile", path),
+            StoreError::NotText { path } => at("NotText", path),
+            StoreError::SymbolicLink { path } => at("SymbolicLink", path),
+            StoreError::NotARegularFile { path } => at("NotARegularFile", path),
+            StoreError::OverQuota { path, kind, limit, requested, remaining } => {
+                let kind = QUOTAS.iter().find(|(other, _)| other == kind).map_or("", |(_, name)| name);
+                let arguments = [json!(path.as_str()), json!(kind), json!(limit), json!(requested), json!(remaining)];
+                Self::new("OverQuota", arguments)
+            }
+            StoreError::Refused { path, policy, reason } => {
+                Self::new("Refused", [path.as_str().into(), reason.as_str().into(), (*policy).into()])
+            }
+            StoreError::Path(_) => Self::new("InvalidPath", [text]),
+            StoreError::InvalidBatch(_) => Self::new("InvalidBatch", [text]),
+            StoreError::Failure { kind, .. } => Self::new("StoreFailure", [text, failure_name(*kind).into()]),
+            _ => Self::new("StoreError", [text]),
+        }
+    }
+}
+
+/// The error that a class of exceptions and its arguments describe. Returns `None` for a class that does not.
+///
+/// # Errors
+///
+/// Fails if an argument is invalid.
+pub fn parse_store_error(class: &str, arguments: &[Value]) -> Result<Option<StoreError>, BoxError> {
+    let text = |index| arguments.get(index).and_then(Value::as_str).ok_or_else(|| missing(class, index));
+    let number = |index| arguments.get(index).and_then(Value::as_u64).ok_or_else(|| missing(class, index));
+    let path = || Ok::<_, BoxError>(MemoryPath::parse(text(0)?)?);
+    Ok(Some(match class {
+        "AlreadyExists" => StoreError::AlreadyExists { path: path()? },
+        "NotFound" => StoreError::NotFound { path: path()? },
+        "VersionMismatch" => StoreError::VersionMismatch { path: path()? },
+        "RecordMismatch" => StoreError::RecordMismatch { name: text(0)?.parse::<RecordName>()? },
+        "NotADirectory" => StoreError::NotADirectory { path: path()? },
+        "NotAFile" => StoreError::NotAFile { path: path()? },
+        "NotText" => StoreError::NotText { path: path()? },
+        "SymbolicLink" => StoreError::SymbolicLink { path: path()? },
+        "NotARegularFile" => StoreError::NotARegularFile { path: path()? },
+        "OverQuota" => {
+            let given = text(1)?;
+            let kind = QUOTAS.iter().find(|(_, name)| *name == given).map(|(kind, _)| *kind);
+            StoreError::OverQuota {
+                path: path()?,
+                kind: kind.ok_or_else(|| format!("not a part of a quota: {given}"))?,
+                limit: number(2)?,
+                requested: number(3)?,
+                remaining: number(4)?,
+            }
+        }
+        "Refused" => StoreError::refused(&path()?, POLICY, text(1)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn missing(class: &str, index: usize) -> BoxError {
+    format!("invalid argument {} of {class}", index + 1).into()
+}
+
+/// The kind of failure with this name.
+pub fn failure_named(name: &str) -> Option<FailureKind> {
+    FAILURES.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
+}
+
+fn failure_name(kind: FailureKind) -> &'static str {
+    FAILURES.iter().find(|(other, _)| *other == kind).map_or("other", |(_, name)| name)
+}
+
+fn kind_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::AlreadyExists => "already_exists",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Refused => "refused",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::Storage(kind) => failure_name(kind),
+        _ => "other",
+    }
+}

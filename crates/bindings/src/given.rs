@@ -1,0 +1,246 @@
+//! [`Given`]: the value of an option, as a program in another language gives it.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::opening::Location;
+
+/// The value of an option.
+#[expect(clippy::exhaustive_enums, reason = "the bindings create it")]
+pub enum Given {
+    /// No value. It is the same as a missing option, except if it means "no limit".
+    Nothing,
+    /// A boolean.
+    Flag(bool),
+    /// A whole number.
+    Whole(u64),
+    /// Any other number.
+    Number(f64),
+    /// A duration.
+    Duration(Duration),
+    /// Text.
+    Text(String),
+    /// A path of the host.
+    Path(PathBuf),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A list.
+    List(Vec<Given>),
+    /// Other memories, by their paths.
+    Mounts(Vec<(String, Location)>),
+    /// A value of another type, with the name of the type.
+    Other(String),
+}
+
+/// How a language spells the name of an option, such as `max_files`.
+pub type Spelling = fn(&str) -> String;
+
+/// A wrong option.
+#[derive(Debug, thiserror::Error)]
+#[expect(clippy::exhaustive_enums, reason = "the bindings match it")]
+pub enum OptionError {
+    /// The option is unknown, or its value has the wrong type.
+    #[error("{0}")]
+    Type(String),
+    /// The value is invalid.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// A type that a value of an option can have.
+pub(crate) trait FromGiven: Sized {
+    const EXPECTED: &'static str;
+
+    /// Converts the value, or returns it if it has another type.
+    fn from_given(given: Given) -> Result<Self, Given>;
+}
+
+/// The options that are not read yet.
+pub(crate) struct Fields {
+    given: BTreeMap<String, Given>,
+    spelling: Spelling,
+}
+
+impl Fields {
+    pub(crate) fn new(given: Vec<(String, Given)>, spelling: Spelling) -> Self {
+        Self { given: given.into_iter().collect(), spelling }
+    }
+
+    /// Takes an option. `Nothing` is the same as a missing one.
+    pub(crate) fn get<T: FromGiven>(&mut self, name: &str) -> Result<Option<T>, OptionError> {
+        Ok(self.get_nullable(name)?.flatten())
+    }
+
+    /// Takes an option. `Nothing` is `Some(None)`.
+    pub(crate) fn get_nullable<T: FromGiven>(&mut self, name: &str) -> Result<Option<Option<T>>, OptionError> {
+        let name = self.spell(name);
+        match self.given.remove(&name) {
+            None => Ok(None),
+            Some(Given::Nothing) => Ok(Some(None)),
+            Some(given) => T::from_given(given).map(|value| Some(Some(value))).map_err(|given| {
+                OptionError::Type(format!("invalid {name}: expected {}, got {}", T::EXPECTED, given.describe()))
+            }),
+        }
+    }
+
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool, OptionError> {
+        Ok(self.get(name)?.unwrap_or(false))
+    }
+
+    pub(crate) fn list<T: FromGiven>(&mut self, name: &str) -> Result<Vec<T>, OptionError>
+    where
+        Vec<T>: FromGiven,
+    {
+        Ok(self.get(name)?.unwrap_or_default())
+    }
+
+    /// Takes a duration, also in seconds.
+    pub(crate) fn duration(&mut self, name: &str) -> Result<Option<Duration>, OptionError> {
+        let given = match self.get::<Given>(name)? {
+            None => return Ok(None),
+            Some(Given::Duration(duration)) => return Ok(Some(duration)),
+            Some(given) => given,
+        };
+        let duration = given.as_number().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        duration.map(Some).ok_or_else(|| self.invalid(name, "expected a number of seconds, not negative"))
+    }
+
+    pub(crate) fn invalid(&self, name: &str, reason: impl Display) -> OptionError {
+        OptionError::Value(format!("invalid {}: {reason}", self.spell(name)))
+    }
+
+    /// An error if an option is set without the one that it needs.
+    pub(crate) fn require(&self, is_met: bool, option: &str, needed: &str) -> Result<(), OptionError> {
+        let error = || OptionError::Value(format!("{} requires {}", self.spell(option), self.spell(needed)));
+        if is_met { Ok(()) } else { Err(error()) }
+    }
+
+    pub(crate) fn spell(&self, name: &str) -> String {
+        (self.spelling)(name)
+    }
+
+    /// Fails if an option is left.
+    pub(crate) fn finish(self) -> Result<(), OptionError> {
+        match self.given.into_keys().next() {
+            Some(name) => Err(OptionError::Type(format!("unknown option {name}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Given {
+    pub(crate) fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Whole(number) => Some(*number as f64),
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Whole(number) => number.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Duration(_) => "a duration".to_owned(),
+            Self::Text(text) => format!("'{text}'"),
+            Self::Path(_) => "a path".to_owned(),
+            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
+            Self::List(items) => format!("a list with {}", items.first().map_or("no items".to_owned(), Self::describe)),
+            Self::Mounts(_) => "memories".to_owned(),
+            Self::Other(name) => name.clone(),
+        }
+    }
+}
+
+impl FromGiven for Given {
+    const EXPECTED: &'static str = "a value";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        Ok(given)
+    }
+}
+
+impl FromGiven for bool {
+    const EXPECTED: &'static str = "a boolean";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        if let Given::Flag(flag) = given { Ok(flag) } else { Err(given) }
+    }
+}
+
+impl FromGiven for u64 {
+    const EXPECTED: &'static str = "a whole number, not negative";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        if let Given::Whole(number) = given { Ok(number) } else { Err(given) }
+    }
+}
+
+impl FromGiven for usize {
+    const EXPECTED: &'static str = u64::EXPECTED;
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        u64::from_given(given).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
+    }
+}
+
+impl FromGiven for String {
+    const EXPECTED: &'static str = "text";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        if let Given::Text(text) = given { Ok(text) } else { Err(given) }
+    }
+}
+
+impl FromGiven for PathBuf {
+    const EXPECTED: &'static str = "a path";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        match given {
+            Given::Text(text) => Ok(text.into()),
+            Given::Path(path) => Ok(path),
+            other => Err(other),
+        }
+    }
+}
+
+impl FromGiven for [u8; 32] {
+    const EXPECTED: &'static str = "32 bytes";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        match given {
+            Given::Bytes(bytes) => bytes.try_into().map_err(Given::Bytes),
+            other => Err(other),
+        }
+    }
+}
+
+impl FromGiven for Vec<(String, Location)> {
+    const EXPECTED: &'static str = "memories by their paths";
+
+    fn from_given(given: Given) -> Result<Self, Given> {
+        if let Given::Mounts(mounts) = given { Ok(mounts) } else { Err(given) }
+    }
+}
+
+macro_rules! list_from_given {
+    ($item:ty, $expected:literal) => {
+        impl FromGiven for Vec<$item> {
+            const EXPECTED: &'static str = $expected;
+
+            fn from_given(given: Given) -> Result<Self, Given> {
+                let Given::List(items) = given else { return Err(given) };
+                let items = items.into_iter().map(<$item>::from_given).collect::<Result<_, _>>();
+                items.map_err(|item| Given::List(vec![item]))
+            }
+        }
+    };
+}
+
+list_from_given!(String, "a list of texts");
+list_from_given!(PathBuf, "a list of paths");
+list_from_given!([u8; 32], "a list of 32 bytes each");
