@@ -1,0 +1,90 @@
+//! [`NativeMemory`]: an open memory.
+
+use memory_tool::{InputError, Memory};
+use memory_tool_bindings::Operation;
+use napi::Env;
+use napi::bindgen_prelude::ClassInstance;
+use napi_derive::napi;
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::call::{Abort, Started, runtime, start, start_read};
+
+/// An open memory. The classes `Memory` and `MemoryTool` call it.
+#[napi]
+pub struct NativeMemory {
+    /// It is `None` only while it is dropped.
+    memory: Option<Memory>,
+}
+
+impl From<Memory> for NativeMemory {
+    fn from(memory: Memory) -> Self {
+        Self { memory: Some(memory) }
+    }
+}
+
+impl Drop for NativeMemory {
+    fn drop(&mut self) {
+        // A store may end its tasks.
+        let _context = runtime().map(|runtime| runtime.enter());
+        drop(self.memory.take());
+    }
+}
+
+impl NativeMemory {
+    pub(crate) fn memory(&self) -> napi::Result<Memory> {
+        self.memory.clone().ok_or_else(|| napi::Error::from_reason("the memory is closed"))
+    }
+}
+
+#[napi]
+impl NativeMemory {
+    /// Calls the tool with an input as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the runtime cannot start.
+    #[napi(catch_unwind, ts_return_type = "Answer | Promise<Answer>")]
+    pub fn call<'env>(
+        &self,
+        env: &'env Env,
+        input: String,
+        abort: Option<ClassInstance<'_, Abort>>,
+    ) -> napi::Result<Started<'env>> {
+        let input = serde_json::from_str::<Value>(&input);
+        let is_read = input.as_ref().is_ok_and(|input| input["command"] == "view");
+        let input = input.map_err(|error| InputError::NotJson { reason: error.to_string() });
+        self.start(env, Operation::Call(input), is_read, abort)
+    }
+
+    /// Performs the operation of a method of `Memory`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such method, or the runtime cannot start.
+    #[napi(catch_unwind, ts_return_type = "Answer | Promise<Answer>")]
+    pub fn perform<'env>(
+        &self,
+        env: &'env Env,
+        name: String,
+        arguments: Vec<String>,
+        abort: Option<ClassInstance<'_, Abort>>,
+    ) -> napi::Result<Started<'env>> {
+        let operation = Operation::of_method(&name, arguments)
+            .ok_or_else(|| napi::Error::from_reason(format!("unknown operation {name}")))?;
+        let is_read = matches!(operation, Operation::ReadText(_) | Operation::List(_) | Operation::Usage);
+        self.start(env, operation, is_read, abort)
+    }
+
+    fn start<'env>(
+        &self,
+        env: &'env Env,
+        operation: Operation,
+        is_read: bool,
+        abort: Option<ClassInstance<'_, Abort>>,
+    ) -> napi::Result<Started<'env>> {
+        let memory = self.memory()?;
+        let work = Box::pin(async { Answer::from(operation.run(memory).await) });
+        if is_read { start_read(env, work, abort) } else { start(env, work, abort) }
+    }
+}

@@ -1,0 +1,47 @@
+/**
+ * Claude's memory tool on the storage you already run.
+ *
+ * `MemoryTool` is for `betaMemoryTool` of the SDK. `Memory` is the same memory for your program. `Store` is the interface
+ * of your own storage.
+ */
+
+export {
+  AlreadyExists,
+  type FailureKind,
+  InvalidBatch,
+  InvalidPath,
+  MemoryToolError,
+  NotADirectory,
+  NotAFile,
+  NotARegularFile,
+  NotFound,
+  NotText,
+  OpenError,
+  OverQuota,
+  RecordMismatch,
+  Refused,
+  StoreError,
+  StoreFailure,
+  SymbolicLink,
+  VersionMismatch,
+} from './errors.js';
+export { type CallOptions, Memory } from './memory.js';
+export type { Location, Mounts, Options } from './options.js';
+export {
+  type Awaitable,
+  type Batch,
+  type Change,
+  type Entry,
+  type File,
+  isUnder,
+  type Precondition,
+  type Quota,
+  type ReadOptions,
+  type RecordChange,
+  replacePrefix,
+  type State,
+  type Store,
+  type Usage,
+} from './store.js';
+export { type Command, type Content, type ContentBlock, MemoryTool } from './tool.js';
+export { ToolError } from './tool_error.js';

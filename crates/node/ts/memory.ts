@@ -1,0 +1,165 @@
+// `Memory`: a memory for your program.
+
+import { toError } from './errors.js';
+import { type Abort, type Answer, native, type NativeMemory } from './native.js';
+import { type Location, locationOfUrl, mounted, type Options, prepare } from './options.js';
+import { type Entry, locationOfStore, type Usage } from './store.js';
+import { toolErrorClass } from './tool_error.js';
+
+/** The options of a call. */
+export interface CallOptions {
+  /** Cancels the call. It leaves the state before the call or after it. */
+  signal?: AbortSignal | null | undefined;
+}
+
+/**
+ * A memory, with the methods for a program. `new MemoryTool(memory)` is the tool for Claude.
+ *
+ * ```ts
+ * const memory = new Memory("sqlite:memory.db?memory=alice", { limits: true });
+ * await memory.writeText("/memories/profile.md", "Prefers tea.");
+ * ```
+ */
+export class Memory {
+  readonly #location: Location;
+  readonly #options: Options;
+  #native: NativeMemory | undefined;
+  #opening: Promise<NativeMemory> | undefined;
+
+  /**
+   * Checks the options. The first call opens the memory, and creates it if it does not exist.
+   * Throws a `TypeError` or `RangeError` for an invalid option.
+   */
+  constructor(location: Location, options: Options = {}) {
+    const placeholder = native.Location.url('in-process:');
+    prepare(location, options, (given) => (given instanceof Memory ? placeholder : locate(given)));
+    this.#location = location;
+    this.#options = { ...options };
+  }
+
+  /** Opens a memory. Throws an `OpenError` if that fails. */
+  static async open(location: Location, options?: Options): Promise<Memory> {
+    const memory = new Memory(location, options);
+    await memory.#open();
+    return memory;
+  }
+
+  /** Reads a file as UTF-8 text. Throws `NotFound`, `NotAFile` or `NotText` if that is impossible. */
+  async readText(path: string, options?: CallOptions): Promise<string> {
+    return (await this.#perform('read_text', [path], options)).text as string;
+  }
+
+  /** Creates a file, or replaces its contents. Throws `Refused` if a policy refuses the text. */
+  async writeText(path: string, text: string, options?: CallOptions): Promise<void> {
+    await this.#perform('write_text', [path, text], options);
+  }
+
+  /** Lists every file under a directory, at any depth, sorted by path. */
+  async list(directory = '/memories', options?: CallOptions): Promise<Entry[]> {
+    const { entries } = await this.#perform('list', [directory], options);
+    return (entries ?? []).map(({ created, modified, ...entry }) => ({
+      ...entry,
+      created: created === undefined ? undefined : new Date(created),
+      modified: modified === undefined ? undefined : new Date(modified),
+    }));
+  }
+
+  /** Removes a file, or a directory and every file under it. Throws `NotFound` if there is none. */
+  async remove(path: string, options?: CallOptions): Promise<void> {
+    await this.#perform('remove', [path], options);
+  }
+
+  /** Moves a file or directory. Throws `AlreadyExists` if `newPath` exists. */
+  async rename(oldPath: string, newPath: string, options?: CallOptions): Promise<void> {
+    await this.#perform('rename', [oldPath, newPath], options);
+  }
+
+  /** Removes all files. */
+  async clear(options?: CallOptions): Promise<void> {
+    await this.#perform('clear', [], options);
+  }
+
+  /** The number and the total size of all files. */
+  async usage(options?: CallOptions): Promise<Usage> {
+    return (await this.#perform('usage', [], options)).usage as Usage;
+  }
+
+  /** @internal Calls the tool with an input as JSON. */
+  async _call(input: string, options?: CallOptions): Promise<Answer> {
+    const memory = this.#native ?? (await this.#open());
+    return settle((abort) => memory.call(input, abort), options);
+  }
+
+  async #perform(name: string, words: string[], options?: CallOptions): Promise<Answer> {
+    for (const word of words) {
+      if (typeof word !== 'string') throw new TypeError(`expected a string, got ${typeof word}`);
+      if (!word.isWellFormed()) throw new TypeError('a string contains a lone surrogate');
+    }
+    const memory = this.#native ?? (await this.#open());
+    return settle((abort) => memory.perform(name, words, abort), options);
+  }
+
+  /** Opens the memory once. After an error, the next call tries again. */
+  #open(): Promise<NativeMemory> {
+    this.#opening ??= this.#openNow().catch((error: unknown) => {
+      this.#opening = undefined;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  async #openNow(): Promise<NativeMemory> {
+    const opened = new Map<Location, NativeMemory>();
+    for (const location of [this.#location, ...mounted(this.#options)]) {
+      if (location instanceof Memory) opened.set(location, await location.#open());
+    }
+    const opening = prepare(this.#location, this.#options, (given) => {
+      const memory = opened.get(given);
+      return memory ? native.Location.memory(memory) : locate(given as Exclude<Location, Memory>);
+    });
+    const { memory } = await settle((abort) => opening.open(abort));
+    this.#native = memory as NativeMemory;
+    return this.#native;
+  }
+}
+
+function locate(location: Exclude<Location, Memory>) {
+  const isUrl = typeof location === 'string' || location instanceof URL;
+  return isUrl ? locationOfUrl(location) : locationOfStore(location);
+}
+
+/** Waits for the answer of a call, and throws its error. */
+export async function settle(
+  start: (abort?: Abort) => Answer | Promise<Answer>,
+  options?: CallOptions,
+): Promise<Answer> {
+  const signal = options?.signal;
+  const answer = signal ? await abortable(start, signal) : await start();
+  if (answer.error === undefined) return answer;
+  const [error, cause] = answer.error;
+  const raised = toError(answer.error, error?.class === 'ToolError' ? await toolErrorClass() : undefined);
+  if (error?.class === 'ToolError' && cause !== undefined) warn(raised as Error);
+  throw raised;
+}
+
+async function abortable(start: (abort: Abort) => Answer | Promise<Answer>, signal: AbortSignal): Promise<Answer> {
+  signal.throwIfAborted();
+  const abort = new native.Abort();
+  const stop = () => abort.abort();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await start(abort);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** Reports the cause of an error that Claude reads, because the SDK drops it. */
+function warn(error: Error): void {
+  const causes = [];
+  for (let cause = error.cause; cause !== undefined; cause = (cause as Error).cause) causes.push(String(cause));
+  process.emitWarning(error.message, { type: 'MemoryToolWarning', detail: causes.join('\n') });
+}

@@ -1,0 +1,148 @@
+// The options of memories and tools.
+
+import { fileURLToPath } from 'node:url';
+import { toError } from './errors.js';
+import type { Memory } from './memory.js';
+import { native, type Location as NativeLocation, type NativeOpening, type OptionValue } from './native.js';
+import type { Store } from './store.js';
+
+/**
+ * A path, a URL, your own store, or another memory.
+ *
+ * | path or URL | storage |
+ * |---|---|
+ * | `memory`, `file:///srv/memory` | plain files in a local directory |
+ * | `sqlite:memory.db?memory=alice` | a memory in a SQLite database |
+ * | `s3://bucket/prefix`, `gs://...`, `az://...` | a prefix in a bucket |
+ * | `in-process:` | a temporary memory in this process |
+ */
+export type Location = string | URL | Store | Memory;
+
+/** Other memories, by their paths under `/memories`. */
+export type Mounts = Readonly<Record<string, Location>> | ReadonlyMap<string, Location>;
+
+/** The options of a memory. They have the names of the options of the program `memory-tool`. Times are in seconds. */
+export interface Options {
+  /** Open the memory only if it exists. Default: create it. */
+  mustExist?: boolean;
+  /** How long an operation waits for other processes and for requests. Default: 30. */
+  deadline?: number;
+  /** Whether `create` replaces a file. Default: `create` fails if the file exists. */
+  createOverwrites?: boolean;
+  /** The most characters that `view` returns. Default: 16,000. `null` is no limit. */
+  maxViewCharacters?: number | null;
+
+  /** Work only in the part of the storage that belongs to this tenant. Take the name from a trusted source. */
+  scope?: string;
+  /** Refuse every change. */
+  readOnly?: boolean;
+  /** Other memories. The keys apply to those that are paths and URLs. */
+  mounts?: Mounts;
+  /** Other memories that can only be read. */
+  readOnlyMounts?: Mounts;
+
+  /** Limit the memory to sizes that suit an agent. The four options below replace one limit each. */
+  limits?: boolean;
+  /** The largest file in bytes. */
+  maxFileBytes?: number;
+  /** The most files. */
+  maxFiles?: number;
+  /** The most bytes of all files together. */
+  maxBytes?: number;
+  /** The most levels of directories and files. */
+  maxDepth?: number;
+
+  /** Hide files that are not read or written for this time. `memory-tool expire` removes them. */
+  expireAfter?: number;
+  /** Files and directories that never expire. */
+  pins?: readonly string[];
+
+  /** Refuse texts with passwords, tokens and keys, or redact those. */
+  screen?: 'refuse' | 'redact';
+  /** More kinds of data to screen, such as `"iban"`, or `"personal"` for all personal data. */
+  screenAlso?: readonly string[];
+
+  /** A file that records each change before and after it is made. Requires `actor`. */
+  auditLog?: string;
+  /** The name of the user or agent in the audit log. */
+  actor?: string;
+  /** Record views too. */
+  auditViews?: boolean;
+  /** Wait until each audit record is on the disk. */
+  auditSync?: boolean;
+
+  /** Log commands, or operations of the storage too, as JSON lines to standard error. */
+  log?: 'commands' | 'operations';
+  /** Log paths too. */
+  logPaths?: boolean;
+
+  /** Encrypt the memory with these 32 bytes. */
+  key?: Uint8Array;
+  /** Encrypt with the key in this file. */
+  keyFile?: string;
+  /** Encrypt with the key in this environment variable. */
+  keyEnv?: string;
+  /** Encrypt with the passphrase in this file. */
+  passphraseFile?: string;
+  /** Decrypt with these keys too. */
+  oldKeys?: readonly Uint8Array[];
+  /** Decrypt with the keys in these files too. */
+  oldKeyFiles?: readonly string[];
+  /** Decrypt with the keys in these environment variables too. */
+  oldKeyEnvs?: readonly string[];
+  /** Decrypt with the passphrases in these files too. */
+  oldPassphraseFiles?: readonly string[];
+  /** Hide the sizes of files: at most 12 % larger, or multiples of this number of bytes. */
+  padding?: 'padme' | number;
+  /** The name of the encrypted memory. A memory with another name is refused. */
+  memoryName?: string;
+  /** Accept these names too. */
+  oldMemoryNames?: readonly string[];
+  /** Accept a memory without a name too. */
+  memoryWasUnnamed?: boolean;
+}
+
+/** Checks options, and prepares the memory to be opened. Throws a `TypeError` or `RangeError`. */
+export function prepare(
+  location: Location,
+  options: Options,
+  locate: (location: Location) => NativeLocation,
+): NativeOpening {
+  const opening = new native.NativeOpening();
+  for (const [name, value] of Object.entries(options) as [string, unknown][]) {
+    if (value === undefined) continue;
+    if ((name === 'mounts' || name === 'readOnlyMounts') && typeof value === 'object' && value !== null) {
+      for (const [point, mounted] of pairs(value as Mounts)) opening.mount(name, point, locate(mounted));
+    } else {
+      opening.set(name, optionValue(value));
+    }
+  }
+  const { error } = opening.prepare(locate(location));
+  if (error) throw toError(error);
+  return opening;
+}
+
+/** The locations of mounted memories. */
+export function mounted({ mounts, readOnlyMounts }: Options): Location[] {
+  return [mounts, readOnlyMounts].flatMap((given) => Array.from(given ? pairs(given) : [], ([, location]) => location));
+}
+
+/** The location of a path or URL. */
+export function locationOfUrl(location: string | URL): NativeLocation {
+  const isFile = location instanceof URL && location.protocol === 'file:';
+  return native.Location.url(isFile ? fileURLToPath(location) : String(location));
+}
+
+function pairs(mounts: Mounts): Iterable<[string, Location]> {
+  return mounts instanceof Map ? mounts.entries() : Object.entries(mounts);
+}
+
+function optionValue(value: unknown): OptionValue {
+  if (value === null) return { nothing: true };
+  if (typeof value === 'boolean') return { flag: value };
+  if (typeof value === 'number') return { number: value };
+  if (typeof value === 'string') return { text: value };
+  if (value instanceof Uint8Array) return { bytes: value };
+  if (Array.isArray(value)) return { list: value.map(optionValue) };
+  return { other: typeof value === 'object' ? 'an object' : `a ${typeof value}` };
+}
