@@ -74,7 +74,7 @@ export function cases(): Case[] {
 /** Registers a test of `node:test` for each case. */
 export function testConformance<S extends Store>(create: () => Awaitable<S>, options: SuiteOptions<S> = {}): void {
   for (const { id } of cases()) {
-    void test(id, async (context) => {
+    test(id, async (context) => {
       const { isSuccess, text, results } = await runConformance(create, { ...options, filters: [id] });
       const lack = results.find(({ outcome }) => outcome === 'ignored')?.lack;
       if (lack !== undefined) context.skip(lack);

@@ -1,0 +1,59 @@
+// What several tests use.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test, type TestContext } from 'node:test';
+
+export const isFull = ['full', 'long'].includes(process.env['MEMORY_TOOL_TESTS'] ?? '');
+/** The folder of the package. */
+export const root = join(import.meta.dirname, '..', '..');
+/** The program `memory-tool`. */
+export const program = join(root, 'dist', 'bin.js');
+/** The options of a test that runs only in the full tier. */
+export const full = isFull ? {} : { skip: 'MEMORY_TOOL_TESTS is not full' };
+
+const places: string[] = [];
+after(() => places.forEach((place) => rmSync(place, { recursive: true, force: true })));
+
+/** A new, empty folder. */
+export function newPlace(): string {
+  const place = mkdtempSync(join(tmpdir(), 'memory-tool-'));
+  places.push(place);
+  return place;
+}
+
+/** Registers a test for local disk, and one for SQLite. */
+export function testOnDisks(name: string, run: (url: string, context: TestContext) => Promise<void>, options = {}): void {
+  test(`${name} (local)`, options, (context) => run(join(newPlace(), 'memory'), context));
+  test(`${name} (SQLite)`, options, (context) => run(`sqlite:${newPlace()}/memory.db`, context));
+}
+
+export interface Done {
+  status: number | string | null;
+  signal: string | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs Node.js with these arguments. */
+export function runNode(words: string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}): Promise<Done> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, words, { timeout: 60_000, ...options }, (error, stdout, stderr) => {
+      resolve({ status: child.exitCode, signal: child.signalCode ?? error?.signal ?? null, stdout, stderr });
+    });
+    child.stdin?.end();
+  });
+}
+
+/** Runs a module with this source, in which `memory-tool` can be imported. */
+export function runModule(source: string, words: string[] = []): Promise<Done> {
+  return runNode(['--input-type=module', '--eval', source, '--', ...words], { cwd: root });
+}
+
+/** Requires that a process ended well, with this output. */
+export function assertDone(done: Done, stdout: string): void {
+  assert.deepEqual({ status: done.status, stdout: done.stdout }, { status: 0, stdout }, done.stderr);
+}
