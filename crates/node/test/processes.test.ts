@@ -90,11 +90,17 @@ test('a signal that is already aborted stops the call', async () => {
   assert.deepEqual(await memory.list(), []);
 });
 
-test('a cancelled call does not wait for a store', async () => {
-  const never = { read: () => new Promise<never>(() => {}), readRecord: () => undefined, apply: () => {} };
-  const signal = AbortSignal.timeout(100);
-  await assert.rejects(new Memory(never).readText('/memories/a', { signal }), { name: 'TimeoutError' });
-});
+for (const hanging of ['', '/memories/a']) {
+  test(`a cancelled call does not wait for a store that hangs at ${hanging || 'every path'}`, async () => {
+    let release = () => {};
+    const released = new Promise<undefined>((resolve) => (release = () => resolve(undefined)));
+    const read = (path: string) => (path.startsWith(hanging) ? released : path === '/memories' ? [] : undefined);
+    const memory = new Memory({ read, readRecord: () => undefined, apply: () => {} });
+    const signal = AbortSignal.timeout(100);
+    await assert.rejects(memory.readText('/memories/a', { signal }), { name: 'TimeoutError' });
+    release();
+  });
+}
 
 test('an open memory and a store do not keep the process alive', async () => {
   const source = `import { Memory } from 'memory-tool';

@@ -86,7 +86,8 @@ export class Memory {
 
   /** @internal Calls the tool with an input as JSON. */
   async _call(input: string, options?: CallOptions): Promise<Answer> {
-    const memory = this.#native ?? (await this.#open());
+    const memory = this.#native ?? (await this.#ready(options));
+    options?.signal?.throwIfAborted();
     return settle((abort) => memory.call(input, abort), options);
   }
 
@@ -95,8 +96,15 @@ export class Memory {
       if (typeof word !== 'string') throw new TypeError(`expected a string, got ${typeof word}`);
       if (!word.isWellFormed()) throw new TypeError('a string contains a lone surrogate');
     }
-    const memory = this.#native ?? (await this.#open());
+    const memory = this.#native ?? (await this.#ready(options));
+    options?.signal?.throwIfAborted();
     return settle((abort) => memory.perform(name, words, abort), options);
+  }
+
+  #ready(options?: CallOptions): Promise<NativeMemory> {
+    options?.signal?.throwIfAborted();
+    const opening = this.#open();
+    return options?.signal ? unlessAborted(opening, options.signal) : opening;
   }
 
   /** Opens the memory once. After an error, the next call tries again. */
@@ -134,7 +142,12 @@ export async function settle(
   options?: CallOptions,
 ): Promise<Answer> {
   const signal = options?.signal;
-  const answer = signal ? await abortable(start, signal) : await start();
+  const abort = signal ? new native.Abort() : undefined;
+  const started = start(abort);
+  const answer =
+    started instanceof Promise && signal
+      ? await unlessAborted(started, signal, () => abort?.abort())
+      : await started;
   if (answer.error === undefined) return answer;
   const [error, cause] = answer.error;
   const raised = toError(answer.error, error?.class === 'ToolError' ? await toolErrorClass() : undefined);
@@ -142,19 +155,17 @@ export async function settle(
   throw raised;
 }
 
-async function abortable(start: (abort: Abort) => Answer | Promise<Answer>, signal: AbortSignal): Promise<Answer> {
-  signal.throwIfAborted();
-  const abort = new native.Abort();
-  const stop = () => abort.abort();
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await start(abort);
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
+/** Waits for a promise until the signal is aborted. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal, stopWork?: () => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      reject(signal.reason as Error);
+      stopWork?.();
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    const end = () => signal.removeEventListener('abort', stop);
+    promise.then(resolve, reject).then(end, end);
+  });
 }
 
 /** Reports the cause of an error that Claude reads, because the SDK drops it. */
