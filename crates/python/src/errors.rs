@@ -9,17 +9,6 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-/// The kinds of failures and their names in Python.
-const FAILURES: [(FailureKind, &str); 7] = [
-    (FailureKind::AccessDenied, "access_denied"),
-    (FailureKind::Busy, "busy"),
-    (FailureKind::Damaged, "damaged"),
-    (FailureKind::Full, "full"),
-    (FailureKind::OutcomeUnknown, "outcome_unknown"),
-    (FailureKind::UnsupportedName, "unsupported_name"),
-    (FailureKind::Other, "other"),
-];
-
 /// The parts of a quota and their names in Python.
 const QUOTAS: [(QuotaKind, &str); 4] = [
     (QuotaKind::Files, "files"),
@@ -59,8 +48,8 @@ impl CallError {
             Self::Python(error) => return error.clone_ref(py),
             Self::Exiting | Self::Aborted => return PyRuntimeError::new_err(self.to_string()),
             Self::Forked => new(py, "ForkError", (self.to_string(),)),
-            Self::Open(error) => new(py, "OpenError", (error.to_string(), kind_name(error.kind()))),
-            Self::Setup(..) => new(py, "OpenError", (self.to_string(), kind_name(ErrorKind::Other))),
+            Self::Open(error) => new(py, "OpenError", (error.to_string(), error.kind().name())),
+            Self::Setup(..) => new(py, "OpenError", (self.to_string(), ErrorKind::Other.name())),
             Self::Store(error) => store_exception(py, error),
             Self::Tool(error) => tool_exception(py, error),
         };
@@ -141,25 +130,8 @@ fn store_exception(py: Python<'_>, error: &StoreError) -> PyResult<PyErr> {
             Ok(exception)
         }
         StoreError::InvalidBatch(error) => new(py, "InvalidBatch", (error.to_string(),)),
-        StoreError::Failure { kind, .. } => new(py, "StoreFailure", (error.to_string(), failure_name(*kind))),
+        StoreError::Failure { kind, .. } => new(py, "StoreFailure", (error.to_string(), kind.name())),
         _ => new(py, "StoreError", (error.to_string(),)),
-    }
-}
-
-fn failure_name(kind: FailureKind) -> &'static str {
-    FAILURES.iter().find(|(other, _)| *other == kind).map_or("other", |(_, name)| name)
-}
-
-fn kind_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Invalid => "invalid",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::AlreadyExists => "already_exists",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Refused => "refused",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::Storage(kind) => failure_name(kind),
-        _ => "other",
     }
 }
 
@@ -181,7 +153,7 @@ pub(crate) fn from_exception(py: Python<'_>, error: PyErr, operation: &'static s
 }
 
 fn failure_named(name: &str) -> Option<FailureKind> {
-    FAILURES.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
+    FailureKind::ALL.iter().find(|kind| kind.name() == name).copied()
 }
 
 fn is_instance(py: Python<'_>, error: &PyErr, class: &str) -> bool {
