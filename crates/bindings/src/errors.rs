@@ -3,17 +3,6 @@
 use memory_tool::{BoxError, Error, ErrorKind, FailureKind, MemoryPath, OpenError, QuotaKind, RecordName, StoreError};
 use serde_json::{Value, json};
 
-/// The kinds of failures and their names.
-const FAILURES: [(FailureKind, &str); 7] = [
-    (FailureKind::AccessDenied, "access_denied"),
-    (FailureKind::Busy, "busy"),
-    (FailureKind::Damaged, "damaged"),
-    (FailureKind::Full, "full"),
-    (FailureKind::OutcomeUnknown, "outcome_unknown"),
-    (FailureKind::UnsupportedName, "unsupported_name"),
-    (FailureKind::Other, "other"),
-];
-
 /// The parts of a quota and their names.
 const QUOTAS: [(QuotaKind, &str); 4] = [
     (QuotaKind::Files, "files"),
@@ -62,8 +51,8 @@ impl From<&CallError> for Exception {
     fn from(error: &CallError) -> Self {
         let text = Value::from(error.to_string());
         match error {
-            CallError::Open(error) => Self::new("OpenError", [text, kind_name(error.kind()).into()]),
-            CallError::Setup(..) => Self::new("OpenError", [text, kind_name(ErrorKind::Other).into()]),
+            CallError::Open(error) => Self::new("OpenError", [text, error.kind().name().into()]),
+            CallError::Setup(..) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
             CallError::Store(error) => error.into(),
             CallError::Tool(_) => Self::new("ToolError", [text]),
         }
@@ -94,7 +83,7 @@ impl From<&StoreError> for Exception {
             }
             StoreError::Path(_) => Self::new("InvalidPath", [text]),
             StoreError::InvalidBatch(_) => Self::new("InvalidBatch", [text]),
-            StoreError::Failure { kind, .. } => Self::new("StoreFailure", [text, failure_name(*kind).into()]),
+            StoreError::Failure { kind, .. } => Self::new("StoreFailure", [text, kind.name().into()]),
             _ => Self::new("StoreError", [text]),
         }
     }
@@ -141,22 +130,5 @@ fn missing(class: &str, index: usize) -> BoxError {
 
 /// The kind of failure with this name.
 pub fn failure_named(name: &str) -> Option<FailureKind> {
-    FAILURES.iter().find(|(_, other)| *other == name).map(|(kind, _)| *kind)
-}
-
-fn failure_name(kind: FailureKind) -> &'static str {
-    FAILURES.iter().find(|(other, _)| *other == kind).map_or("other", |(_, name)| name)
-}
-
-fn kind_name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Invalid => "invalid",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::AlreadyExists => "already_exists",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Refused => "refused",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::Storage(kind) => failure_name(kind),
-        _ => "other",
-    }
+    FailureKind::ALL.iter().find(|kind| kind.name() == name).copied()
 }

@@ -203,6 +203,21 @@ impl ErrorKind {
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Conflict | Self::Storage(FailureKind::Busy))
     }
+
+    /// The name for programs, which stays the same when messages change: `not_found`, for example. A failure of the
+    /// storage has the [name of its kind](FailureKind::name).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::Conflict => "conflict",
+            Self::Refused => "refused",
+            Self::Unsupported => "unsupported",
+            Self::Storage(kind) => kind.name(),
+            Self::Other => "other",
+        }
+    }
 }
 
 /// The kind of a backend failure.
@@ -223,4 +238,30 @@ pub enum FailureKind {
     UnsupportedName,
     /// Any other failure. Nothing was changed.
     Other,
+}
+
+impl FailureKind {
+    /// All kinds.
+    pub const ALL: &[Self] = &[
+        Self::AccessDenied,
+        Self::Busy,
+        Self::Damaged,
+        Self::Full,
+        Self::OutcomeUnknown,
+        Self::UnsupportedName,
+        Self::Other,
+    ];
+
+    /// The name for programs, logs and metrics: `outcome_unknown`, for example.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AccessDenied => "access_denied",
+            Self::Busy => "busy",
+            Self::Damaged => "damaged",
+            Self::Full => "full",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::UnsupportedName => "unsupported_name",
+            Self::Other => "other",
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! The names of failures in events, metrics and audit records. They contain no part of a path or of a file.
 
-use memory_tool_core::{FailureKind, StoreError};
+use memory_tool_core::StoreError;
 
 pub(crate) fn name_of_store_error(error: &StoreError) -> &'static str {
     match error {
-        StoreError::Failure { kind, .. } => name_of_failure(*kind),
+        StoreError::Failure { kind, .. } => kind.name(),
         StoreError::AlreadyExists { .. } => "already_exists",
         StoreError::NotFound { .. } => "not_found",
         StoreError::VersionMismatch { .. } => "version_mismatch",
@@ -18,18 +18,6 @@ pub(crate) fn name_of_store_error(error: &StoreError) -> &'static str {
         StoreError::Refused { .. } => "refused",
         StoreError::Path(_) => "path",
         StoreError::InvalidBatch(_) => "invalid_batch",
-        _ => "other",
-    }
-}
-
-pub(crate) fn name_of_failure(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::AccessDenied => "access_denied",
-        FailureKind::Busy => "busy",
-        FailureKind::Damaged => "damaged",
-        FailureKind::Full => "full",
-        FailureKind::OutcomeUnknown => "outcome_unknown",
-        FailureKind::UnsupportedName => "unsupported_name",
         _ => "other",
     }
 }

@@ -2,7 +2,7 @@
 
 use memory_tool_core::{Error, StoreError};
 
-use crate::error_names::{name_of_failure, name_of_store_error};
+use crate::error_names::name_of_store_error;
 
 /// The result of a command or operation. The strings are [error names](crate::error_names).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,7 +26,7 @@ impl Outcome {
 pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,
-        Err(Error::Storage { kind, .. }) => Outcome::Failed(name_of_failure(*kind)),
+        Err(Error::Storage { kind, .. }) => Outcome::Failed(kind.name()),
         Err(error) => Outcome::Refused(name_of_refusal(error)),
     }
 }

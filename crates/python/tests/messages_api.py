@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-USAGE = {"input_tokens": 1, "output_tokens": 1}
+USAGE = {"input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": 0}
 
 
 def use(tool_use_id, **tool_input):

@@ -1,8 +1,7 @@
 //! The tools that the server offers: one for all commands, or one for each.
 
 use memory_tool::{
-    CommandName, Content, ContentBlock as ReplyBlock, Error, ErrorKind, FailureKind, ImageSource, Reply, TOOL_NAME,
-    ToolDefinition,
+    CommandName, Content, ContentBlock as ReplyBlock, Error, ImageSource, Reply, TOOL_NAME, ToolDefinition,
 };
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
@@ -182,7 +181,8 @@ pub(super) fn result(outcome: &Result<Reply, Error>) -> CallToolResult {
         Err(error) => {
             let message = error.to_string();
             // Some clients show the model only the structured content, so it also contains the message.
-            let structured = json!({"code": code(error.kind()), "message": message, "retryable": error.is_retryable()});
+            let structured =
+                json!({"code": error.kind().name(), "message": message, "retryable": error.is_retryable()});
             let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
             result.structured_content = Some(structured);
             result
@@ -197,25 +197,5 @@ fn content_block(block: ReplyBlock) -> Option<ContentBlock> {
             Some(ContentBlock::image(data, media_type))
         }
         _ => None,
-    }
-}
-
-/// The code of an error, which stays the same when its text changes.
-fn code(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Invalid => "invalid",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::AlreadyExists => "already_exists",
-        ErrorKind::Conflict => "conflict",
-        ErrorKind::Refused => "refused",
-        ErrorKind::Unsupported => "unsupported",
-        ErrorKind::Storage(FailureKind::AccessDenied) => "storage_access_denied",
-        ErrorKind::Storage(FailureKind::Busy) => "storage_busy",
-        ErrorKind::Storage(FailureKind::Damaged) => "storage_damaged",
-        ErrorKind::Storage(FailureKind::Full) => "storage_full",
-        ErrorKind::Storage(FailureKind::OutcomeUnknown) => "storage_outcome_unknown",
-        ErrorKind::Storage(FailureKind::UnsupportedName) => "storage_unsupported_name",
-        ErrorKind::Storage(_) => "storage_failed",
-        _ => "other",
     }
 }

@@ -116,47 +116,7 @@ _MODULES = {
     ),
 }
 
-__all__ = [
-    "AlreadyExists",
-    "AsyncMemory",
-    "AsyncMemoryTool",
-    "Batch",
-    "Change",
-    "Entry",
-    "File",
-    "ForkError",
-    "InvalidBatch",
-    "InvalidPath",
-    "Location",
-    "Memory",
-    "MemoryTool",
-    "MemoryToolError",
-    "NotADirectory",
-    "NotAFile",
-    "NotARegularFile",
-    "NotFound",
-    "NotText",
-    "OpenError",
-    "Options",
-    "OverQuota",
-    "Quota",
-    "ReadOptions",
-    "RecordMismatch",
-    "Refused",
-    "Remove",
-    "Rename",
-    "State",
-    "Store",
-    "StoreError",
-    "StoreFailure",
-    "SymbolicLink",
-    "ToolError",
-    "Usage",
-    "VersionMismatch",
-    "Write",
-    "is_under",
-    "replace_prefix",
-]
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 
 _atexit.register(_native.shut_down)
 

@@ -357,7 +357,7 @@ fn replies_hide_the_causes_of_failures() {
         client.request("resources/read", json!({"uri": "memory:///a"})),
     ];
     assert!(text(&responses[0]).starts_with("Error: The memory storage "), "{}", responses[0]);
-    assert_eq!(responses[0]["result"]["structuredContent"]["code"], "storage_failed");
+    assert_eq!(responses[0]["result"]["structuredContent"]["code"], "other");
     assert_eq!([&responses[1]["error"]["code"], &responses[2]["error"]["code"]], [-32603, -32603]);
     for response in responses {
         let response = response.to_string();
