@@ -1,5 +1,5 @@
 // Builds the package into `dist`: the native module with cargo, its types, and the TypeScript sources.
-// Usage: node build.mjs [--debug]. Needs a Rust toolchain.
+// Needs a Rust toolchain. MEMORY_TOOL_PROFILE is the profile of cargo, which is `release` by default.
 
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ function run(program, words, options) {
 /** Builds the native module, and returns its file. */
 function buildModule() {
   mkdirSync(types, { recursive: true });
-  const profile = process.argv.includes('--debug') ? 'dev' : 'release';
+  const profile = process.env.MEMORY_TOOL_PROFILE ?? 'release';
   const messages = run(
     'cargo',
     ['rustc', '--profile', profile, '--locked', '--lib', '--message-format', 'json-render-diagnostics', '--', ...STRIP],

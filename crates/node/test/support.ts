@@ -38,10 +38,25 @@ export interface Done {
   stderr: string;
 }
 
+interface RunOptions {
+  cwd?: string;
+  env?: NodeJS.ProcessEnv;
+  timeout?: number;
+}
+
 /** Runs Node.js with these arguments. */
-export function runNode(words: string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}): Promise<Done> {
+export function runNode(words: string[], options: RunOptions = {}): Promise<Done> {
+  return runProgram(process.execPath, words, options);
+}
+
+/** Runs commands of the shell, which may build the package. */
+export function runShell(commands: string, options: RunOptions): Promise<Done> {
+  return runProgram('bash', ['-euc', commands], { timeout: 1_200_000, ...options });
+}
+
+function runProgram(file: string, words: string[], options: RunOptions): Promise<Done> {
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, words, { timeout: 60_000, ...options }, (error, stdout, stderr) => {
+    const child = execFile(file, words, { timeout: 60_000, ...options }, (error, stdout, stderr) => {
       resolve({ status: child.exitCode, signal: child.signalCode ?? error?.signal ?? null, stdout, stderr });
     });
     child.stdin?.end();
