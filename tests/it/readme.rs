@@ -179,13 +179,13 @@ fn anchor_of(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Returns the Markdown files under a directory, except in `target` and hidden directories.
+/// Returns the Markdown files under a directory, except in `target`, `node_modules` and hidden directories.
 fn markdown_files(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
+        if path.is_dir() && !["target", "node_modules"].contains(&name.as_str()) && !name.starts_with('.') {
             files.extend(markdown_files(&path));
         } else if name.ends_with(".md") {
             files.push(path);

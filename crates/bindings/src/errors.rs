@@ -89,7 +89,7 @@ impl From<&StoreError> for Exception {
     }
 }
 
-/// The error that a class of exceptions and its arguments describe. Returns `None` for a class that does not.
+/// The error that a class of exceptions and its arguments describe. Returns `None` for other classes.
 ///
 /// # Errors
 ///

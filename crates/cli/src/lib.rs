@@ -1,5 +1,5 @@
-//! The program `memory-tool` as a function, which the Python package calls too. Programs in Rust use the crate
-//! `memory-tool` instead.
+//! The program `memory-tool` as a function, which the packages for Python and Node.js call too. Programs in Rust use
+//! the crate `memory-tool` instead.
 
 mod arguments;
 #[cfg(feature = "chat")]

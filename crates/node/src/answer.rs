@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::memory::NativeMemory;
 
-/// The result of a call. At most one field is set, and none if the call has no result.
+/// The result of a call. At most one field is set. A call without a result sets no field.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
 pub struct Answer {

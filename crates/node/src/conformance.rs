@@ -35,7 +35,7 @@ impl Fixture {
             let call = FixtureCall { of, answer: Mutex::new(Some(sender)) };
             dispatch.call(call, ThreadsafeFunctionCallMode::NonBlocking);
         }
-        let created = receiver.await.unwrap_or_else(|_| Err("the call was never answered".to_owned()));
+        let created = receiver.await.unwrap_or_else(|_| Err("the call ended without a result".to_owned()));
         created.map_err(FixtureError::failed)
     }
 }
@@ -71,7 +71,7 @@ impl FixtureCall {
         self.of
     }
 
-    /// Answers with a store and its number.
+    /// Returns a store and its number to the suite.
     #[napi]
     pub fn succeed(&self, store: &Location, number: u32) {
         self.send(match &store.0 {
@@ -80,7 +80,7 @@ impl FixtureCall {
         });
     }
 
-    /// Answers with an error.
+    /// Returns an error to the suite.
     #[napi]
     pub fn fail(&self, message: String) {
         self.send(Err(message));

@@ -51,7 +51,7 @@ impl Location {
 /// The value of an option. One field is set.
 #[napi(object, object_to_js = false)]
 pub struct OptionValue {
-    /// Any value if there is none.
+    /// Set for `null`.
     pub nothing: Option<bool>,
     /// A boolean.
     pub flag: Option<bool>,

@@ -39,7 +39,8 @@ impl NodeStore {
         let call = StoreCall { method, subject: subject.to_owned(), request, answer };
         self.dispatch.call(call, ThreadsafeFunctionCallMode::NonBlocking);
         // The call, and the sender in it, are dropped if the thread of the store ends.
-        let ended = |_| Err(StoreError::failure(method.on_exception, method.operation, "the call was never answered"));
+        let ended =
+            |_| Err(StoreError::failure(method.on_exception, method.operation, "the call ended without a result"));
         receiver.await.unwrap_or_else(ended)
     }
 }
@@ -144,15 +145,15 @@ impl StoreCall {
         Conditions(self.request.clone())
     }
 
-    /// Answers with a return value.
+    /// Ends the call with a return value.
     #[napi]
     pub fn succeed(&self, returned: Returned) {
         let node = node(returned);
         self.send(node.map_err(|error| StoreError::failure(self.method.on_exception, self.method.operation, error)));
     }
 
-    /// Answers with an exception. If it is a `StoreError`, the name of its class and the arguments describe it. `kind` is the
-    /// kind of a `StoreFailure`.
+    /// Ends the call with an exception. If it is a `StoreError`, the name of its class and the arguments describe it.
+    /// `kind` is the kind of a `StoreFailure`.
     #[napi]
     pub fn fail(
         &self,
