@@ -85,10 +85,6 @@ impl NativeMemory {
     ) -> napi::Result<Started<'env>> {
         let memory = self.memory()?;
         let work = Box::pin(async { Answer::from(operation.run(memory).await) });
-        if is_read || std::env::var_os("INLINE").is_some() {
-            start_read(env, work, abort)
-        } else {
-            start(env, work, abort)
-        }
+        if is_read { start_read(env, work, abort) } else { start(env, work, abort) }
     }
 }

@@ -1,6 +1,8 @@
 // Memories: operations, options and errors.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -244,3 +246,15 @@ test('the program', async () => {
   assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   assert.equal(await new Memory(`sqlite:${place}/memory.db`).readText('/memories/a'), 'tea');
 });
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  test(`${signal} ends the program`, { timeout: 30_000 }, async () => {
+    const child = spawn(process.execPath, [program, 'mcp', '--store', 'in-process:'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } };
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`);
+    await once(child.stdout, 'data');
+    const exited = once(child, 'exit');
+    child.kill(signal);
+    await exited;
+  });
+}

@@ -121,6 +121,6 @@ testOnDisks('the agent of the README remembers', async (_, { name }) => {
 test('the suite passes on a program with the tool', { timeout: 600_000 }, async () => {
   const driver = `'${process.execPath}' '${join(import.meta.dirname, 'driver.js')}' {dir} {options}`;
   const words = ['--command', driver, '--plain-files', '{dir}/memories', '--filter', isFull ? '.' : 'str_replace.'];
-  const done = await runNode([program, 'conformance', ...words, '--timeout', '60']);
+  const done = await runNode([program, 'conformance', ...words, '--timeout', '60'], { timeout: 600_000 });
   assert.equal(done.status, 0, done.stdout + done.stderr);
 });

@@ -4,5 +4,12 @@
 import { fileURLToPath } from 'node:url';
 import { native } from './native.js';
 
+// Restores the default actions. The program runs earlier handlers after its own, and those of Node.js raise the signal
+// again, without end.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  const ignore = () => {};
+  process.on(signal, ignore);
+  process.off(signal, ignore);
+}
 const startedBy = [process.execPath, fileURLToPath(import.meta.url)];
 process.exitCode = native.runProgram(['memory-tool', ...process.argv.slice(2)], startedBy);

@@ -53,7 +53,7 @@ export class StoreFailure extends StoreError {
 /** The path is invalid. */
 export class InvalidPath extends StoreError {
   /** @internal The error in the native module. */
-  rejected: RejectedPath | undefined;
+  declare readonly rejected?: RejectedPath;
 }
 
 /** The batch is invalid. */
@@ -62,13 +62,12 @@ export class InvalidBatch extends StoreError {}
 /** An error that the name of its class and its arguments describe. */
 class DescribedError extends StoreError {
   /** @internal */
-  readonly parts: { class: string; arguments: string };
+  declare readonly parts: { class: string; arguments: string };
 
   constructor(name: string, ...words: (string | number)[]) {
     const parts = { class: name, arguments: JSON.stringify(words) };
     super(native.describe(parts.class, parts.arguments));
-    Object.defineProperty(this, 'parts', { value: parts, enumerable: false });
-    this.parts = parts;
+    Object.defineProperty(this, 'parts', { value: parts });
   }
 }
 
