@@ -65,6 +65,7 @@ pub(crate) fn start_read<'env>(
 
 /// Stops a call.
 #[napi]
+#[derive(Default)]
 pub struct Abort(Mutex<Option<AbortHandle>>);
 
 #[napi]
@@ -72,7 +73,7 @@ impl Abort {
     /// Creates it, for one call.
     #[napi(constructor)]
     pub fn new() -> Self {
-        Self(Mutex::new(None))
+        Self::default()
     }
 
     /// Stops the call. Does nothing if it has ended.

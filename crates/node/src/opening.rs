@@ -85,6 +85,7 @@ fn given_number(number: f64) -> Given {
 
 /// The options of a memory to open.
 #[napi]
+#[derive(Default)]
 pub struct NativeOpening {
     options: Vec<(String, Given)>,
     opening: Option<Opening>,
@@ -95,7 +96,7 @@ impl NativeOpening {
     /// Starts without options.
     #[napi(constructor)]
     pub fn new() -> Self {
-        Self { options: Vec::new(), opening: None }
+        Self::default()
     }
 
     /// Sets an option.

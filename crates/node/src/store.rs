@@ -1,4 +1,4 @@
-//! [`NodeStore`]: a store whose methods are in TypeScript, and the values that they receive and return.
+//! Stores whose methods are in TypeScript, and the values that they receive and return.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
