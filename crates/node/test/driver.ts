@@ -37,12 +37,17 @@ function result(id: string | undefined, content: unknown, isError: boolean): obj
   return { type: 'tool_result', content, ...(id !== undefined && { tool_use_id: id }), ...(isError && { is_error: true }) };
 }
 
+async function print(line: Buffer): Promise<void> {
+  process.stdout.write(`${JSON.stringify(await answer(line))}\n`);
+}
+
 let rest = Buffer.alloc(0);
 for await (const chunk of process.stdin) {
   rest = Buffer.concat([rest, chunk as Buffer]);
   for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
     const line = rest.subarray(0, end);
     rest = rest.subarray(end + 1);
-    process.stdout.write(`${JSON.stringify(await answer(line))}\n`);
+    await print(line);
   }
 }
+if (rest.length > 0) await print(rest);
