@@ -167,7 +167,9 @@ fn make_late_change(directory: &Path, expected: &str) -> ExitCode {
     stdin().read_to_string(&mut command).unwrap();
     thread::sleep(DELAY);
     let Ok(command) = serde_json::from_str::<Value>(&command) else { return ExitCode::FAILURE }; // killed while writing
-    if !directory.exists() || number_of_changes(directory) != expected {
+    let Ok(changing) = File::open(directory) else { return ExitCode::from(OVERTAKEN) };
+    changing.lock().unwrap(); // no other change comes between the comparison and this change
+    if number_of_changes(directory) != expected {
         return ExitCode::from(OVERTAKEN);
     }
     let runtime = Runtime::new().unwrap();
