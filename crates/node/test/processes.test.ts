@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { Memory, MemoryTool, ToolError } from 'memory-tool';
-import { assertDone, full, newPlace, root, runModule, testOnDisks } from './support.js';
+import { assertDone, full, newPlace, root, runModule, testOnDisks, testOnStores } from './support.js';
 
 const TASKS = 8;
 const INSERTS = 50;
@@ -32,7 +32,7 @@ async function assertAllKept(url: string, writers: Record<string, Start>): Promi
   assert.deepEqual(lines.sort(), expected.sort());
 }
 
-testOnDisks('no insert of two processes is lost', (url) => assertAllKept(url, { a: node, b: node }));
+testOnStores('no insert of two processes is lost', (url) => assertAllKept(url, { a: node, b: node }));
 
 // `.ci/python` leaves this interpreter, and `.ci/node` requires it in the full tier.
 const interpreter = process.env['MEMORY_TOOL_PYTHON'] ?? '';
@@ -40,7 +40,7 @@ const withPython = existsSync(interpreter) ? {} : { skip: 'MEMORY_TOOL_PYTHON is
 const script = join(root, 'test', 'python_writer.py');
 const python: Start = (url, name) => run(interpreter, ['-B', script, url, name, String(TASKS), String(INSERTS)]);
 
-testOnDisks(
+testOnStores(
   'no insert of two Python processes and one of Node.js is lost',
   (url) => assertAllKept(url, { python1: python, python2: python, node }),
   withPython,
@@ -63,7 +63,7 @@ testOnDisks('the event loop runs during calls', async (url) => {
   assert(ticks > 5, String(ticks));
 });
 
-testOnDisks('a cancelled call leaves the old state or the new', async (url) => {
+testOnStores('a cancelled call leaves the old state or the new', async (url) => {
   const memory = await Memory.open(url);
   const outcomes = new Set<boolean>();
   for (let number = 0; number < 100; number++) {
@@ -134,7 +134,7 @@ for (const kind of ['write', 'store']) {
   });
 }
 
-testOnDisks('a killed process leaves whole files, and the others can go on', async (url) => {
+testOnStores('a killed process leaves whole files, and the others can go on', async (url) => {
   const memory = new Memory(url);
   await memory.writeText('/memories/a', '');
   for (let round = 0; round < 3; round++) {
@@ -158,7 +158,7 @@ function startWorker(source: string, workerData: unknown): Worker {
 
 const PACKAGE = JSON.stringify(import.meta.resolve('memory-tool'));
 
-testOnDisks('worker threads share a memory on disk', async (url) => {
+testOnStores('worker threads share a memory', async (url) => {
   const memory = new Memory(url);
   await memory.writeText('/memories/a', '');
   const source = `import { MemoryTool } from ${PACKAGE};

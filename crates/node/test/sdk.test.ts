@@ -9,7 +9,7 @@ import { betaMemoryTool, type MemoryToolHandlers } from '@anthropic-ai/sdk/helpe
 import { ToolError as SdkToolError } from '@anthropic-ai/sdk/lib/tools/ToolError';
 import { Memory, MemoryTool, ToolError } from 'memory-tool';
 import { type Block, type MessagesApi, text, use, withMessagesApi } from './messages_api.js';
-import { assertDone, isFull, newPlace, program, root, runNode, testOnDisks } from './support.js';
+import { assertDone, isFull, newPlace, program, root, runNode, testOnDisks, testOnStores } from './support.js';
 
 const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
@@ -31,7 +31,7 @@ function converse(tool: MemoryTool, ...script: Block[][]): Promise<[MessagesApi,
   });
 }
 
-testOnDisks('a conversation with parallel calls and errors', async (url) => {
+testOnStores('a conversation with parallel calls and errors', async (url) => {
   const [api, message] = await converse(
     new MemoryTool(url),
     [use('t1', { command: 'view', path: '/memories' })],

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,6 +30,22 @@ export function newPlace(): string {
 export function testOnDisks(name: string, run: (url: string, context: TestContext) => Promise<void>, options = {}): void {
   test(`${name} (local)`, options, (context) => run(join(newPlace(), 'memory'), context));
   test(`${name} (SQLite)`, options, (context) => run(`sqlite:${newPlace()}/memory.db`, context));
+}
+
+/** Registers a test for each disk, and in the full tier one for each cloud. */
+export function testOnStores(name: string, run: (url: string, context: TestContext) => Promise<void>, options = {}): void {
+  testOnDisks(name, run, options);
+  for (const cloud of ['s3', 'gs', 'az']) {
+    test(`${name} (${cloud})`, { ...full, ...options }, (context) => run(newPrefix(cloud), context));
+  }
+}
+
+/** The URL of a new, empty store in a bucket. */
+function newPrefix(cloud: string): string {
+  const buckets = process.env['MEMORY_TOOL_BUCKETS']?.split(' ') ?? [];
+  const bucket = buckets.find((bucket) => bucket.startsWith(`${cloud}:`));
+  assert(bucket !== undefined, 'no servers are running: start the tests with .ci/node');
+  return `${bucket}/${randomUUID()}`;
 }
 
 export interface Done {

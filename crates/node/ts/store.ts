@@ -13,7 +13,7 @@ export interface File {
   readonly version: Uint8Array;
 }
 
-/** A file in a listing. */
+/** A file in a listing. Memories in a bucket have no times. */
 export interface Entry {
   readonly path: string;
   readonly size: number;

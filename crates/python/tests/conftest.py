@@ -1,5 +1,6 @@
 import os
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,32 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="MEMORY_TOOL_TESTS is not full"))
 
 
-@pytest.fixture(params=["local", "sqlite"])
+def url_of(kind, tmp_path):
+    """The URL of a new store of this kind."""
+    if kind == "local":
+        return str(tmp_path / "memory")
+    if kind == "sqlite":
+        return f"sqlite:{tmp_path}/memory.db"
+    buckets = os.environ.get("MEMORY_TOOL_BUCKETS", "").split()
+    bucket = next((bucket for bucket in buckets if bucket.startswith(f"{kind}:")), None)
+    assert bucket, "no servers are running: start pytest with .ci/python"
+    return f"{bucket}/{uuid.uuid4()}"
+
+
+DISKS = ["local", "sqlite"]
+BUCKETS = [pytest.param(kind, marks=pytest.mark.full) for kind in ("s3", "gs", "az")]
+
+
+@pytest.fixture(params=DISKS)
+def disk_url(request, tmp_path):
+    return url_of(request.param, tmp_path)
+
+
+@pytest.fixture(params=BUCKETS)
+def bucket_url(request, tmp_path):
+    return url_of(request.param, tmp_path)
+
+
+@pytest.fixture(params=DISKS + BUCKETS)
 def url(request, tmp_path):
-    return str(tmp_path / "memory") if request.param == "local" else f"sqlite:{tmp_path}/memory.db"
+    return url_of(request.param, tmp_path)

@@ -5,6 +5,7 @@ import datetime
 import pickle
 import subprocess
 import sys
+import traceback
 
 import pytest
 
@@ -19,7 +20,6 @@ def test_the_methods(url):
     memory.rename("/memories/a.txt", "/memories/b/c.txt")
     [entry] = memory.list()
     assert (entry.path, entry.size, entry.damaged) == ("/memories/b/c.txt", 4, False)
-    assert isinstance(entry.modified, datetime.datetime)
     assert memory.list("/memories/none") == []
     assert memory.usage() == Usage(files=1, bytes=4, depth=2)
     assert Memory(url).read_text("/memories/b/c.txt") == "é\r\n"
@@ -27,6 +27,14 @@ def test_the_methods(url):
     memory.write_text("/memories/a.txt", "a")
     memory.clear()
     assert memory.usage() == Usage(0, 0, 0)
+
+
+def test_entries_have_times(disk_url):
+    memory = Memory(disk_url)
+    memory.write_text("/memories/a", "tea")
+    [entry] = memory.list()
+    age = datetime.datetime.now(datetime.timezone.utc) - entry.modified
+    assert abs(age) < datetime.timedelta(minutes=1)
 
 
 def test_the_methods_as_coroutines(url):
@@ -80,6 +88,14 @@ def test_an_open_error_has_the_cause_of_the_storage(tmp_path):
         Memory("foo:bar")
     with pytest.raises(memory_tool.OpenError):
         asyncio.run(AsyncMemory.open("foo:bar"))
+
+
+def test_an_open_error_names_a_missing_bucket(bucket_url):
+    url = bucket_url.replace("://test/", "://missing/")
+    with pytest.raises(memory_tool.OpenError) as raised:
+        Memory(url)
+    assert str(raised.value) == f"cannot open the memory store at {url}"
+    assert "the bucket does not exist: create it" in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_reply_never_contains_a_path_of_the_host(tmp_path):

@@ -271,12 +271,12 @@ def test_a_sub_thread_can_own_the_event_loop(url):
 
 
 @pytest.mark.full
-def test_100_000_calls_need_no_more_memory(url):
-    tool = MemoryTool(url)
+def test_100_000_calls_need_no_more_memory(disk_url):
+    tool = MemoryTool(disk_url)
     tool.call({"command": "create", "path": "/memories/a", "file_text": "tea\n" * 100})
 
     async def run_async(calls):
-        tool = await AsyncMemoryTool.open(url)
+        tool = await AsyncMemoryTool.open(disk_url)
         for _ in range(calls):
             await tool.call({"command": "view", "path": "/memories/a"})
 

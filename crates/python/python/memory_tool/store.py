@@ -42,7 +42,7 @@ class File:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in a listing."""
+    """A file in a listing. Memories in a bucket have no times."""
 
     path: str
     size: int

@@ -1,18 +1,18 @@
 //! Programs that serve a memory, with one fault each.
 
 use std::fs::{self, File};
-use std::io::{BufRead, Read as _, Write as _, stdin};
-use std::os::unix::process::CommandExt as _;
+use std::io::{BufRead, stdin};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use memory_tool_conformance::{CommandLine, Suite};
 use memory_tool_core::{
-    Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt, ToolResult, ToolUse,
+    Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Reply, Store, StoreError, StoreExt, ToolResult, ToolUse,
 };
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
@@ -113,23 +113,25 @@ pub(crate) fn without_fault() -> Suite {
     suite("none")
 }
 
-/// A program whose last command takes effect after it was killed, unless another change comes first. Storage in a
-/// network behaves so, and it is no fault.
+/// A program whose last command, if the program is killed, takes effect as soon as another program has read something,
+/// unless another change comes first. Storage in a network can behave so, and it is no fault.
 const LANDS_LATE: &str = "lands-late";
 
-/// Makes a change of this program, which does not end with it.
-const LATE_CHANGE: &str = "late-change";
-
-/// Longer than the program takes to start again.
-const DELAY: Duration = Duration::from_millis(60);
-
-/// The status of a late change after another one, which has no effect.
-const OVERTAKEN: u8 = 3;
+/// For so long, a change can be interrupted. Every kill of `restarts.others-continue` comes earlier.
+const DELAY: Duration = Duration::from_millis(20);
 
 pub(crate) fn landing_late() -> Suite {
-    ["leftovers.of-killed-programs", "restarts.others-continue"]
+    ["leftovers.of-killed-programs", "restarts.killed-while-", "restarts.others-continue"]
         .into_iter()
         .fold(suite(LANDS_LATE), |suite, case| suite.filter(case))
+}
+
+/// A change that a program has sent to the storage.
+#[derive(Deserialize, Serialize)]
+struct SentChange {
+    command: Value,
+    /// The changes before it.
+    changes: String,
 }
 
 /// The number of changes of a memory, which is odd during a change. Empty before the first one.
@@ -146,36 +148,27 @@ fn changes_something(directory: &Path, command: &Value) -> bool {
     }
 }
 
-/// Starts another program to make a change, waits for it, and returns its result.
-fn change_late(directory: &Path, command: &Value) -> Value {
-    loop {
-        let mut change = Command::new(std::env::current_exe().unwrap());
-        // In a group of processes that is not killed with this one.
-        change.args([SERVE, LATE_CHANGE]).arg(directory).arg(number_of_changes(directory)).process_group(0);
-        let mut change = change.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        change.stdin.take().unwrap().write_all(command.to_string().as_bytes()).unwrap();
-        let output = change.wait_with_output().unwrap();
-        if output.status.code() != Some(OVERTAKEN.into()) {
-            return serde_json::from_slice(&output.stdout).unwrap();
-        }
+/// Calls the tool. Writes a change to a file first, and after a read makes the change of a program that was killed.
+fn call_late(runtime: &Runtime, tool: &dyn MemoryTool, directory: &Path, command: Value) -> Result<Reply, Error> {
+    let sent = File::options().create(true).append(true).read(true).open(directory.join("sent")).unwrap();
+    if changes_something(directory, &command) {
+        sent.lock().unwrap(); // until this change is made or this program is killed
+        sent.set_len(0).unwrap();
+        let change = SentChange { command: command.clone(), changes: number_of_changes(directory) };
+        serde_json::to_writer(&sent, &change).unwrap();
+        thread::sleep(DELAY);
+        let reply = runtime.block_on(tool.call(command));
+        sent.set_len(0).unwrap();
+        return reply;
     }
-}
-
-/// Makes a change if the number of changes is still the expected one.
-fn make_late_change(directory: &Path, expected: &str) -> ExitCode {
-    let mut command = String::new();
-    stdin().read_to_string(&mut command).unwrap();
-    thread::sleep(DELAY);
-    let Ok(command) = serde_json::from_str::<Value>(&command) else { return ExitCode::FAILURE }; // killed while writing
-    let Ok(changing) = File::open(directory) else { return ExitCode::from(OVERTAKEN) };
-    changing.lock().unwrap(); // no other change comes between the comparison and this change
-    if number_of_changes(directory) != expected {
-        return ExitCode::from(OVERTAKEN);
+    let reply = runtime.block_on(tool.call(command));
+    if sent.try_lock().is_ok()
+        && let Ok(late) = serde_json::from_reader::<_, SentChange>(&sent)
+        && late.changes == number_of_changes(directory)
+    {
+        let _ = runtime.block_on(tool.call(late.command));
     }
-    let runtime = Runtime::new().unwrap();
-    let tool = runtime.block_on(disks::tool(LATE_CHANGE, directory, &[]));
-    println!("{}", json!(ToolResult::new(None, &runtime.block_on(tool.call(command)))));
-    ExitCode::SUCCESS
+    reply
 }
 
 fn suite(fault: &str) -> Suite {
@@ -190,9 +183,6 @@ fn command_line(fault: &str) -> CommandLine {
 
 /// Serves the memory in a directory with this fault of the program or of the store.
 pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCode {
-    if fault == LATE_CHANGE {
-        return make_late_change(directory, &options[0]);
-    }
     let runtime = Runtime::new().unwrap();
     let on_disk = runtime.block_on(disks::tool(fault, directory, options));
     let in_memory = Engine::new(InMemoryStore::new());
@@ -211,14 +201,10 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
             break;
         }
         let Some(line) = request.map_or(Some(line.clone()), |request| request(line)) else { continue };
-        if fault == LANDS_LATE
-            && let Ok(call) = ToolUse::parse(line.trim_ascii())
-            && changes_something(directory, &call.input)
-        {
-            println!("{}", change_late(directory, &call.input));
-            continue;
-        }
         let (mut result, is_command) = match ToolUse::parse(line.strip_suffix(b"\n").unwrap_or(&line)) {
+            Ok(call) if fault == LANDS_LATE => {
+                (ToolResult::new(call.id, &call_late(&runtime, tool, directory, call.input)), true)
+            }
             Ok(call) => (ToolResult::new(call.id, &runtime.block_on(tool.call(call.input))), true),
             Err(rejected) => (ToolResult::from(rejected), false),
         };
