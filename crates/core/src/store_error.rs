@@ -265,3 +265,15 @@ impl FailureKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_kinds_of_failures_are_listed() {
+        let listed: Vec<_> = FailureKind::ALL.iter().map(|kind| *kind as usize).collect();
+        let declared: Vec<_> = (0..=FailureKind::Other as usize).collect(); // the last kind
+        assert_eq!(listed, declared);
+    }
+}
