@@ -205,14 +205,16 @@ fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -
 /// Removes a file in place, which takes fewer calls than moving it away. It cannot be repeated: a file that another
 /// program creates there later would be removed.
 fn remove_file(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+    let missing = || StoreError::NotFound { path: path.clone() }; // a program without the lock removed it
     let parent = path.parent().unwrap_or_else(MemoryPath::root);
-    if let Some(directory) = files.tree.open_directory(&parent)? {
-        let removed = directory.remove_file(Name::of(path)?);
-        removed.map_err(|error| failed("removing a file", error))?;
-        files.tree.forget_entries();
-        files.flush_later(parent, directory);
-        files.prune_later(path);
-    }
+    let directory = files.tree.open_directory(&parent)?.ok_or_else(missing)?;
+    directory.remove_file(Name::of(path)?).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => missing(),
+        _ => failed("removing a file", error),
+    })?;
+    files.tree.forget_entries();
+    files.flush_later(parent, directory);
+    files.prune_later(path);
     Ok(())
 }
 

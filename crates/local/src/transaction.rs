@@ -754,6 +754,18 @@ mod tests {
     }
 
     #[test]
+    fn removing_what_another_program_just_removed_finds_nothing() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = store(base.path());
+        let files = begin(&layout);
+        for missing in ["/memories/missing", "/memories/missing/a"] {
+            let missing = path(missing);
+            let error = Step::Remove { path: missing.clone(), removed: None }.perform(&files).unwrap_err();
+            assert!(matches!(&error, StoreError::NotFound { path } if *path == missing), "{error:?}");
+        }
+    }
+
+    #[test]
     fn a_batch_with_an_impossible_change_has_no_effect() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
