@@ -20,6 +20,7 @@ mod session;
 mod store_target;
 mod suite;
 mod target;
+mod time_limit;
 mod tool_target;
 mod vectors;
 

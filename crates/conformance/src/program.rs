@@ -10,10 +10,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::failure::{CaseError, Failure, excerpt};
 use crate::session::Session;
+use crate::time_limit::within;
 
 /// The longest response to read, so that a program that never stops writing only fails its case.
 const MAX_RESPONSE_BYTES: u64 = 256 * 1024 * 1024;
@@ -74,11 +74,11 @@ impl Program {
     /// Sends a line and returns the line of the response.
     async fn response(&self, running: &mut Running, line: &[u8], is_last: bool) -> Result<Vec<u8>, Box<Failure>> {
         let mut answer = Vec::new();
-        let problem = match timeout(self.answer_timeout, running.exchange(line, is_last, &mut answer)).await {
-            Ok(Ok(())) if answer.pop() == Some(b'\n') => return Ok(answer),
-            Ok(Ok(())) => "did not respond with a line".to_owned(),
-            Ok(Err(error)) => format!("closed its input or output: {error}"),
-            Err(_) => {
+        let problem = match within(self.answer_timeout, running.exchange(line, is_last, &mut answer)).await {
+            Some(Ok(())) if answer.pop() == Some(b'\n') => return Ok(answer),
+            Some(Ok(())) => "did not respond with a line".to_owned(),
+            Some(Err(error)) => format!("closed its input or output: {error}"),
+            None => {
                 kill(&mut running.child).await;
                 let seconds = self.answer_timeout.as_secs_f64();
                 return Err(Failure::new(format!("the program did not respond within {seconds} s")).into());
@@ -96,13 +96,13 @@ impl Program {
     /// Describes why a program does not respond.
     async fn post_mortem(&self, running: &mut Running, problem: &str) -> Failure {
         let group = running.child.id(); // not available after `wait` returns
-        let ended = match timeout(STDERR_TIMEOUT, running.child.wait()).await {
-            Ok(Ok(status)) => format!("; it ended: {status}"),
+        let ended = match within(STDERR_TIMEOUT, running.child.wait()).await {
+            Some(Ok(status)) => format!("; it ended: {status}"),
             _ => String::new(),
         };
         kill_group(group); // its child processes may have outlived it
         if !running.listening.is_finished() {
-            let _ = timeout(STDERR_TIMEOUT, &mut running.listening).await;
+            let _ = within(STDERR_TIMEOUT, &mut running.listening).await;
         }
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let errors_end = match String::from_utf8_lossy(&errors).trim() {

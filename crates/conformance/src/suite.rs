@@ -11,7 +11,6 @@ use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use crate::case::{Basis, Capability, Case};
 use crate::cases::{self, CodeCase};
@@ -22,6 +21,7 @@ use crate::fixture::{StoreFixture, ToolFixture, ToolOptions};
 use crate::report::{CaseResult, Outcome, Report, clause_ids};
 use crate::store_target::StoreTargetFactory;
 use crate::target::{RunLimits, TargetFactory};
+use crate::time_limit::within;
 use crate::tool_target::ToolTargetFactory;
 use crate::vectors::{self, Vector};
 
@@ -134,7 +134,8 @@ impl Suite {
         self
     }
 
-    /// Sets the timeout for a response of a program. Default: [`DEFAULT_ANSWER_TIMEOUT`].
+    /// Sets the timeout for a response of a program. Time in which a busy machine does not run the suite does not count.
+    /// Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
         self.limits.answer_timeout = answer_timeout;
         self
@@ -147,7 +148,8 @@ impl Suite {
         self
     }
 
-    /// Sets the timeout for a case. Default: [`DEFAULT_CASE_TIMEOUT`].
+    /// Sets the timeout for a case. Time in which a busy machine does not run the suite does not count. Default:
+    /// [`DEFAULT_CASE_TIMEOUT`].
     pub fn case_timeout(mut self, case_timeout: Duration) -> Self {
         self.case_timeout = case_timeout;
         self
@@ -296,7 +298,7 @@ impl Suite {
             Ok::<_, CaseError>(found)
         };
         // A fixture that fails here also fails in each case, which reports the error.
-        if let Ok(Ok(found)) = timeout(self.case_timeout, probing).await {
+        if let Some(Ok(found)) = within(self.case_timeout, probing).await {
             for (need, reason) in found {
                 lacks.of_needs.entry(need).or_insert(reason);
             }
@@ -371,12 +373,12 @@ impl Runner {
         // Run in a separate task, so that a panic of the backend fails only this case.
         let mut task = JoinSet::new();
         task.spawn(async move { body.run(&*factory, limits).await });
-        let stops = match timeout(case_timeout, task.join_next()).await {
-            Ok(Some(Ok(Ok(())))) => return Outcome::Passed,
-            Ok(Some(Ok(Err(stops)))) => stops,
-            Ok(Some(Err(error))) => vec![Failure::new(format!("the backend panicked: {error}")).into()],
-            Ok(None) => vec![Failure::new("the case was never run").into()],
-            Err(_) => {
+        let stops = match within(case_timeout, task.join_next()).await {
+            Some(Some(Ok(Ok(())))) => return Outcome::Passed,
+            Some(Some(Ok(Err(stops)))) => stops,
+            Some(Some(Err(error))) => vec![Failure::new(format!("the backend panicked: {error}")).into()],
+            Some(None) => vec![Failure::new("the case was never run").into()],
+            None => {
                 let seconds = case_timeout.as_secs_f64();
                 vec![Failure::new(format!("the case did not end within {seconds} s")).into()]
             }

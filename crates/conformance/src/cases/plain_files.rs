@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use crate::case::{Basis, Capability};
 use crate::cases::CodeCase;
@@ -18,6 +17,7 @@ use crate::cases::plain_memory::{
 use crate::cases::threads::Threads;
 use crate::failure::{CaseError, Failure, expect_bytes, expect_json, expect_none_of};
 use crate::target::{Target, check};
+use crate::time_limit::within;
 
 pub(crate) const CASES: &[CodeCase] = &[
     CodeCase {
@@ -437,9 +437,9 @@ async fn pipes(target: Arc<dyn Target>) -> Result<(), CaseError> {
             memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
         }
     });
-    match timeout(PATIENCE, threads.join()).await {
-        Ok(outcome) => outcome.map(drop),
-        Err(_) => {
+    match within(PATIENCE, threads.join()).await {
+        Some(outcome) => outcome.map(drop),
+        None => {
             let pipe = memory.file("/memories/d/pipe.txt");
             on_disk("release the pipe", move || release(&pipe)).await?;
             Err(Failure::new("a command on a pipe does not end: it waits for the other end to be opened").into())
