@@ -161,7 +161,9 @@ impl Tools {
     pub(super) fn input(&self, request: CallToolRequestParams) -> Result<Value, ErrorData> {
         if !self.list.iter().any(|tool| tool.name == request.name) {
             let names: Vec<_> = self.list.iter().map(|tool| tool.name.as_ref()).collect();
-            return Err(ErrorData::invalid_params(format!("Unknown tool. The tools are: {}", names.join(", ")), None));
+            let unknown = request.name.escape_debug();
+            let message = format!("Unknown tool: {unknown}. The tools are: {}", names.join(", "));
+            return Err(ErrorData::invalid_params(message, None));
         }
         let mut input = request.arguments.unwrap_or_default();
         if let Some(command) = CommandName::ALL.into_iter().find(|command| tool_name(*command) == request.name) {

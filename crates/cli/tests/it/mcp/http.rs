@@ -362,6 +362,7 @@ fn hostile_requests_get_errors_and_the_server_continues() {
     assert_eq!(response.status, 413, "{response:?}");
     let unknown_tool = server.post(&session, &request(2, "tools/call", json!({"name": "nope"})));
     assert_eq!(unknown_tool.message()["error"]["code"], -32602);
+    assert_eq!(unknown_tool.message()["error"]["message"], "Unknown tool: nope. The tools are: memory");
     let response = server.post(&session, &call(3, json!({"command": "view", "path": "/memories/../x"})));
     assert_eq!(response.message()["result"]["isError"], true);
     assert_eq!(server.post(&session, &request(4, "ping", json!({}))).message()["result"], json!({}));
