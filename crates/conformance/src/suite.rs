@@ -134,8 +134,8 @@ impl Suite {
         self
     }
 
-    /// Sets the timeout for a response of a program. Time in which a busy machine does not run the suite does not count.
-    /// Default: [`DEFAULT_ANSWER_TIMEOUT`].
+    /// Sets the timeout for a response of a program. Time in which a busy machine does not run the suite does not
+    /// count. Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
         self.limits.answer_timeout = answer_timeout;
         self
