@@ -11,8 +11,6 @@ mod concurrency;
 mod conformance;
 mod crash;
 #[cfg(unix)]
-mod drivers;
-#[cfg(unix)]
 mod encrypted;
 mod help;
 #[cfg(unix)]

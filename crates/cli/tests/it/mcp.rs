@@ -1,20 +1,13 @@
 //! `memory-tool mcp`: the server of the Model Context Protocol.
 
-mod clients;
 mod http;
+mod http_server;
+mod page;
 mod stdio;
 
-use std::process::Command;
-
-use memory_tool_test_fixtures::session::{Place, program};
 use serde_json::{Value, json};
 
-/// A command that serves the store of a place with these options.
-fn server(place: &Place, options: &[&str]) -> Command {
-    let mut server = program();
-    server.arg("mcp").arg("--store").arg(place.store()).args(options);
-    server
-}
+use http_server::server;
 
 /// A request of JSON-RPC.
 fn request(id: u64, method: &str, params: Value) -> Value {

@@ -1,55 +1,18 @@
 //! The server over streamable HTTP, from raw requests.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
-use memory_tool_test_fixtures::session::{PATIENCE, Place, wait_for_end};
+use memory_tool_test_fixtures::session::{PATIENCE, Place};
 use serde_json::{Value, json};
 
+use super::http_server::{HttpServer, TOKEN};
 use super::{call, create, initialize, initialized, modern, request, server, text};
 
-pub(super) const TOKEN: &str = "0123456789abcdef";
-
-/// A server that listens on a free port. It is killed on drop.
-pub(super) struct HttpServer {
-    process: Child,
-    /// The address, such as `127.0.0.1:8808`.
-    pub(super) address: String,
-    errors: Option<JoinHandle<String>>,
-}
-
 impl HttpServer {
-    pub(super) fn start(place: &Place, options: &[&str]) -> Self {
-        Self::start_as(server(place, &["--listen", "127.0.0.1:0"]).args(options))
-    }
-
-    pub(super) fn start_as(command: &mut Command) -> Self {
-        let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut errors = BufReader::new(process.stderr.take().unwrap());
-        let address = loop {
-            let mut line = String::new();
-            assert_ne!(errors.read_line(&mut line).unwrap(), 0, "the program ended");
-            if let Some(url) = line.trim_end().strip_prefix("memory-tool: listening on http://") {
-                break url.strip_suffix("/mcp").unwrap().to_owned();
-            }
-            assert!(line.starts_with("memory-tool: created the memory store "), "{line}");
-        };
-        let errors = thread::spawn(move || {
-            let mut text = String::new();
-            errors.read_to_string(&mut text).unwrap();
-            text
-        });
-        Self { process, address, errors: Some(errors) }
-    }
-
-    pub(super) fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
-    }
-
     /// Sends a request to /mcp with the usual headers and these, which replace usual ones of the same name.
     fn send(&self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         self.send_to("/mcp", method, headers, body)
@@ -101,25 +64,6 @@ impl HttpServer {
         let id = response.header("mcp-session-id").unwrap().to_owned();
         assert_eq!(self.post(&[("mcp-session-id", &id)], &initialized()).status, 202);
         id
-    }
-
-    fn signal(&self, signal: &str) {
-        let process = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
-    }
-
-    /// Waits for the end, and returns the exit status and the later lines of standard error.
-    fn finish(mut self) -> (Option<i32>, String) {
-        let status = wait_for_end(&mut self.process).code();
-        (status, self.errors.take().unwrap().join().unwrap())
-    }
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        // Both fail if the process has exited.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -1,18 +1,22 @@
-//! Clients and the conformance suite of the Model Context Protocol. Only the full tier runs them, because it may
-//! download packages.
+//! Clients and the conformance suite of the Model Context Protocol.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};
 
-use memory_tool_test_fixtures::Tier;
 use memory_tool_test_fixtures::session::{Place, program};
 use memory_tool_test_servers::{McpClients, python_with_mcp};
 use serde_json::{Value, json};
 
-use super::http::{HttpServer, TOKEN};
+use crate::http_server::{self, HttpServer, TOKEN};
 
-const PAGE: &str = include_str!("../../../../../docs/mcp.md");
+const PAGE: &str = include_str!("../../../../docs/mcp.md");
+
+impl HttpServer {
+    fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+}
 
 fn succeed(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -34,56 +38,7 @@ fn scenarios(heading: &str) -> BTreeSet<String> {
     rows(heading).into_iter().flat_map(|(scenarios, _)| scenarios).collect()
 }
 
-/// The blocks of code of the page in a language.
-fn blocks(language: &str) -> Vec<&'static str> {
-    let blocks = PAGE.split("```").skip(1).step_by(2);
-    blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n')).collect()
-}
-
-#[test]
-fn the_configurations_of_clients_are_valid() {
-    let mut commands = Vec::new();
-    for block in blocks("json") {
-        let configuration: Value = serde_json::from_str(block).unwrap();
-        let servers = configuration.get("mcpServers").or(configuration.get("servers")).unwrap();
-        assert!(servers["memory"]["command"].as_str().unwrap().ends_with("memory-tool"), "{block}");
-        let words = servers["memory"]["args"].as_array().unwrap().iter();
-        commands.push(words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>());
-    }
-    for line in blocks("sh").into_iter().flat_map(str::lines) {
-        if let Some((_, words)) = line.split_once("memory-tool ") {
-            commands.push(words.split(' ').map(str::to_owned).collect());
-        }
-    }
-    assert_eq!(commands.len(), 4);
-    for words in commands {
-        assert_eq!(words[0], "mcp");
-        succeed(program().args(words).arg("--help"));
-    }
-}
-
-#[test]
-fn the_page_names_the_tested_versions() {
-    let packages: Value =
-        serde_json::from_str(include_str!("../../../../../testing/servers/mcp/package.json")).unwrap();
-    let requirements = include_str!("../../../../../testing/servers/requirements/mcp.txt");
-    let version_of = |package: &str| packages["dependencies"][package].as_str().unwrap();
-    let python = requirements.lines().find_map(|line| line.strip_prefix("mcp==")).unwrap();
-    for (client, version) in [
-        ("conformance suite", version_of("@modelcontextprotocol/conformance")),
-        ("Inspector", version_of("@modelcontextprotocol/inspector")),
-        ("Python SDK", python.trim_end_matches(" \\")),
-    ] {
-        let row = PAGE.lines().find(|line| line.starts_with(&format!("| [{client}]"))).unwrap();
-        assert!(row.contains(&format!(" | {version} | ")), "{row}, {version}");
-    }
-}
-
-#[test]
-fn the_conformance_suite_passes_as_the_page_reports() {
-    if Tier::current() < Tier::Full {
-        return;
-    }
+pub(crate) fn conformance_suite_passes_as_the_page_reports() {
     let place = Place::new();
     let server = HttpServer::start(&place, &[]);
     let clients = McpClients::install().unwrap();
@@ -102,11 +57,7 @@ fn the_conformance_suite_passes_as_the_page_reports() {
     assert!(summary.contains(&format!("\nTotal: {checks} passed, ")), "{summary}");
 }
 
-#[test]
-fn the_inspector_finds_no_mistake() {
-    if Tier::current() < Tier::Full {
-        return;
-    }
+pub(crate) fn inspector_finds_no_mistake() {
     let place = Place::new();
     let clients = McpClients::install().unwrap();
     let server = HttpServer::start(&place, &[]);
@@ -141,21 +92,17 @@ fn the_inspector_finds_no_mistake() {
         assert_eq!(prompt["messages"][0]["role"], "user");
     }
     let options = ["--listen", "127.0.0.1:0", "--token-env", "MCP_TOKEN"];
-    let server = HttpServer::start_as(super::server(&place, &options).env("MCP_TOKEN", TOKEN));
+    let server = HttpServer::start_as(http_server::server(&place, &options).env("MCP_TOKEN", TOKEN));
     let header = format!("Authorization: Bearer {TOKEN}");
     let target = [&server.url(), "--transport", "http", "--header", &header];
     assert_eq!(inspect(&target, &["--method", "tools/list"])["tools"][0]["name"], "memory");
 }
 
-#[test]
-fn the_python_client_works() {
-    if Tier::current() < Tier::Full {
-        return;
-    }
+pub(crate) fn python_client_works() {
     let place = Place::new();
     let server = HttpServer::start(&place, &[]);
     let script = place.outside("client.py");
-    fs::write(&script, include_str!("client.py")).unwrap();
+    fs::write(&script, include_str!("mcp_client.py")).unwrap();
     let program = program();
     let mut python = Command::new(python_with_mcp().unwrap());
     python.arg(script).arg(program.get_program()).arg(place.outside("other")).arg(server.url());
@@ -193,11 +140,7 @@ const CASES: [&str; 10] = [
     "view.image",
 ];
 
-#[test]
-fn the_server_passes_the_suite_of_memory_tools() {
-    if Tier::current() < Tier::Full {
-        return;
-    }
+pub(crate) fn server_passes_the_suite_of_memory_tools() {
     let python = python_with_mcp().unwrap();
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/mcp/driver.py");
     let server = format!("'{}' mcp --store {{dir}} {{options}}", env!("CARGO_BIN_EXE_memory-tool"));

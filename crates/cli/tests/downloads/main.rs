@@ -1,0 +1,30 @@
+//! Clients of MCP and memory tools of other projects. Only the full tier runs these tests, because they may download
+//! packages.
+
+#![cfg(test)]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod drivers;
+#[path = "../it/mcp/http_server.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod http_server;
+mod mcp_clients;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use memory_tool_test_fixtures::Tier;
+use memory_tool_test_fixtures::faults::trial;
+
+fn main() -> ExitCode {
+    let tests: [(&str, fn()); 5] = [
+        ("drivers_reply_as_the_comparison_reports", drivers::drivers_reply_as_the_comparison_reports),
+        ("mcp_conformance_suite_passes_as_the_page_reports", mcp_clients::conformance_suite_passes_as_the_page_reports),
+        ("mcp_inspector_finds_no_mistake", mcp_clients::inspector_finds_no_mistake),
+        ("mcp_python_client_works", mcp_clients::python_client_works),
+        ("mcp_server_passes_the_suite_of_memory_tools", mcp_clients::server_passes_the_suite_of_memory_tools),
+    ];
+    let is_full = Tier::current() >= Tier::Full;
+    let trials = tests.map(|(name, test)| trial(name, is_full, "the full tier", test));
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+}
