@@ -156,12 +156,15 @@ fn annotations(command: Option<CommandName>, create_overwrites: bool) -> ToolAnn
         .open_world(false)
 }
 
+/// How many characters of an unknown tool's name an error repeats. Any client may send megabytes.
+const MAX_QUOTED: usize = 128;
+
 impl Tools {
     /// The input of the command that a request calls.
     pub(super) fn input(&self, request: CallToolRequestParams) -> Result<Value, ErrorData> {
         if !self.list.iter().any(|tool| tool.name == request.name) {
             let names: Vec<_> = self.list.iter().map(|tool| tool.name.as_ref()).collect();
-            let unknown = request.name.escape_debug();
+            let unknown: String = request.name.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
             let message = format!("Unknown tool: {unknown}. The tools are: {}", names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         }

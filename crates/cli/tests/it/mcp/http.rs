@@ -307,6 +307,8 @@ fn hostile_requests_get_errors_and_the_server_continues() {
     let unknown_tool = server.post(&session, &request(2, "tools/call", json!({"name": "nope"})));
     assert_eq!(unknown_tool.message()["error"]["code"], -32602);
     assert_eq!(unknown_tool.message()["error"]["message"], "Unknown tool: nope. The tools are: memory");
+    let long_name = server.post(&session, &request(2, "tools/call", json!({"name": "\0".repeat(1_000_000)})));
+    assert!(long_name.message()["error"]["message"].as_str().unwrap().len() < 2_000);
     let response = server.post(&session, &call(3, json!({"command": "view", "path": "/memories/../x"})));
     assert_eq!(response.message()["result"]["isError"], true);
     assert_eq!(server.post(&session, &request(4, "ping", json!({}))).message()["result"], json!({}));
