@@ -134,6 +134,9 @@ impl ConditionalEventHandler for ClearOrEnd {
 
 /// Blocks signals on this thread. A signal wakes the editor only if its own thread receives it: SIGINT ends a line,
 /// SIGWINCH redraws it. The handlers of the runtime work on any thread.
+///
+/// rustyline replaces the handler of SIGINT during a line and ignores the signal between a write and the next read.
+/// Ctrl-C on the keyboard is a key there, and SIGTERM is left to the runtime, so neither is affected.
 #[cfg(unix)]
 fn leave_signals_to_the_editor() {
     use nix::sys::signal::{SigSet, Signal};
