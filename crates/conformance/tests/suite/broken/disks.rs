@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ use super::SERVE;
 
 faults! {
     "caches-files" CachesFiles,
+    "deletes-file-by-file" DeletesFileByFile,
+    "deletes-regular-files-only" DeletesRegularFilesOnly,
+    "encodes-names-on-disk" EncodesNamesOnDisk,
+    "fails-on-foreign-names" FailsOnForeignNames,
     "follows-links" FollowsLinks,
     "keeps-deleted-texts" KeepsDeletedTexts,
     "leaves-a-part-on-a-full-disk" LeavesAPartOnAFullDisk,
@@ -35,10 +40,12 @@ faults! {
     "logs-for-everybody" LogsForEverybody,
     "loses-files-to-a-failing-disk" LosesFilesToAFailingDisk,
     "moves-file-by-file" MovesFileByFile,
+    "needs-its-directory" NeedsItsDirectory,
     "never-flushes" NeverFlushes,
     "opens-special-files" OpensSpecialFiles,
     "says-done-on-a-failing-disk" SaysDoneOnAFailingDisk,
     "says-done-on-a-read-only-disk" SaysDoneOnAReadOnlyDisk,
+    "shows-empty-directories" ShowsEmptyDirectories,
     "sizes-of-32-bits" SizesOf32Bits,
     "widens-modes" WidensModes,
     "writes-through-hard-links" WritesThroughHardLinks,
@@ -115,12 +122,20 @@ pub(crate) struct DiskStore {
     fault: Option<Fault>,
     /// The nodes that were read before, for [`Fault::CachesFiles`].
     cache: Mutex<BTreeMap<MemoryPath, Node>>,
+    /// Whether a change was made, for [`Fault::NeedsItsDirectory`].
+    is_in_use: AtomicBool,
 }
 
 impl DiskStore {
     async fn open(directory: &Path, fault: Option<Fault>) -> Result<Self, FixtureError> {
         let store = LocalStore::open(directory).await.map_err(FixtureError::failed)?;
-        Ok(Self { store, base: directory.to_owned(), fault, cache: Mutex::default() })
+        Ok(Self {
+            store,
+            base: directory.to_owned(),
+            fault,
+            cache: Mutex::default(),
+            is_in_use: AtomicBool::new(false),
+        })
     }
 
     fn on_disk(&self, path: &MemoryPath) -> PathBuf {
@@ -149,6 +164,30 @@ impl DiskStore {
             Some(FileEntry::new(path.parse().ok()?, 0))
         };
         links.filter_map(entry).collect()
+    }
+
+    /// Whether a link leads to the path.
+    fn is_behind_a_link(&self, path: &MemoryPath) -> bool {
+        let steps = self.on_disk(path);
+        steps.ancestors().take_while(|step| **step != *self.base).any(Path::is_symlink)
+    }
+
+    /// Whether a file under a directory has a name that no path has.
+    fn has_foreign_names(&self, directory: &MemoryPath) -> bool {
+        let is_foreign = |file: &PathBuf| {
+            let path = file.strip_prefix(&self.base).ok().and_then(Path::to_str);
+            path.is_none_or(|path| format!("/{path}").parse::<MemoryPath>().is_err())
+        };
+        Self::walk(&self.on_disk(directory)).iter().any(is_foreign)
+    }
+
+    /// Removes one file of a directory after another.
+    async fn remove_file_by_file(&self, path: &MemoryPath) -> Result<(), StoreError> {
+        for entry in self.store.list(path).await? {
+            self.store.remove(entry.path).await?;
+            sleep(Duration::from_micros(300)).await;
+        }
+        Ok(())
     }
 
     /// Applies the fault to a failed write: hides the failure, or spoils the file.
@@ -230,6 +269,20 @@ impl DiskStore {
 #[async_trait]
 impl Store for DiskStore {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        let has = |fault| self.fault == Some(fault);
+        let is_lost = || self.is_in_use.load(Ordering::SeqCst) && !self.base.join("memories").exists();
+        if has(Fault::NeedsItsDirectory) && is_lost() || has(Fault::FailsOnForeignNames) && self.has_foreign_names(path)
+        {
+            return Err(StoreError::failure(FailureKind::Other, "reading", "it was not expected"));
+        }
+        if has(Fault::EncodesNamesOnDisk) {
+            let node = self.store.read_opts(&encoded(path)?, options).await?;
+            let Node::Directory(mut files) = node else { return Ok(node) };
+            for file in &mut files {
+                file.path = decoded(&file.path)?;
+            }
+            return Ok(Node::Directory(files));
+        }
         // Only reads without preconditions are cached, because the fault concerns sessions of the tool.
         let is_cached = self.fault == Some(Fault::CachesFiles) && options == ReadOptions::new();
         if is_cached && let Some(node) = self.cache.lock().unwrap().get(path) {
@@ -248,6 +301,9 @@ impl Store for DiskStore {
                     files.iter_mut().for_each(|file| file.size = u64::from(file.size as u32));
                 }
                 Ok(Node::Directory(files))
+            }
+            Ok(Node::Absent) if has(Fault::ShowsEmptyDirectories) && self.on_disk(path).is_dir() => {
+                Ok(Node::Directory(Vec::new()))
             }
             Err(StoreError::SymbolicLink { .. }) if self.fault == Some(Fault::FollowsLinks) => {
                 Ok(match fs::read(self.on_disk(path)) {
@@ -269,7 +325,24 @@ impl Store for DiskStore {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
+        self.is_in_use.store(true, Ordering::SeqCst);
         match (self.fault, batch.changes()) {
+            (Some(Fault::EncodesNamesOnDisk), _) => {
+                self.store.apply(batch.try_map(encoded, |name| Ok(name.clone()))?).await
+            }
+            (Some(Fault::DeletesFileByFile), [Change::Remove { path }])
+                if self.store.read(path).await?.stat() == Stat::Directory =>
+            {
+                self.remove_file_by_file(path).await
+            }
+            (Some(Fault::DeletesRegularFilesOnly), [Change::Remove { path }])
+                if Self::walk(&self.on_disk(path)).iter().any(|item| item.is_symlink() || !item.is_file()) =>
+            {
+                for file in Self::walk(&self.on_disk(path)).iter().filter(|item| !item.is_symlink() && item.is_file()) {
+                    let _ = fs::remove_file(file);
+                }
+                Ok(())
+            }
             (Some(Fault::KeepsDeletedTexts), [Change::Write { path, .. } | Change::Remove { path }]) => {
                 let old = Self::walk(&self.on_disk(path)).into_iter().chain([self.on_disk(path)]);
                 for file in old.filter(|file| !file.is_symlink() && file.is_file()) {
@@ -292,7 +365,7 @@ impl Store for DiskStore {
                 let change = change.clone();
                 self.change_without_flush(batch, &change).await
             }
-            (Some(Fault::FollowsLinks), [Change::Write { path, content }]) if self.on_disk(path).is_symlink() => {
+            (Some(Fault::FollowsLinks), [Change::Write { path, content }]) if self.is_behind_a_link(path) => {
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())
             }
@@ -334,6 +407,15 @@ impl Store for DiskStore {
             _ => self.after_failure(self.store.apply(batch).await, || ()),
         }
     }
+}
+
+/// The path with each `%` encoded.
+fn encoded(path: &MemoryPath) -> Result<MemoryPath, StoreError> {
+    Ok(path.as_str().replace('%', "%25").parse()?)
+}
+
+fn decoded(path: &MemoryPath) -> Result<MemoryPath, StoreError> {
+    Ok(path.as_str().replace("%25", "%").parse()?)
 }
 
 /// Whether the error is `EIO`.

@@ -35,6 +35,7 @@ faults! {
     "cuts-records-at-nul" CutsRecordsAtNul,
     "dates-from-the-epoch" DatesFromTheEpoch,
     "decodes-names" DecodesNames,
+    "deletes-neighbors" DeletesNeighbors,
     "deletes-nothing" DeletesNothing,
     "directories-by-prefix" DirectoriesByPrefix,
     "empties-no-empty-store" EmptiesNoEmptyStore,
@@ -45,6 +46,7 @@ faults! {
     "ignores-quotas" IgnoresQuotas,
     "ignores-record-preconditions" IgnoresRecordPreconditions,
     "ignores-other-preconditions" IgnoresOtherPreconditions,
+    "keeps-directories-moved-out-of" KeepsDirectoriesMovedOutOf,
     "keeps-empty-directories" KeepsEmptyDirectories,
     "keeps-records-as-files" KeepsRecordsAsFiles,
     "keeps-removed-records" KeepsRemovedRecords,
@@ -64,6 +66,9 @@ faults! {
     "reads-under-no-precondition" ReadsUnderNoPrecondition,
     "refuses-all-that-is-over" RefusesAllThatIsOver,
     "refuses-an-empty-batch" RefusesAnEmptyBatch,
+    "refuses-large-files" RefusesLargeFiles,
+    "refuses-paths-moved-away" RefusesPathsMovedAway,
+    "refuses-renames-into-directories" RefusesRenamesIntoDirectories,
     "refuses-renames-close-by" RefusesRenamesCloseBy,
     "removes-by-pattern" RemovesByPattern,
     "removes-by-prefix" RemovesByPrefix,
@@ -125,8 +130,10 @@ struct Files {
     records: BTreeMap<RecordName, (Vec<u8>, u64)>,
     /// The number of writes, for versions.
     writes: u64,
-    /// Directories that remained after their last file was removed.
+    /// Directories that remained after their last file was removed or moved.
     leftover: BTreeSet<MemoryPath>,
+    /// The paths that something was renamed from.
+    moved_away: BTreeSet<MemoryPath>,
 }
 
 #[derive(Clone, Debug)]
@@ -399,6 +406,9 @@ impl MapStore {
         if self.node(files, &path).stat() == Stat::Directory && !self.has(Fault::WritesOverDirectories) {
             return Err(StoreError::AlreadyExists { path });
         }
+        if self.has(Fault::RefusesLargeFiles) && content.len() > 4_500_000 {
+            return Err(StoreError::failure(FailureKind::Full, "writing a file", "the limit is 4,500,000 bytes"));
+        }
         files.writes += 1;
         files.leftover.remove(&path);
         let (before, now) = (files.files.get(&path), SystemTime::now());
@@ -417,6 +427,9 @@ impl MapStore {
             Some(Fault::RemovesByPattern) => file == path || is_like(file.as_str(), &format!("{path}/%")),
             Some(Fault::RemovesOneLevel) => file == path || file.parent().as_ref() == Some(path),
             Some(Fault::RemovesWhatIsVisible) => file == path || file.is_under(path) && !is_hidden(file),
+            Some(Fault::DeletesNeighbors) if files.files.contains_key(path) => {
+                file == path || file.parent() == path.parent().filter(|parent| !parent.is_root())
+            }
             _ => file == path || file.is_under(path),
         };
         let doomed: Vec<_> = files.files.keys().filter(|file| is_meant(file)).cloned().collect();
@@ -448,8 +461,19 @@ impl MapStore {
             return Err(StoreError::AlreadyExists { path: to.clone() });
         }
         self.refuse_file_above(files, to)?;
+        let is_into_a_directory =
+            || to.parents().any(|above| !above.is_root() && self.node(files, &above) != Node::Absent);
+        if self.has(Fault::RefusesRenamesIntoDirectories) && !files.files.contains_key(from) && is_into_a_directory()
+            || self.has(Fault::RefusesPathsMovedAway) && files.moved_away.contains(to)
+        {
+            return Err(StoreError::AlreadyExists { path: to.clone() });
+        }
         if self.node(files, to) != Node::Absent && !self.has(Fault::RenameOverwrites) {
             return Err(StoreError::AlreadyExists { path: to.clone() });
+        }
+        files.moved_away.insert(from.clone());
+        if self.has(Fault::KeepsDirectoriesMovedOutOf) {
+            files.leftover.extend(from.parents().filter(|parent| !parent.is_root()));
         }
         let before = std::mem::take(&mut files.files);
         for (path, file) in &before {

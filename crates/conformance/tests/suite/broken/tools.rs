@@ -42,6 +42,7 @@ faults! {
     "command-in-any-case" CommandInAnyCase,
     "counts-hidden-files" CountsHiddenFiles,
     "counts-lines-differently" CountsLinesDifferently,
+    "create-makes-one-parent" CreateMakesOneParent,
     "cuts-long-names" CutsLongNames,
     "cuts-long-paths" CutsLongPaths,
     "cuts-old-str-in-errors" CutsOldStrInErrors,
@@ -105,6 +106,7 @@ faults! {
     "names-no-field" NamesNoField,
     "negative-line-from-the-end" NegativeLineFromTheEnd,
     "never-overwrites" NeverOverwrites,
+    "no-slash-after-directories" NoSlashAfterDirectories,
     "new-str-required" NewStrRequired,
     "no-aliases" NoAliases,
     "no-line-limit" NoLineLimit,
@@ -138,6 +140,7 @@ faults! {
     "replaces-first" ReplacesFirst,
     "resolves-escapes" ResolvesEscapes,
     "reversed-ranges-swapped" ReversedRangesSwapped,
+    "rewrites-markdown-lists" RewritesMarkdownLists,
     "rounds-fractions" RoundsFractions,
     "same-text-refused" SameTextRefused,
     "same-words-for-nothing-there" SameWordsForNothingThere,
@@ -328,6 +331,7 @@ impl MemoryTool for BrokenTool {
         let mut command = command.clone();
         let CreateCommand { path, file_text, .. } = &mut command;
         match self.fault {
+            Some(Fault::CreateMakesOneParent) => self.refuse_missing_parents(CommandName::Create, path).await?,
             Some(Fault::RefusesLargeTexts) if file_text.len() > 1_000_000 => {
                 return Err(Error::other("Error: The text is too large"));
             }
@@ -341,6 +345,7 @@ impl MemoryTool for BrokenTool {
                 self.engine.delete(&DeleteCommand::new(path.clone())).await?;
             }
             Some(Fault::ResolvesEscapes) => *file_text = file_text.replace("\\n", "\n"),
+            Some(Fault::RewritesMarkdownLists) => *file_text = with_asterisks(file_text),
             Some(Fault::TidiesText) => {
                 let lines = file_text.split('\n').map(|line| line.trim_end_matches([' ', '\t']));
                 *file_text = lines.collect::<Vec<_>>().join("\n");
@@ -488,6 +493,7 @@ impl MemoryTool for BrokenTool {
                     *insert_line = wrapped.into();
                 }
             }
+            Some(Fault::RewritesMarkdownLists) => *insert_text = with_asterisks(insert_text),
             Some(Fault::StripsInsertText) => *insert_text = insert_text.trim_end_matches('\n').to_owned(),
             _ => {}
         }
@@ -520,10 +526,8 @@ impl MemoryTool for BrokenTool {
         if self.fault == Some(Fault::RenameMakesOneParent)
             && self.stat(old_path).await != Stat::Absent
             && !new_path.is_under(old_path)
-            && let Some(above) = new_path.parents().nth(1)
-            && self.stat(&above).await == Stat::Absent
         {
-            return Err(Error::NotFound { command: CommandName::Rename, path: above });
+            self.refuse_missing_parents(CommandName::Rename, new_path).await?;
         }
         match (self.fault, self.engine.rename(command).await) {
             (Some(Fault::DestinationAskedFirst), Err(Error::NotFound { .. }))
@@ -592,6 +596,14 @@ impl BrokenTool {
 
     async fn stat(&self, path: &MemoryPath) -> Stat {
         self.store.read(path).await.unwrap().stat()
+    }
+
+    /// Refuses a path if more than one directory above it is missing.
+    async fn refuse_missing_parents(&self, command: CommandName, path: &MemoryPath) -> Result<(), Error> {
+        match path.parents().nth(1) {
+            Some(above) if self.stat(&above).await == Stat::Absent => Err(Error::NotFound { command, path: above }),
+            _ => Ok(()),
+        }
     }
 
     async fn refuse_directory(&self, path: &MemoryPath) -> Result<(), Error> {
@@ -770,6 +782,7 @@ impl BrokenTool {
                 let is_hidden = |name: &&str| name.starts_with('.') || *name == "node_modules";
                 self.add_items(&mut view, |names| names.len() == 3 && !names.iter().any(is_hidden)).await;
             }
+            Fault::NoSlashAfterDirectories => return Ok(Reply::Text(view.to_string().replace("/\n", "\n"))),
             Fault::ShallowSizes => {
                 view.size = view.items.iter().filter(|item| !item.is_directory).map(|item| item.size).sum();
             }
@@ -868,6 +881,13 @@ fn lines_around(text: &str, line: usize, above: usize, below: usize) -> Snippet 
     let first = line.saturating_sub(above).max(1);
     let lines: Vec<_> = text.split('\n').skip(first - 1).take(line + below + 1 - first).collect();
     Snippet::new(first, lines.join("\n"))
+}
+
+/// The text with `*` before the items of its lists instead of `-`.
+fn with_asterisks(text: &str) -> String {
+    let lines =
+        text.split('\n').map(|line| line.strip_prefix("- ").map_or(line.to_owned(), |item| format!("* {item}")));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The text with plain quotes, dashes and spaces instead of typographic ones.
