@@ -142,7 +142,8 @@ impl Suite {
     }
 
     /// Sets how many races the same clients run in each case of the group `races`, at least one. Fewer races take less
-    /// time but are more likely to miss a rare fault. Default: [`DEFAULT_RACES`].
+    /// time but are more likely to miss a rare fault. `races.delete-against-creates`, whose races take longer, runs a
+    /// third of them. Default: [`DEFAULT_RACES`].
     pub fn races(mut self, races: usize) -> Self {
         self.limits.races = races.max(1);
         self

@@ -481,12 +481,12 @@ async fn deletes(target: &dyn Target, contenders: Contenders) -> Result<(), Case
 /// One client deletes a directory while another creates files in it. The delete must remove every file that exists at
 /// that time, and files created later must remain.
 async fn delete_against_creates(target: &dyn Target) -> Result<(), CaseError> {
-    const ROUNDS: usize = 40;
     const OLD: usize = 15;
     const NEW: usize = 6;
+    let rounds = target.limits().races.div_ceil(3); // a round takes longer than a race between single commands
     let clients = Contenders::Sessions(2).clients(target).await?;
     let looker = target.client();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let directory = format!("/memories/{round}");
         let old = |number: usize| format!("{directory}/old-{number}.txt");
         let new = |number: usize| format!("{directory}/new-{number}.txt");

@@ -5,6 +5,8 @@
 
 #![cfg(test)]
 
+mod races;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;

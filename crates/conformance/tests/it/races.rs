@@ -1,0 +1,63 @@
+//! [`Suite::races`] limits how often a case repeats its race.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_core::{
+    Batch, InMemoryStore, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
+};
+
+/// Counts the batches that its stores apply.
+#[derive(Clone, Default)]
+struct CountingFixture(Arc<AtomicUsize>);
+
+#[derive(Debug)]
+struct CountingStore {
+    inner: InMemoryStore,
+    batches: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl StoreFixture for CountingFixture {
+    type Guard = Arc<CountingStore>;
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {
+        let store = Arc::new(CountingStore { inner: InMemoryStore::new(), batches: Arc::clone(&self.0) });
+        Ok((Arc::<CountingStore>::clone(&store), store))
+    }
+
+    async fn reopen(&self, store: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+        Ok(Arc::<CountingStore>::clone(store))
+    }
+}
+
+#[async_trait]
+impl Store for CountingStore {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.inner.apply(batch).await
+    }
+}
+
+async fn batches_of(case: &str, races: usize) -> usize {
+    let fixture = CountingFixture::default();
+    let report = Suite::for_store(fixture.clone()).filter(case).races(races).run().await;
+    assert!(report.is_success(), "{report}");
+    fixture.0.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn one_race_of_a_delete_against_creates_is_one_round() {
+    let batches = batches_of("races.delete-against-creates", 1).await;
+    assert!((1..=22).contains(&batches), "a round creates 21 files and deletes a directory: {batches}");
+}
