@@ -3,11 +3,12 @@
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_bucket::{BucketStore, BucketStoreBuilder};
 use memory_tool_conformance::{FixtureError, StoreFixture};
-use memory_tool_core::{BoxError, Store};
+use memory_tool_core::{BoxError, OpenOptions, Store};
 use memory_tool_test_fixtures::{ServingFixture, program};
 use memory_tool_test_servers::Server;
 use object_store::ObjectStore;
@@ -21,6 +22,9 @@ use memory_tool_test_buckets::{client, session};
 const SECRET: &str = "secret-of-the-bucket";
 
 type Start = dyn Fn() -> Result<Running, BoxError> + Send + Sync;
+
+/// The timeout of operations. On a busy machine, the servers may not run for longer than the default.
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A server that starts on first use. All fixtures share it.
 pub(crate) struct Cloud {
@@ -66,9 +70,13 @@ impl BucketFixture {
     }
 
     async fn open(&self, prefix: Path) -> Result<Arc<dyn Store>, FixtureError> {
-        let opened = BucketStore::open(Arc::clone(&self.cloud.running().await?.bucket), prefix).await;
-        Ok(Arc::new(opened.map_err(FixtureError::failed)?))
+        open(BucketStore::builder(Arc::clone(&self.cloud.running().await?.bucket), prefix)).await
     }
+}
+
+async fn open(store: BucketStoreBuilder) -> Result<Arc<dyn Store>, FixtureError> {
+    let opening = store.options(OpenOptions::new().timeout(TIMEOUT)).open();
+    Ok(Arc::new(opening.await.map_err(FixtureError::failed)?))
 }
 
 #[async_trait]
@@ -109,7 +117,6 @@ impl StoreFixture for BucketFixture {
 impl ServingFixture for BucketFixture {
     async fn served_store(&self) -> Result<Arc<dyn Store>, FixtureError> {
         let url = session::named_store().map_err(FixtureError::failed)?;
-        let opening = BucketStoreBuilder::from_url(&url).map_err(FixtureError::failed)?.open();
-        Ok(Arc::new(opening.await.map_err(FixtureError::failed)?))
+        open(BucketStoreBuilder::from_url(&url).map_err(FixtureError::failed)?).await
     }
 }
