@@ -49,15 +49,12 @@ impl Store for CountingStore {
     }
 }
 
-async fn batches_of(case: &str, races: usize) -> usize {
-    let fixture = CountingFixture::default();
-    let report = Suite::for_store(fixture.clone()).filter(case).races(races).run().await;
-    assert!(report.is_success(), "{report}");
-    fixture.0.load(Ordering::Relaxed)
-}
-
 #[tokio::test]
 async fn one_race_of_a_delete_against_creates_is_one_round() {
-    let batches = batches_of("races.delete-against-creates", 1).await;
+    let fixture = CountingFixture::default();
+    let suite = Suite::for_store(fixture.clone()).filter("races.delete-against-creates").races(1);
+    let report = suite.run().await;
+    assert!(report.is_success(), "{report}");
+    let batches = fixture.0.load(Ordering::Relaxed);
     assert!((1..=22).contains(&batches), "a round creates 21 files and deletes a directory: {batches}");
 }
