@@ -38,7 +38,9 @@ impl S3Server {
         let port = Port::reserve()?;
         let number = port.number();
         let mut process = Process::start("ministack", number, &program, |command| {
-            command.env("BIND_HOST", "127.0.0.1").env("GATEWAY_PORT", number.to_string()).env("SERVICES", "s3");
+            command.args(["ministack.app:app", "--host", "127.0.0.1", "--port", &number.to_string()]);
+            command.args(["--timeout-keep-alive", "75", "--no-server-header", "--no-date-header", "--no-access-log"]);
+            command.env("GATEWAY_PORT", number.to_string()).env("SERVICES", "s3");
             command.env("STATE_DIR", "state").env("S3_DATA_DIR", "data");
         })?;
         let make_bucket = || status("PUT", number, &format!("/{BUCKET}"), &HeaderMap::new());
