@@ -16,7 +16,7 @@ use crate::server::{BUCKET, NOWHERE, Server, choose_cryptography};
 /// The credentials of the servers.
 pub(crate) const KEY_ID: &str = "test-key";
 pub(crate) const SECRET: &str = "test-secret-0123456789";
-const REGION: &str = "us-east-1";
+pub(crate) const REGION: &str = "us-east-1";
 
 /// An S3 server.
 #[derive(Debug)]

@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::process::Command;
 
-use hyper::HeaderMap;
+use hyper::{HeaderMap, Method, Request};
+use object_store::aws::{AwsAuthorizer, AwsCredential};
+use object_store::client::HttpRequestBody;
 
 use crate::error::Error;
 use crate::install;
 use crate::port::Port;
 use crate::process::Process;
 use crate::request::status;
-use crate::s3::{KEY_ID, S3Server, SECRET};
+use crate::s3::{KEY_ID, REGION, S3Server, SECRET};
 use crate::server::BUCKET;
 
 /// Options with ports, which otherwise have fixed defaults.
@@ -46,9 +48,10 @@ impl S3Server {
             command.args(["-c", start, "start"]).arg(identities()).arg(program);
             configure(command, &ports);
         })?;
-        // An anonymous request for an existing bucket is forbidden.
-        let look = || status("HEAD", number, &format!("/{BUCKET}"), &HeaderMap::new());
-        process.wait_until(|| look().is_ok_and(|status| status == 403))?;
+        let bucket = format!("/{BUCKET}");
+        let signature = sign(Method::HEAD, &format!("http://127.0.0.1:{number}{bucket}"))?;
+        // Before it has read the identities, the server refuses the signature.
+        process.wait_until(|| status("HEAD", number, &bucket, &signature).is_ok_and(|status| status == 200))?;
         Ok(Self::new(process, ports))
     }
 }
@@ -63,6 +66,16 @@ fn configure(command: &mut Command, ports: &[Port]) {
     command.arg("-master.telemetry=false");
     // Relative, because the length of a socket's path is limited.
     command.args(["-s3.localSocket=s3.sock", "-filer.localSocket=filer.sock"]);
+}
+
+/// Returns the headers of a signed request.
+fn sign(method: Method, url: &str) -> Result<HeaderMap, Error> {
+    let mut request = Request::new(HttpRequestBody::empty());
+    *request.method_mut() = method;
+    *request.uri_mut() = url.parse().map_err(|_| Error::Address(url.to_owned()))?;
+    let credential = AwsCredential { key_id: KEY_ID.to_owned(), secret_key: SECRET.to_owned(), token: None };
+    AwsAuthorizer::new(&credential, "s3", REGION).try_authorize(&mut request, None)?;
+    Ok(request.headers().clone())
 }
 
 fn identities() -> String {

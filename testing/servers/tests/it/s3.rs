@@ -15,11 +15,21 @@ mod ministack {
 
 #[cfg(target_os = "linux")]
 mod seaweed {
-    use memory_tool_test_servers::Server as _;
+    use memory_tool_test_servers::{S3Server, Server as _};
     use object_store::{Error, ObjectStoreExt as _};
+
+    use crate::no_retries;
 
     // The losers of a race wait for seconds.
     crate::contract::contract!(&*super::SEAWEED, 2);
+
+    #[tokio::test]
+    async fn has_its_bucket_as_soon_as_it_is_ready() {
+        let server = S3Server::start_seaweed().unwrap();
+        let client = server.client(server.url(), no_retries()).unwrap();
+        let listing = client.list_with_delimiter(None).await.unwrap();
+        assert_eq!(listing.objects, []);
+    }
 
     #[tokio::test]
     async fn refuses_a_wrong_secret() {
