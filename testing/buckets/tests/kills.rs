@@ -2,9 +2,10 @@
 //! the next process has nothing to repair.
 //!
 //! Each request is a step, because the bucket does not change between requests. A proxy holds each request of each
-//! command, opening, checkpoint and collection, once before the server receives it and once after the server has
-//! processed it, and the test kills the process there. The test counts the requests first, so it covers new steps
-//! automatically. It starts itself as the processes, so it has no harness.
+//! command, opening, checkpoint and collection before the server receives it, and the test kills the process there. The
+//! state after a request is the state before the next one, so only the last request is also held after the server has
+//! processed it. The test counts the requests first, so it covers new steps automatically. It starts itself as the
+//! processes, so it has no harness.
 
 #![cfg(test)]
 
@@ -359,7 +360,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Kills a process at each request and moment. Returns the outcomes.
+    /// Kills a process before each request and after the last one. Returns the outcomes.
     ///
     /// # Errors
     /// A description of an invalid final state.
@@ -370,8 +371,8 @@ impl<'a> Stage<'a> {
             Work::Open | Work::Collect => template.files.clone(),
         };
         let requests = self.count_requests(task, &template, &end);
-        let moments = [Moment::BeforeServer, Moment::AfterServer];
-        let kills = (1..=requests).flat_map(|number| moments.map(|moment| Kill { number, moment }));
+        let before = (1..=requests).map(|number| Kill { number, moment: Moment::BeforeServer });
+        let kills = before.chain([Kill { number: requests, moment: Moment::AfterServer }]);
         kills.map(|kill| self.kill(task, &template, &end, kill)).collect()
     }
 
