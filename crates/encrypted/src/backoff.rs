@@ -29,18 +29,19 @@ impl Backoff {
     }
 
     /// Waits before the next attempt, with exponential backoff and jitter. The second attempt starts at once, because a
-    /// single conflict does not mean that there are many writers.
-    pub(crate) async fn pause(&mut self) -> Result<(), Failure> {
+    /// single conflict does not mean that there are many writers. Returns whether it waited.
+    pub(crate) async fn pause(&mut self) -> Result<bool, Failure> {
         if self.started.elapsed() >= self.timeout {
             return Err(Failure::new(FailureKind::Busy, TimeoutExceeded(self.timeout)));
         }
-        if self.attempts > 0 {
+        let waits = self.attempts > 0;
+        if waits {
             let doublings = (self.attempts - 1).min(16);
             let pause = Self::FIRST_PAUSE.saturating_mul(1 << doublings).min(Self::LONGEST_PAUSE);
             sleep(pause.mul_f64(jitter())).await;
         }
         self.attempts += 1;
-        Ok(())
+        Ok(waits)
     }
 }
 

@@ -126,8 +126,9 @@ impl Inner {
             if Arc::ptr_eq(&now, &snapshot) {
                 return result;
             }
-            snapshot = now;
-            backoff.pause().await?;
+            // With steady writers, a snapshot from before the wait would be outdated every time.
+            let waited = backoff.pause().await?;
+            snapshot = if waited { self.snapshot().await? } else { now };
         }
     }
 

@@ -125,7 +125,7 @@ impl RekeyJob<'_> {
             rewritten.insert(file.id, FileRecord { data_key: key.slot.data_key, size, ..file });
         }
         if rewritten.is_empty() {
-            return self.backoff.pause().await;
+            return self.backoff.pause().await.map(drop);
         }
         let mut next = snapshot.index.clone();
         for file in next.files.values_mut() {

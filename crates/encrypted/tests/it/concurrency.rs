@@ -1,8 +1,8 @@
 //! Concurrent writers through separate instances of one store.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::support::{Fault, FaultyStore, content, contents, key, open, path, ring, write};
 use async_trait::async_trait;
@@ -212,6 +212,69 @@ async fn operations_that_always_conflict_fail_as_busy() {
         assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
     }
     assert_eq!(content(&open(&inner, ring(1)).await, &file).await, b"text");
+}
+
+/// A store with a steady writer: it replaces the index before the first reads of a file, and before each that is based
+/// on an index of some milliseconds ago.
+#[derive(Debug)]
+struct SteadilyWrittenStore {
+    inner: Arc<InMemoryStore>,
+    /// The number of reads of a file before which the index is replaced in any case.
+    conflicts: AtomicUsize,
+    index_read: Mutex<Instant>,
+}
+
+impl SteadilyWrittenStore {
+    const INTERVAL: Duration = Duration::from_millis(2);
+
+    async fn replace_index(&self) -> Result<(), StoreError> {
+        let index = path("/memories/index-1");
+        let content = content(&*self.inner, &index).await;
+        self.inner.apply(Batch::new().write(index, content)).await
+    }
+}
+
+#[async_trait]
+impl Store for SteadilyWrittenStore {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        if path.as_str().contains("index") {
+            *self.index_read.lock().unwrap() = Instant::now();
+        } else {
+            let conflicts = self.conflicts.load(Ordering::SeqCst);
+            self.conflicts.store(conflicts.saturating_sub(1), Ordering::SeqCst);
+            let is_outdated = self.index_read.lock().unwrap().elapsed() >= Self::INTERVAL;
+            if conflicts > 0 || is_outdated {
+                self.replace_index().await?;
+            }
+        }
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.inner.read_record(name).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.inner.apply(batch).await
+    }
+}
+
+/// A read that waited after conflicts takes a new snapshot, which is the only one that is not outdated.
+#[tokio::test]
+async fn a_steady_writer_does_not_starve_reads() {
+    let inner = Arc::new(InMemoryStore::new());
+    write(&open(&inner, ring(1)).await, "/memories/a", "text").await;
+    let steady = Arc::new(SteadilyWrittenStore {
+        inner,
+        conflicts: AtomicUsize::new(0),
+        index_read: Mutex::new(Instant::now()),
+    });
+    let options = OpenOptions::new().timeout(Duration::from_secs(2));
+    let store = EncryptedStore::builder(Arc::clone(&steady), ring(1)).options(options).open().await.unwrap();
+    for _ in 0..10 {
+        steady.conflicts.store(6, Ordering::SeqCst);
+        assert_eq!(content(&store, &path("/memories/a")).await, b"text");
+    }
 }
 
 /// Calls are expensive if the inner store is remote.
