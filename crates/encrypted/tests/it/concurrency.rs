@@ -219,7 +219,7 @@ async fn operations_that_always_conflict_fail_as_busy() {
 #[derive(Debug)]
 struct SteadilyWrittenStore {
     inner: Arc<InMemoryStore>,
-    /// The number of reads of a file before which the index is replaced in any case.
+    /// How many more reads of a file conflict even with a new index.
     conflicts: AtomicUsize,
     index_read: Mutex<Instant>,
 }
@@ -259,7 +259,7 @@ impl Store for SteadilyWrittenStore {
     }
 }
 
-/// A read that waited after conflicts takes a new snapshot, which is the only one that is not outdated.
+/// After a wait, a read takes a new snapshot, because an earlier one is outdated.
 #[tokio::test]
 async fn a_steady_writer_does_not_starve_reads() {
     let inner = Arc::new(InMemoryStore::new());
