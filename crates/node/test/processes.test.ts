@@ -57,8 +57,11 @@ testOnDisks('the event loop runs during calls', async (url) => {
   const memory = await Memory.open(url);
   let ticks = 0;
   const timer = setInterval(() => ticks++, 1);
-  const writes = Array.from({ length: 200 }, (_, number) => memory.writeText(`/memories/${number}`, 'tea'.repeat(1000)));
-  await Promise.all(writes);
+  for (let round = 0; round < 30 && ticks <= 5; round++) { // a fast disk can end a round within 5 ms
+    ticks = 0;
+    const writes = Array.from({ length: 200 }, (_, number) => memory.writeText(`/memories/${number}`, 'tea'.repeat(1000)));
+    await Promise.all(writes);
+  }
   clearInterval(timer);
   assert(ticks > 5, String(ticks));
 });
@@ -140,7 +143,11 @@ testOnStores('a killed process leaves whole files, and the others can go on', as
   for (let round = 0; round < 3; round++) {
     const child = spawn(process.execPath, [writer, url, `killed${round}`, '8', '100000'], { stdio: 'ignore' });
     const exited = once(child, 'exit');
-    await sleep(1000);
+    while (!(await memory.readText('/memories/a')).includes(`killed${round}`)) {
+      assert.equal(child.exitCode, null);
+      await sleep(10);
+    }
+    await sleep(200);
     child.kill('SIGKILL');
     await exited;
     await new MemoryTool(memory).call({ command: 'insert', path: '/memories/a', insert_line: 0, insert_text: 'alive' });
@@ -148,7 +155,6 @@ testOnStores('a killed process leaves whole files, and the others can go on', as
   const lines = (await memory.readText('/memories/a')).split('\n').filter(Boolean);
   assert.equal(lines.filter((line) => line === 'alive').length, 3);
   assert(lines.every((line) => line === 'alive' || /^killed\d\.\d\.\d+$/.test(line)));
-  assert(lines.length > 3);
 });
 
 /** Runs a module in a worker thread. */

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -62,42 +62,41 @@ def test_coroutines_of_one_tool_keep_all_inserts(url):
     assert sorted(asyncio.run(run()).split()) == sorted(map(str, range(100)))
 
 
-class SlowStore(Store):
-    """Its methods take a while."""
+class WaitingStore(Store):
+    """Its reads wait."""
+
+    def __init__(self, wait):
+        self.wait = wait
 
     def read(self, path, options):
-        time.sleep(0.3)
+        self.wait(timeout=60)
         return [] if path == "/memories" else None
 
     def read_record(self, name):
         return None
 
     def apply(self, batch):
-        time.sleep(0.3)
+        pass
 
 
 def test_a_blocked_call_releases_the_lock_of_the_interpreter():
-    memory = Memory(SlowStore())
-    started = time.monotonic()
-    threads = [threading.Thread(target=memory.list) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert time.monotonic() - started < 8 * 0.3
+    memory = Memory(WaitingStore(threading.Barrier(8).wait), deadline=120)
+    with ThreadPoolExecutor(8) as threads:
+        calls = [threads.submit(memory.list) for _ in range(8)]
+        assert [call.result() for call in calls] == [[]] * 8
 
 
 def test_the_event_loop_runs_during_a_call():
     async def run():
-        memory = await AsyncMemory.open(SlowStore())
-        ticks = 0
+        released = threading.Event()
+        memory = await AsyncMemory.open(WaitingStore(released.wait))
         call = asyncio.ensure_future(memory.list())
-        while not call.done():
-            await asyncio.sleep(0.01)
-            ticks += 1
-        return ticks
+        await asyncio.sleep(0.1)
+        assert not call.done()
+        released.set()
+        assert await call == []
 
-    assert asyncio.run(run()) > 5
+    asyncio.run(run())
 
 
 def test_coroutines_need_no_thread_each(url):
@@ -143,7 +142,7 @@ def run_python(code, *arguments, **options):
 
 def test_ctrl_c_interrupts_a_blocked_call():
     code = """
-        import os, signal, threading, time
+        import os, signal, threading
         from memory_tool import Memory, Store
 
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
@@ -154,18 +153,17 @@ def test_ctrl_c_interrupts_a_blocked_call():
             async def read(self, path, options):
                 import asyncio
                 if path == "/memories/hang":
+                    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
                     await asyncio.sleep(1000)
 
         memory = Memory(HangingStore())
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-        started = time.monotonic()
         try:
             memory.read_text("/memories/hang")
         except KeyboardInterrupt:
-            print("interrupted", time.monotonic() - started < 5)
+            print("interrupted")
     """
     done = run_python(code)
-    assert (done.returncode, done.stdout) == (0, "interrupted True\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
 def test_after_a_fork_a_memory_is_refused_and_can_be_opened_again(url):

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Fault, FaultyStore, content, contents, key, open, path, ring, write};
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use memory_tool_core::{
 };
 use memory_tool_encrypted::{EncryptedStore, Padding, RekeyProgress};
 use serde_json::json;
+use tokio::time::Instant;
 
 const WRITERS: usize = 8;
 const INSERTS: usize = 50;
@@ -260,7 +261,7 @@ impl Store for SteadilyWrittenStore {
 }
 
 /// After a wait, a read takes a new snapshot, because an earlier one is outdated.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_steady_writer_does_not_starve_reads() {
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, ring(1)).await, "/memories/a", "text").await;
