@@ -43,7 +43,7 @@ pub enum OpenFailure {
         known: u64,
     },
     /// The bucket or the connection failed, or the store is damaged.
-    #[error("opening it failed")]
+    #[error("{}", failed(*kind))]
     Failed {
         /// The kind of failure.
         kind: FailureKind,
@@ -51,6 +51,13 @@ pub enum OpenFailure {
         #[source]
         source: BoxError,
     },
+}
+
+fn failed(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Damaged => "the store is damaged",
+        _ => "the bucket or the connection failed",
+    }
 }
 
 impl OpenFailure {

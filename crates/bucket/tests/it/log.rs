@@ -112,7 +112,8 @@ async fn expect_damage_at_opening(bucket: &Arc<TestBucket>, key: &str, what: &st
     let before = bucket.snapshot().await;
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.expect_err(what);
     let is_damage = matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::Damaged, .. });
-    assert!(is_damage && messages(&error).contains(key), "{what}: {}", messages(&error));
+    let message = messages(&error);
+    assert!(is_damage && message.contains("the store is damaged") && message.contains(key), "{what}: {message}");
     assert_eq!(bucket.snapshot().await, before, "{what}");
 }
 
