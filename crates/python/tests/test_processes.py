@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import memory_tool
-from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryTool, Store, ToolError
+from memory_tool import AsyncMemory, AsyncMemoryTool, File, Memory, MemoryTool, Store, ToolError
 
 THREADS, INSERTS = 8, 50
 
@@ -63,14 +63,15 @@ def test_coroutines_of_one_tool_keep_all_inserts(url):
 
 
 class WaitingStore(Store):
-    """Its reads wait."""
+    """Its reads of a file wait."""
 
     def __init__(self, wait):
         self.wait = wait
 
     def read(self, path, options):
-        self.wait(timeout=60)
-        return [] if path == "/memories" else None
+        if path == "/memories/a":
+            self.wait(timeout=60)
+            return File(b"tea", b"1")
 
     def read_record(self, name):
         return None
@@ -82,19 +83,19 @@ class WaitingStore(Store):
 def test_a_blocked_call_releases_the_lock_of_the_interpreter():
     memory = Memory(WaitingStore(threading.Barrier(8).wait), deadline=120)
     with ThreadPoolExecutor(8) as threads:
-        calls = [threads.submit(memory.list) for _ in range(8)]
-        assert [call.result() for call in calls] == [[]] * 8
+        calls = [threads.submit(memory.read_text, "/memories/a") for _ in range(8)]
+        assert [call.result() for call in calls] == ["tea"] * 8
 
 
 def test_the_event_loop_runs_during_a_call():
     async def run():
         released = threading.Event()
         memory = await AsyncMemory.open(WaitingStore(released.wait))
-        call = asyncio.ensure_future(memory.list())
+        call = asyncio.ensure_future(memory.read_text("/memories/a"))
         await asyncio.sleep(0.1)
         assert not call.done()
         released.set()
-        assert await call == []
+        assert await call == "tea"
 
     asyncio.run(run())
 
