@@ -378,9 +378,7 @@ impl MemoryTool for BrokenTool {
                 return self.edit_aside(path, &before, Command::StrReplace(command)).await;
             }
             Some(Fault::OverlappingOccurrences) if !old_str.is_empty() => {
-                let starts = before.char_indices().map(|(start, _)| start);
-                let starts = starts.filter(|&start| before[start..].starts_with(old_str));
-                let lines: Vec<_> = starts.map(|start| line_at(&before, start)).collect();
+                let lines = lines_of_matches(&before, old_str);
                 if lines.len() > 1 {
                     return Err(Error::MultipleMatches { old_str: old_str.clone(), lines });
                 }
@@ -877,6 +875,19 @@ fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
+/// The line of each match, matches that overlap included.
+fn lines_of_matches(text: &str, old_str: &str) -> Vec<usize> {
+    let mut line = 1;
+    let mut lines = Vec::new();
+    for (start, character) in text.char_indices() {
+        if text[start..].starts_with(old_str) {
+            lines.push(line);
+        }
+        line += usize::from(character == '\n');
+    }
+    lines
+}
+
 fn lines_around(text: &str, line: usize, above: usize, below: usize) -> Snippet {
     let first = line.saturating_sub(above).max(1);
     let lines: Vec<_> = text.split('\n').skip(first - 1).take(line + below + 1 - first).collect();
@@ -903,7 +914,10 @@ fn plain(text: &str) -> String {
 }
 
 /// The first match of a pattern in which `.` matches any character.
-fn first_match<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
+fn first_match<'a>(text: &'a str, pattern: &'a str) -> Option<&'a str> {
+    if !pattern.contains('.') {
+        return text.contains(pattern).then_some(pattern);
+    }
     text.char_indices().find_map(|(start, _)| {
         let rest = &text[start..];
         let mut found = rest.chars();
