@@ -7,35 +7,26 @@
 //! The number never returns to an earlier value. So the one that this process saw last, perhaps long before the read,
 //! is as good as one read just before it.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
-use cap_std::fs::Dir;
 use memory_tool_core::{MemoryPath, StoredFile};
 
-use crate::sequence::Sequence;
+use crate::open_files::OpenFiles;
 use crate::version_cache::VersionCache;
 
 /// Reads cached files. Linux only: other systems cannot promise not to wait for the disk.
 #[derive(Debug, Default)]
 pub(crate) struct CachedReader {
-    /// The open sequence number, and when a holder of the lock found that it is the one that other processes use.
-    allowed: Mutex<Option<(Arc<Sequence>, Instant)>>,
     #[cfg(target_os = "linux")]
     is_unsupported: std::sync::atomic::AtomicBool,
 }
 
 impl CachedReader {
-    /// Allows reads for a while.
-    pub(crate) fn allow(&self, sequence: &Arc<Sequence>) {
-        *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = Some((Arc::clone(sequence), Instant::now()));
-    }
-
-    /// Reads the file at `path` in the store in `base`.
+    /// Reads the file at `path`, if the store allows reads without a lock.
     #[cfg(target_os = "linux")]
     pub(crate) fn read(
         &self,
-        base: &Dir,
+        files: &Arc<OpenFiles>,
         path: &MemoryPath,
         max_bytes: u64,
         versions: &VersionCache,
@@ -45,7 +36,8 @@ impl CachedReader {
         if self.is_unsupported.load(Ordering::Relaxed) {
             return None;
         }
-        match linux::read(&*self.sequence()?, base, path, max_bytes, versions) {
+        let (base, sequence) = files.readable()?;
+        match linux::read(&sequence, &base, path, max_bytes, versions) {
             Ok(file) => file,
             Err(error) => {
                 if linux::is_unsupported(error) {
@@ -58,17 +50,8 @@ impl CachedReader {
 
     /// Reads nothing on this system.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn read(&self, _: &Dir, _: &MemoryPath, _: u64, _: &VersionCache) -> Option<StoredFile> {
+    pub(crate) fn read(&self, _: &Arc<OpenFiles>, _: &MemoryPath, _: u64, _: &VersionCache) -> Option<StoredFile> {
         None
-    }
-
-    #[cfg(target_os = "linux")]
-    fn sequence(&self) -> Option<Arc<Sequence>> {
-        use crate::handles::VALIDITY;
-
-        let allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sequence, since) = allowed.as_ref()?;
-        (since.elapsed() < VALIDITY).then(|| Arc::clone(sequence))
     }
 }
 

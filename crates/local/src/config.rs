@@ -31,11 +31,11 @@ impl LocalStoreBuilder {
         self
     }
 
-    /// Opens the store even if another user owns `.memory-tool` or can write to it.
+    /// Opens the store even if another user owns the base, `memories` or `.memory-tool`, or can write to it.
     ///
-    /// By default, such a store can only be opened in read-only mode: write access to that directory is enough to read,
-    /// replace or remove files of the memory and to block every command. Use this on file systems without owners and
-    /// modes.
+    /// By default, such a store can only be opened in read-only mode: write access to one of these directories is
+    /// enough to replace or add files of the memory, and write access to `.memory-tool` also to block every command.
+    /// Use this for the shared directory of a team, and on file systems without owners and modes.
     pub fn trust_other_users(mut self) -> Self {
         self.trusts_other_users = true;
         self
@@ -49,7 +49,7 @@ impl LocalStoreBuilder {
     /// - The store does not exist, and the mode does not create it.
     /// - The base is a file, or access to it is denied.
     /// - The base contains a link or a file with the name of one of the store's directories.
-    /// - Another user owns `.memory-tool` or can write to it.
+    /// - Another user owns the base, `memories` or `.memory-tool`, or can write to it.
     /// - `memories` is on another file system.
     pub async fn open(self) -> Result<LocalStore, OpenError> {
         LocalStore::open_with(self).await

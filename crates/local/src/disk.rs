@@ -77,6 +77,12 @@ pub(crate) fn identity_at(directory: &Dir, path: &str) -> io::Result<Option<(u64
     }
 }
 
+/// The identity of an open directory.
+pub(crate) fn identity(directory: &Dir) -> io::Result<(u64, u64)> {
+    let found = directory.dir_metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
 /// Whether a path leads to no file, perhaps through a file or a link.
 fn is_elsewhere(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
@@ -91,12 +97,14 @@ pub(crate) struct FileStamp {
     /// Times since the Unix epoch; `None` if the system has no such time.
     modified: Option<Duration>,
     changed: Option<Duration>,
+    access: FileAccess,
 }
 
 impl FileStamp {
     pub(crate) fn of(found: &Metadata) -> Self {
         let modified = found.modified().ok().and_then(|time| time.duration_since(SystemClock::UNIX_EPOCH).ok());
-        Self { identity: (found.dev(), found.ino()), size: found.len(), modified, changed: change_time(found) }
+        let identity = (found.dev(), found.ino());
+        Self { identity, size: found.len(), modified, changed: change_time(found), access: FileAccess::of(found) }
     }
 
     #[cfg(target_os = "linux")]
@@ -106,11 +114,16 @@ impl FileStamp {
             size: u64::try_from(found.st_size).unwrap_or_default(),
             modified: time_of(found.st_mtime, found.st_mtime_nsec),
             changed: time_of(found.st_ctime, found.st_ctime_nsec),
+            access: FileAccess::of_stat(found),
         }
     }
 
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    pub(crate) fn access(&self) -> FileAccess {
+        self.access
     }
 
     /// The stamp as bytes. Different stamps have different bytes.
@@ -197,6 +210,14 @@ pub(crate) fn write_new_file(directory: &Dir, name: Name<'_>, content: &[u8]) ->
     Ok(file)
 }
 
+/// Gives a new file the access rights of the file at `replaced` in `directory`, which have been read before.
+pub(crate) fn copy_access(file: &File, access: FileAccess, directory: &Dir, replaced: Name<'_>) -> io::Result<()> {
+    if access.is_private() {
+        return Ok(());
+    }
+    set_access(file, access, || open_regular(directory, replaced, OpenOptions::new().read(true)).map(|(file, _)| file))
+}
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
@@ -281,42 +302,64 @@ pub(crate) fn contains_only_directories(directory: &Dir) -> io::Result<bool> {
 
 /// Removes a file, or a directory with its contents, from a private directory. A link is removed, never its target.
 ///
-/// Subdirectories are moved up one after another, so the depth of the tree does not matter.
+/// Subdirectories are moved up one after another, so the depth of the tree does not matter. After an error, the other
+/// entries are removed nevertheless, and the first error is returned.
 pub(crate) fn remove_all(private: &Dir, name: Name<'_>) -> io::Result<()> {
-    let mut pending = remove_one(private, name)?;
+    let mut pending = Vec::new();
+    let mut removed = remove_one(private, name, &mut pending);
     while let Some(name) = pending.pop() {
-        pending.extend(remove_one(private, name.as_name())?);
+        removed = removed.and(remove_one(private, name.as_name(), &mut pending));
     }
-    Ok(())
+    removed
 }
 
-/// Removes one entry. Subdirectories are moved to `private`; their new names are returned.
-fn remove_one(private: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
+/// Removes one entry. Subdirectories are moved to `private`, and their new names are added to `moved`.
+fn remove_one(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> io::Result<()> {
     if !private.symlink_metadata(name)?.is_dir() {
-        return private.remove_file_or_symlink(name).map(|()| Vec::new());
+        return private.remove_file_or_symlink(name);
     }
-    let moved = empty_directory(private, name)?;
-    private.remove_dir(name).map(|()| moved)
+    empty_directory(private, name, moved)?;
+    private.remove_dir(name)
 }
 
 /// Removes the files in the directory `name` and moves its subdirectories to `private`.
-fn empty_directory(private: &Dir, name: Name<'_>) -> io::Result<Vec<TemporaryName>> {
+fn empty_directory(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> io::Result<()> {
     let _ = make_accessible(private, name); // another program may have revoked access
     let directory = private.open_dir_nofollow(name)?;
     let entries = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
-    let mut moved = Vec::new();
+    let mut emptied = Ok(());
     for entry in entries.collect::<io::Result<Vec<_>>>()? {
-        let name = Name::parse(&entry)?;
-        if directory.symlink_metadata(name)?.is_dir() {
-            let _ = make_accessible(&directory, name);
-            let temporary = TemporaryName::random();
-            rename_over(&directory, name, private, temporary.as_name())?;
-            moved.push(temporary);
-        } else {
-            directory.remove_file_or_symlink(name)?;
-        }
+        let removed = Name::parse(&entry).and_then(|name| remove_or_move(&directory, name, private, moved));
+        emptied = emptied.and(removed);
     }
-    Ok(moved)
+    emptied
+}
+
+/// Removes a file or an empty directory, or moves a directory to `private`.
+fn remove_or_move(directory: &Dir, name: Name<'_>, private: &Dir, moved: &mut Vec<TemporaryName>) -> io::Result<()> {
+    if !directory.symlink_metadata(name)?.is_dir() {
+        return directory.remove_file_or_symlink(name);
+    }
+    // A directory of another user can be removed, but not moved.
+    if directory.remove_dir(name).is_ok() {
+        return Ok(());
+    }
+    let _ = make_accessible(directory, name);
+    let temporary = TemporaryName::random();
+    rename_over(directory, name, private, temporary.as_name())?;
+    moved.push(temporary);
+    Ok(())
+}
+
+/// The rights of other users that are refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Rule {
+    /// Own it, unless they are root, or replace its entries.
+    Base,
+    /// Own it, unless they are root, or write to it.
+    Memories,
+    /// Own it or write to it.
+    Private,
 }
 
 /// Checks that entries can be renamed between the two directories.
@@ -347,12 +390,79 @@ mod unix {
         Dir, DirBuilder, DirBuilderExt, File, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt, Permissions,
         PermissionsExt,
     };
-    use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, fchmod, openat};
+    use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid, accessat, fchmod, fchown, openat};
 
+    use super::Rule;
     use crate::name::Name;
 
     const FILE_MODE: u32 = 0o600;
     const DIRECTORY_MODE: u32 = 0o700;
+    const OWNER_CAN_WRITE: u32 = 0o200;
+    /// The rights of the group, or the limit of the rights of others in an access control list.
+    const GROUP: u32 = 0o070;
+
+    /// The access rights of a file.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub(crate) struct FileAccess {
+        mode: u32,
+        owner: u32,
+        group: u32,
+    }
+
+    impl FileAccess {
+        pub(super) fn of(found: &Metadata) -> Self {
+            Self { mode: found.mode() & 0o777, owner: found.uid(), group: found.gid() }
+        }
+
+        #[cfg(target_os = "linux")]
+        pub(super) fn of_stat(found: &rustix::fs::Stat) -> Self {
+            Self { mode: found.st_mode & 0o777, owner: found.st_uid, group: found.st_gid }
+        }
+
+        /// Whether the owner must not write to the file.
+        pub(crate) fn is_write_protected(self) -> bool {
+            self.mode & OWNER_CAN_WRITE == 0
+        }
+
+        /// Whether a new file has the same mode.
+        pub(super) fn is_private(self) -> bool {
+            self.mode == FILE_MODE
+        }
+    }
+
+    /// Sets owner, group and mode. The rights of the group are dropped if the group, or the access control list that
+    /// limits them, cannot be set: the group of the new file may be another one.
+    pub(super) fn set_access(
+        file: &File,
+        access: FileAccess,
+        open_replaced: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<()> {
+        let has_group = fchown(file, Some(Uid::from_raw(access.owner)), Some(Gid::from_raw(access.group)))
+            .or_else(|_| fchown(file, None, Some(Gid::from_raw(access.group)))) // only root can set the owner
+            .is_ok();
+        let keeps_group = access.mode & GROUP != 0 && has_group && copy_access_list(file, &open_replaced()?);
+        let mode = if keeps_group { access.mode } else { access.mode & !GROUP };
+        file.set_permissions(Permissions::from_mode(mode))
+    }
+
+    /// Copies the access control list of a file, if it has one. Returns whether that was possible.
+    #[cfg(target_os = "linux")]
+    fn copy_access_list(file: &File, replaced: &File) -> bool {
+        use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+        use rustix::io::Errno;
+        const NAME: &str = "system.posix_acl_access";
+        let mut list = [0; 4096];
+        match fgetxattr(replaced, NAME, &mut list) {
+            Ok(length) => fsetxattr(file, NAME, &list[..length.min(list.len())], XattrFlags::empty()).is_ok(),
+            Err(error) => matches!(error, Errno::NODATA | Errno::NOTSUP),
+        }
+    }
+
+    /// Elsewhere, such a list does not change the meaning of the mode.
+    #[cfg(not(target_os = "linux"))]
+    fn copy_access_list(_: &File, _: &File) -> bool {
+        true
+    }
 
     /// Without this, opening a pipe would wait for its other end.
     pub(super) fn set_nonblocking(options: &mut OpenOptions) {
@@ -374,18 +484,25 @@ mod unix {
         make_accessible(directory, name)
     }
 
-    /// Checks that this user owns a private directory and no other user can write to it. Others could have files moved.
-    pub(crate) fn refuse_other_users(directory: &Dir, name: Name<'_>) -> io::Result<()> {
+    /// Checks that no other user controls a directory of a store. `name` is for the error.
+    pub(crate) fn refuse_other_users(directory: &Dir, name: &str, rule: Rule) -> io::Result<()> {
+        const ROOT: u32 = 0;
+        /// In a directory with this bit, others can add entries, but not replace ours.
+        const STICKY: u32 = 0o1000;
+        const TRUST: &str = "if you trust these users, open `file:DIR?trust_other_users=true`";
         let found = rustix::fs::fstat(directory)?;
         let (owner, user) = (found.st_uid, rustix::process::geteuid().as_raw());
-        let mode = found.st_mode & 0o777;
+        #[allow(clippy::useless_conversion, reason = "the type differs between systems")]
+        let mode = u32::from(found.st_mode) & 0o7777;
+        let is_owner = owner == user || rule != Rule::Private && owner == ROOT;
+        let is_protected = mode & 0o022 == 0 || rule == Rule::Base && mode & STICKY != 0;
         let message = match () {
-            () if owner != user => format!(
-                "`{name}` belongs to user {owner}, but this process runs as user {user}: run as user {owner}, open the \
-                 store read-only, or run `chown -R {user}` on the directory"
+            () if !is_owner => format!(
+                "{name} belongs to user {owner}, but this process runs as user {user}: run as user {owner}, open the \
+                 store read-only, or run `chown -R {user}` on the directory; {TRUST}"
             ),
-            () if mode & 0o022 != 0 => {
-                format!("other users can write to `{name}` (mode {mode:03o}): run `chmod go-w` on it")
+            () if !is_protected => {
+                format!("other users can write to {name} (mode {mode:03o}): run `chmod go-w` on it; {TRUST}")
             }
             () => return Ok(()),
         };
@@ -501,7 +618,7 @@ mod unix {
     }
 
     /// Grants the owner all rights on a directory, and revokes those of others.
-    pub(super) fn make_accessible(directory: &Dir, name: Name<'_>) -> io::Result<()> {
+    pub(crate) fn make_accessible(directory: &Dir, name: Name<'_>) -> io::Result<()> {
         match openat(directory, name.as_os_str(), OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
         {
             Ok(opened) => Ok(fchmod(opened, Mode::RWXU)?),
@@ -511,7 +628,7 @@ mod unix {
     }
 
     /// Checks the right to create and remove names in a directory.
-    pub(super) fn check_writable(directory: &Dir) -> io::Result<()> {
+    pub(crate) fn check_writable(directory: &Dir) -> io::Result<()> {
         Ok(accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
     }
 
@@ -546,6 +663,7 @@ mod windows {
     use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt as _};
     use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+    use super::Rule;
     use crate::name::Name;
 
     pub(super) fn set_nonblocking(_: &mut OpenOptions) {}
@@ -561,7 +679,7 @@ mod windows {
     }
 
     /// Windows has no modes. Access rights are inherited from the directory above the store.
-    pub(crate) fn refuse_other_users(_: &Dir, _: Name<'_>) -> io::Result<()> {
+    pub(crate) fn refuse_other_users(_: &Dir, _: &str, _: Rule) -> io::Result<()> {
         Ok(())
     }
 
@@ -593,6 +711,31 @@ mod windows {
     pub(super) fn stat_identity(directory: &Dir, path: &str) -> io::Result<(u64, u64)> {
         let found = directory.symlink_metadata(path)?;
         Ok((found.dev(), found.ino()))
+    }
+
+    /// Whether a file is read-only.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub(crate) struct FileAccess {
+        is_read_only: bool,
+    }
+
+    impl FileAccess {
+        pub(super) fn of(found: &Metadata) -> Self {
+            Self { is_read_only: found.permissions().readonly() }
+        }
+
+        pub(crate) fn is_write_protected(self) -> bool {
+            self.is_read_only
+        }
+
+        /// The rights of a file are inherited from its directory.
+        pub(super) fn is_private(self) -> bool {
+            true
+        }
+    }
+
+    pub(super) fn set_access(_: &File, _: FileAccess, _: impl FnOnce() -> io::Result<File>) -> io::Result<()> {
+        Ok(())
     }
 
     /// Windows has no such time.

@@ -47,6 +47,7 @@ pub(crate) struct Handles {
 impl Handles {
     /// Opens the files, and creates missing ones.
     pub(crate) fn open_or_create(layout: &Layout) -> io::Result<Self> {
+        layout.refuse_other_writers()?;
         let private = layout.private()?;
         let turnstile = disk::open_lock_file(&private, TURNSTILE)?.into_std();
         let lock = disk::open_lock_file(&private, LOCK)?;

@@ -12,10 +12,12 @@
 //! ```
 //!
 //! Write access to `.memory-tool` gives control over the files. Therefore it and its directories must belong to this
-//! user, without write access for others. Their contents are not trusted either, because a store may be a copy from an
-//! unknown source.
+//! user, without write access for others, and others must not be able to replace or add files in the base and in
+//! `memories`. The contents of `.memory-tool` are not trusted either, because a store may be a copy from an unknown
+//! source.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io;
 use std::iter;
 use std::path::Path;
@@ -26,10 +28,12 @@ use cap_std::fs::Dir;
 use memory_tool_core::{MemoryPath, OpenMode, OpenOptions, StoreError, StoredFile};
 
 use crate::cached_read::CachedReader;
-use crate::disk::{self, EntryKind};
+use crate::disk::{self, EntryKind, Rule};
 use crate::failure::{failed, unconfirmed};
 use crate::handles::Handles;
 use crate::name::Name;
+use crate::open_files::OpenFiles;
+use crate::removal;
 use crate::tree::Tree;
 use crate::version_cache::VersionCache;
 
@@ -43,18 +47,14 @@ const CONFLICTS: Name<'_> = Name::constant("conflicts");
 /// The path of the lock file relative to the base directory.
 const LOCK_PATH: &str = ".memory-tool/lock";
 
-/// The number of idle [`Handles`] that are kept. Each takes five descriptors, and a process may open many stores.
-const MAX_IDLE_HANDLES: usize = 1;
-
 /// The number of directories that are remembered as flushed.
 const MAX_FLUSHED: usize = 1_000;
 
-/// The open base directory. The handles of other files are kept while their lock file has its name. Each operation
-/// looks everything else up by name, so another program may remove and recreate directories.
+/// The base directory. Each operation looks everything else up by name, so another program may remove and recreate
+/// directories.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    base: Dir,
-    idle: Mutex<Vec<Arc<Handles>>>,
+    files: Arc<OpenFiles>,
     versions: VersionCache,
     /// Directories that are on the disk, with those above them.
     flushed: Mutex<HashSet<MemoryPath>>,
@@ -76,8 +76,7 @@ impl Layout {
             create_base(base)?;
         }
         let mut layout = Self {
-            base: Dir::open_ambient_dir(base, ambient_authority())?,
-            idle: Mutex::default(),
+            files: OpenFiles::open(base)?,
             versions: VersionCache::default(),
             flushed: Mutex::default(),
             cached_reader: CachedReader::default(),
@@ -91,39 +90,64 @@ impl Layout {
             layout.memories_or_create()?;
         }
         layout.check()?;
-        layout.ignores_case = disk::metadata(&layout.base, MEMORIES_IN_CAPITALS)?.is_some()
-            && !disk::lists(&layout.base, MEMORIES_IN_CAPITALS)?;
+        let base = layout.base()?;
+        layout.ignores_case =
+            disk::metadata(&base, MEMORIES_IN_CAPITALS)?.is_some() && !disk::lists(&base, MEMORIES_IN_CAPITALS)?;
         Ok(layout)
     }
 
-    /// Checks that there is a store and, for writing, that its directories are on the same mount.
+    /// Checks that there is a store and, for writing, that its directories are on the same mount and under the control
+    /// of this user.
     fn check(&self) -> io::Result<()> {
-        match (self.existing_private()?, directory(&self.base, MEMORIES)?) {
-            (None, None) => {
-                let message = "not a memory store: the directory `memories` is missing";
-                Err(io::Error::new(io::ErrorKind::NotFound, message))
-            }
-            (Some(private), Some(memories)) if self.is_writable => {
-                let staging = directory(&private, STAGING)?.unwrap_or(private);
-                refuse_mount(&staging, &memories)
-            }
-            _ => Ok(()),
+        let base = self.base()?;
+        let (private, memories) = (self.existing_private()?, memories(&base)?);
+        if private.is_none() && memories.is_none() {
+            let message = "not a memory store: the directory `memories` is missing";
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
+        if !self.is_writable {
+            return Ok(());
+        }
+        if let Some(memories) = memories {
+            let staging = private.as_ref().map_or(Ok(None), |private| directory(private, STAGING))?;
+            // Before the first change, `.memory-tool` may be missing.
+            refuse_mount(staging.or(private).as_ref().unwrap_or(&base), &memories)?;
+        }
+        self.refuse_other_writers()
+    }
+
+    /// Checks that no other user can replace or add files, unless they are trusted.
+    pub(crate) fn refuse_other_writers(&self) -> io::Result<()> {
+        if self.trusts_other_users {
+            return Ok(());
+        }
+        let base = self.base()?;
+        disk::refuse_other_users(&base, "the directory of the store", Rule::Base)?;
+        match memories(&base)? {
+            Some(memories) => disk::refuse_other_users(&memories, "`memories`", Rule::Memories),
+            None => Ok(()),
+        }
+    }
+
+    /// The names in the staging directory.
+    pub(crate) fn staged(&self) -> io::Result<Vec<OsString>> {
+        let Some(private) = self.existing_private()? else { return Ok(Vec::new()) };
+        let Some(staging) = self.existing_private_directory(&private, STAGING)? else { return Ok(Vec::new()) };
+        staging.entries()?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    }
+
+    pub(crate) fn base(&self) -> io::Result<Arc<Dir>> {
+        self.files.base()
     }
 
     /// Handles that no operation uses.
     pub(crate) fn idle_handles(&self) -> Option<Arc<Handles>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|handles| handles.is_valid());
-        idle.pop()
+        self.files.take_handles()
     }
 
     /// Keeps the handles of an operation that ended.
     pub(crate) fn keep(&self, handles: Arc<Handles>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE_HANDLES {
-            idle.push(handles);
-        }
+        self.files.keep_handles(handles);
     }
 
     /// Whether a directory and those above it are known to be on the disk.
@@ -151,16 +175,16 @@ impl Layout {
 
     /// Flushes the names in the base directory.
     pub(crate) fn sync_base(&self) -> io::Result<()> {
-        disk::sync_directory(&self.base)
+        disk::sync_directory(&*self.base()?)
     }
 
     /// Whether other processes find the lock file of these handles.
     pub(crate) fn holds_lock_of(&self, handles: &Handles) -> io::Result<bool> {
-        Ok(disk::identity_at(&self.base, LOCK_PATH)? == Some(handles.lock_identity))
+        Ok(disk::identity_at(&*self.base()?, LOCK_PATH)? == Some(handles.lock_identity))
     }
 
     pub(crate) fn has_lock_file(&self) -> io::Result<bool> {
-        Ok(disk::identity_at(&self.base, LOCK_PATH)?.is_some())
+        Ok(disk::identity_at(&*self.base()?, LOCK_PATH)?.is_some())
     }
 
     /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
@@ -168,30 +192,36 @@ impl Layout {
         if self.ignores_case {
             return None;
         }
-        self.cached_reader.read(&self.base, path, self.max_file_bytes, &self.versions)
+        self.cached_reader.read(&self.files, path, self.max_file_bytes, &self.versions)
     }
 
     /// Allows reads without a lock for a while, because a holder of the lock found the store consistent.
     pub(crate) fn allow_cached_reads(&self, handles: &Handles) {
         if let Ok(Some(sequence)) = handles.sequence() {
-            self.cached_reader.allow(sequence);
+            self.files.allow_reads(sequence);
         }
     }
 
     /// The files in `memories`. If the directory is missing, the tree is empty.
-    pub(crate) fn tree(&self) -> Tree<'_> {
-        Tree::new(&self.base, &self.versions, self.ignores_case, self.max_file_bytes)
+    pub(crate) fn tree(&self) -> io::Result<Tree<'_>> {
+        Ok(Tree::new(self.base()?, &self.versions, self.ignores_case, self.max_file_bytes))
     }
 
     pub(crate) fn memories_or_create(&self) -> io::Result<Dir> {
-        directory_or_create(&self.base, MEMORIES)
+        directory_or_create(&*self.base()?, MEMORIES)
+    }
+
+    /// Checks that everything in `memories` can be removed.
+    pub(crate) fn check_memories_removable(&self) -> io::Result<()> {
+        removal::check(&*self.base()?, MEMORIES)
     }
 
     /// Moves the directory `memories` to `name` in `staging`, and creates a new one.
     pub(crate) fn remove_memories(&self, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
         const OPERATION: &str = "removing all files";
-        disk::rename_new(&self.base, MEMORIES, staging, name).map_err(|error| failed(OPERATION, error))?;
-        disk::sync_directory(&self.base).map_err(|error| unconfirmed(OPERATION, error))?;
+        let base = self.base().map_err(|error| failed(OPERATION, error))?;
+        disk::rename_new(&base, MEMORIES, staging, name).map_err(|error| failed(OPERATION, error))?;
+        disk::sync_directory(&base).map_err(|error| unconfirmed(OPERATION, error))?;
         // A failure here is harmless: a missing directory is an empty memory, and the next change creates it.
         let _ = self.memories_or_create();
         Ok(())
@@ -199,13 +229,13 @@ impl Layout {
 
     /// The directory of the lock and the journal.
     pub(crate) fn private(&self) -> io::Result<Dir> {
-        self.private_directory(&self.base, PRIVATE)
+        self.private_directory(&*self.base()?, PRIVATE)
     }
 
     /// The same directory; `None` if it does not exist. Owner and mode are checked only if the store is writable,
     /// because a reader trusts it no more than the files.
     pub(crate) fn existing_private(&self) -> io::Result<Option<Dir>> {
-        self.existing_private_directory(&self.base, PRIVATE)
+        self.existing_private_directory(&*self.base()?, PRIVATE)
     }
 
     /// The directory of records, created if it is missing.
@@ -243,7 +273,10 @@ impl Layout {
     }
 
     fn refuse_other_users(&self, directory: &Dir, name: Name<'_>) -> io::Result<()> {
-        if self.trusts_other_users { Ok(()) } else { disk::refuse_other_users(directory, name) }
+        if self.trusts_other_users {
+            return Ok(());
+        }
+        disk::refuse_other_users(directory, &format!("`{name}`"), Rule::Private)
     }
 }
 

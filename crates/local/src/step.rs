@@ -7,9 +7,10 @@ use cap_std::fs::Dir;
 use memory_tool_core::{Batch, FailureKind, MemoryPath, RecordName, StoreError};
 use serde::{Deserialize, Serialize};
 
-use crate::disk;
+use crate::disk::{self, FileAccess};
 use crate::failure::{failed, unconfirmed};
 use crate::name::{Name, RecordFileName, TemporaryName};
+use crate::removal;
 use crate::transaction::Transaction;
 use crate::tree::{Location, Resolution};
 
@@ -21,7 +22,14 @@ use crate::tree::{Location, Resolution};
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
     /// Move the file `staged` from the staging directory to `path`, which must be free or have the version `replaces`.
-    Write { path: MemoryPath, staged: TemporaryName, replaces: Option<Vec<u8>> },
+    Write {
+        path: MemoryPath,
+        staged: TemporaryName,
+        replaces: Option<Vec<u8>>,
+        /// The access rights of the replaced file, which the staged file has too.
+        #[serde(skip)]
+        access: Option<FileAccess>,
+    },
     /// Move the file or directory to `removed` in the staging directory. Without that name, remove the file in place.
     Remove { path: MemoryPath, removed: Option<TemporaryName> },
     /// Move the file or directory to a free path.
@@ -37,7 +45,7 @@ impl Step {
     /// changed.
     pub(crate) fn perform(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, staged, replaces } => write(files, path, staged, replaces.as_deref()),
+            Self::Write { path, staged, replaces, access } => write(files, path, staged, replaces.as_deref(), *access),
             Self::Remove { path, removed: Some(removed) } => remove(files, path, removed),
             Self::Remove { path, removed: None } => remove_file(files, path),
             Self::Rename { from, to } => rename(files, from, to),
@@ -85,6 +93,14 @@ impl Step {
             .map(drop)
     }
 
+    /// Checks that a file or directory that is moved to the staging directory can be removed there.
+    pub(crate) fn check_removable(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+        match self {
+            Self::Remove { path, removed: Some(_) } => check_removable(files, path),
+            _ => Ok(()),
+        }
+    }
+
     /// Creates what the change needs and detects obstacles, so that little can fail after the commit. This is
     /// invisible, because a directory without files does not exist.
     pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
@@ -118,6 +134,7 @@ fn write(
     path: &MemoryPath,
     staged: &TemporaryName,
     replaces: Option<&[u8]>,
+    access: Option<FileAccess>,
 ) -> Result<(), StoreError> {
     const OPERATION: &str = "moving a file into place";
     if is_already_moved(files, staged, OPERATION)? {
@@ -126,7 +143,7 @@ fn write(
     let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
     let (directory, parent, moved) = match replaces {
         Some(version) => {
-            let Some((directory, parent)) = parent_at_version(files, path, version)? else {
+            let Some((directory, parent)) = parent_at_version(files, path, version, access)? else {
                 return Err(StoreError::VersionMismatch { path: path.clone() });
             };
             let moved = disk::rename_over(staging, staged.as_name(), &parent, Name::of(path)?);
@@ -145,16 +162,17 @@ fn write(
     Ok(())
 }
 
-/// The parent directory of a file; `None` if the file does not have the version.
+/// The parent directory of a file; `None` if the file does not have the version or other access rights.
 fn parent_at_version(
     files: &Transaction<'_>,
     path: &MemoryPath,
     version: &[u8],
+    access: Option<FileAccess>,
 ) -> Result<Option<(MemoryPath, Arc<Dir>)>, StoreError> {
     let directory = path.parent().unwrap_or_else(MemoryPath::root);
     let Some(parent) = files.tree.open_directory(&directory)? else { return Ok(None) };
     files.flush_above(&directory).map_err(|error| failed("flushing a directory", error))?;
-    Ok(files.tree.is_at_version(path, version)?.then_some((directory, parent)))
+    Ok(files.tree.is_at_version(path, version, access)?.then_some((directory, parent)))
 }
 
 /// Whether an earlier process moved the file out of the staging directory.
@@ -347,6 +365,18 @@ fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), 
         Some(directory) => check_usable(files, &directory),
         None => Ok(()),
     }
+}
+
+/// Checks that everything at and under a path can be removed.
+fn check_removable(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+    let checked = match path.parent() {
+        None => files.layout.check_memories_removable(),
+        Some(parent) => match files.tree.open_directory(&parent)? {
+            Some(directory) => removal::check(&directory, Name::of(path)?),
+            None => Ok(()),
+        },
+    };
+    checked.map_err(|error| failed("checking what is removed", error))
 }
 
 /// Checks that entries can be renamed between the directory and the staging directory.

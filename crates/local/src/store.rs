@@ -18,10 +18,12 @@ use crate::config::LocalStoreBuilder;
 use crate::failure::{self, failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
+use crate::leftovers;
 use crate::lock::{Lock, Mode};
 use crate::records;
 use crate::state::State;
 use crate::transaction::Transaction;
+use crate::tree::Tree;
 use crate::usage_cache::UsageCache;
 
 /// A memory stored as plain files in `{base}/memories`, which any editor can open.
@@ -68,8 +70,12 @@ struct WaitingBatch {
     result: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// The number of tasks in this process that read at a time.
+/// The number of tasks in this process that read a store at a time.
 const READERS: usize = 4;
+
+/// The number of operations of this process that wait for the disk at a time, on all its stores. Each opens about ten
+/// files.
+static OPERATIONS: Semaphore = Semaphore::const_new(64);
 
 #[derive(Debug)]
 struct Inner {
@@ -97,13 +103,19 @@ impl LocalStore {
         let LocalStoreBuilder { base, options, trusts_other_users } = builder;
         let OpenOptions { mode, timeout, .. } = options;
         let opened = base.clone();
-        let layout = spawn_blocking(move || Layout::open(&opened, options, trusts_other_users))
-            .await
-            .unwrap_or_else(|error| Err(error.into()));
+        let permit = OPERATIONS.acquire().await;
+        let inner = spawn_blocking(move || {
+            let _permit = permit;
+            let layout = Layout::open(&opened, options, trusts_other_users)?;
+            let inner = Inner { layout, usage_cache: Mutex::default(), timeout };
+            inner.remove_leftovers();
+            Ok(inner)
+        });
+        let inner = inner.await.unwrap_or_else(|error| Err(error.into()));
         let place = || format!("in the directory {}", base.display());
-        let layout = layout.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
+        let inner = inner.map_err(|error| OpenError::new(place(), open_kind(&error, mode), error))?;
         Ok(Self {
-            inner: Arc::new(Inner { layout, usage_cache: Mutex::default(), timeout }),
+            inner: Arc::new(inner),
             queue: TaskQueue {
                 order: Arc::default(),
                 readers: Arc::new(Semaphore::new(READERS)),
@@ -113,7 +125,8 @@ impl LocalStore {
         })
     }
 
-    /// Checks that every record and every file can be read. The store may be in use.
+    /// Checks that every record and every file can be read, and that nothing is left of deleted ones. The store may be
+    /// in use.
     ///
     /// `progress` is called after each file. If an interrupted batch is pending, a writable store completes it first; a
     /// read-only store reports it as a problem. An invalid journal is always a problem. Files are not checked in either
@@ -137,7 +150,8 @@ impl LocalStore {
     /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default();
-        match self.read_with(records::problems).await {
+        let problems = |layout: &Layout| Ok([records::problems(layout)?, leftovers::problems(layout)?].concat());
+        match self.read_with(problems).await {
             Ok(problems) => report.problems = problems,
             Err(error) if is_damage(&error) => {
                 report.problems.push(Problem::of(&error));
@@ -164,11 +178,12 @@ impl LocalStore {
         deadline: Option<Instant>,
         read: impl Fn(&Layout) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // The semaphore is never closed.
+        // The semaphores are never closed.
         let permit = Arc::clone(&self.queue.readers).acquire_owned().await;
+        let permits = (permit, OPERATIONS.acquire().await);
         let inner = Arc::clone(&self.inner);
         let reading = spawn_blocking(move || {
-            let _turn = (turn, permit);
+            let _turn = (turn, permits);
             if inner.layout.is_writable {
                 let _lock = inner.lock_shared(deadline)?;
                 read(&inner.layout)
@@ -185,7 +200,7 @@ impl LocalStore {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
             return Err(failed("changing the store", cause));
         }
-        self.read_with(move |layout| batch.check(&State { layout, tree: &layout.tree() })).await
+        self.read_with(move |layout| batch.check(&State { layout, tree: &tree(layout)? })).await
     }
 }
 
@@ -202,7 +217,7 @@ impl Store for LocalStore {
         }
         let path = path.clone();
         self.read_in_turn(turn, deadline, move |layout| {
-            let tree = layout.tree();
+            let tree = tree(layout)?;
             // Read first: other programs take no lock.
             let node = tree.read(&path)?;
             tree.forget();
@@ -227,10 +242,11 @@ impl Store for LocalStore {
         if let Ok(result) = result.try_recv() {
             return result; // another task applied the batch too
         }
+        let permit = OPERATIONS.acquire().await;
         let (inner, queue) = (Arc::clone(&self.inner), self.queue.clone());
         // Runs to completion even if this future is dropped, so each batch is atomic.
         let applying = spawn_blocking(move || {
-            let _turn = guard;
+            let _turn = (guard, permit);
             // A batch that is reported as failed must not be applied by the next task.
             let _withdrawal = withdrawal;
             inner.apply_waiting(&queue, deadline)
@@ -276,6 +292,10 @@ impl Drop for Withdrawal {
     }
 }
 
+fn tree(layout: &Layout) -> Result<Tree<'_>, StoreError> {
+    layout.tree().map_err(|error| failed("opening the store", error))
+}
+
 fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
     match error.kind() {
         // In this mode the missing directory is an ancestor of the store.
@@ -315,6 +335,17 @@ impl Inner {
 
     fn begin(&self, deadline: Option<Instant>) -> Result<Transaction<'_>, StoreError> {
         Transaction::begin(&self.layout, self.lock(Mode::Exclusive, deadline)?)
+    }
+
+    /// Removes the files that an earlier process left in the staging directory. If this fails, or another process
+    /// changes the store at the same time, the next change removes them.
+    fn remove_leftovers(&self) {
+        if self.layout.is_writable
+            && self.layout.staged().is_ok_and(|staged| !staged.is_empty())
+            && let Ok(transaction) = self.begin(Some(Instant::now()))
+        {
+            transaction.end(&mut self.usage_cache());
+        }
     }
 
     /// Applies all waiting batches. If that cannot begin, they keep waiting.

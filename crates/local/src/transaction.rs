@@ -47,15 +47,16 @@ impl<'a> Transaction<'a> {
     pub(crate) fn begin(layout: &'a Layout, lock: Lock<'a>) -> Result<Self, StoreError> {
         let open = || {
             lock.staging(layout)?;
+            let tree = layout.tree()?;
             let sequence = lock.sequence()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
             let last = sequence.read()?;
             sequence.write(unfinished(last))?;
-            Ok((Arc::clone(sequence), last))
+            Ok((tree, Arc::clone(sequence), last))
         };
-        let (sequence, last) = open().map_err(|error| failed("opening the store", error))?;
+        let (tree, sequence, last) = open().map_err(|error| failed("opening the store", error))?;
         let transaction = Self {
             layout,
-            tree: layout.tree(),
+            tree,
             lock,
             sequence,
             last,
@@ -153,7 +154,7 @@ impl<'a> Transaction<'a> {
                 if steps.iter().any(|step| step.staged().is_some()) {
                     self.tree.forget_entries(); // the flush took time
                 }
-                steps.iter().try_for_each(|step| step.perform(self))
+                steps.iter().try_for_each(|step| step.check_removable(self).and_then(|()| step.perform(self)))
             })
             .collect();
         if let Err(error) = self.flush_directories() {
@@ -246,6 +247,10 @@ impl<'a> Transaction<'a> {
     fn check_write(&self, path: &MemoryPath) -> Result<(), StoreError> {
         self.check_name(path)?;
         match self.tree.find(path)? {
+            Location::File { stamp, .. } if stamp.access().is_write_protected() => {
+                let reason = format!("The file {path} is write-protected, so it cannot be edited.");
+                Err(StoreError::refused(path, "write-protection", reason))
+            }
             Location::File { .. } => Ok(()),
             Location::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
             Location::Absent => self.check_free(path),
@@ -304,7 +309,11 @@ impl<'a> Transaction<'a> {
                     Stat::File(version) => Some(version.as_bytes().to_vec()),
                     Stat::Absent | Stat::Directory => None,
                 };
-                Step::Write { path: path.clone(), staged: TemporaryName::random(), replaces }
+                let access = match self.tree.find(path)? {
+                    Location::File { stamp, .. } => Some(stamp.access()),
+                    Location::Absent | Location::Directory => None,
+                };
+                Step::Write { path: path.clone(), staged: TemporaryName::random(), replaces, access }
             }
             Change::Remove { path } => {
                 let is_file = matches!(self.tree.find(path)?, Location::File { .. });
@@ -317,14 +326,22 @@ impl<'a> Transaction<'a> {
 
     /// Writes the new contents of a step, if any, to a file that is not flushed yet.
     fn stage(&self, step: &Step, content: Option<&[u8]>) -> Result<Option<File>, StoreError> {
+        const OPERATION: &str = "writing a file";
         let (Some(staged), Some(content)) = (step.staged(), content) else { return Ok(None) };
         self.clear_later(staged);
         let created = self.staging().and_then(|staging| disk::write_new_file(staging, staged.as_name(), content));
-        created.map(Some).map_err(|error| failed("writing a file", error))
+        let file = created.map_err(|error| failed(OPERATION, error))?;
+        if let Step::Write { path, access: Some(access), .. } = step
+            && let Some(parent) = self.tree.open_directory(&path.parent().unwrap_or_else(MemoryPath::root))?
+        {
+            let copied = disk::copy_access(&file, *access, &parent, Name::of(path)?);
+            copied.map_err(|error| failed(OPERATION, error))?;
+        }
+        Ok(Some(file))
     }
 
     fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
-        steps.iter().try_for_each(|step| step.prepare(self))?;
+        steps.iter().try_for_each(|step| step.check_removable(self).and_then(|()| step.prepare(self)))?;
         let committed = self.staging().and_then(|staging| journal::commit(&self.lock.private, staging, steps));
         committed.map_err(|error| failed("writing the journal", error))?;
         let flushed = disk::sync_directory(&self.lock.private);
@@ -406,11 +423,16 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Empties the staging directory. The next process that opens the store retries failed removals.
+    /// Empties the staging directory. The next change and the next process that opens the store retry failed removals.
     fn clear_staging(&self) {
-        let Ok(staging) = self.staging() else { return };
-        for name in self.temporary.take() {
-            let _ = disk::remove_all(staging, name.as_name());
+        let temporary = self.temporary.take();
+        let clear = |name: &TemporaryName| match disk::remove_all(self.staging()?, name.as_name()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // never created
+            removed => removed,
+        };
+        // Each is tried.
+        if temporary.iter().map(clear).filter(Result::is_err).count() > 0 {
+            self.lock.note_failed();
         }
     }
 }
@@ -613,7 +635,7 @@ mod tests {
     }
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
-        let tree = layout.tree();
+        let tree = layout.tree().unwrap();
         let files = tree.files_under(&MemoryPath::root()).map(|file| file.unwrap().path);
         let mut contents: Vec<_> = files.map(|path| (path.to_string(), content(&tree, &path))).collect();
         contents.sort();
@@ -735,13 +757,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
         let edited = path("/memories/edited");
-        let Node::File(read) = layout.tree().read(&edited).unwrap() else { panic!("a file") };
+        let Node::File(read) = layout.tree().unwrap().read(&edited).unwrap() else { panic!("a file") };
         std::fs::write(base.path().join("memories/edited"), "theirs").unwrap();
         let edit =
             Batch::new().require(edited.clone(), Precondition::Version(read.version)).write(edited.clone(), "new");
         let error = apply(&layout, &edit).unwrap_err();
         assert!(matches!(error, StoreError::VersionMismatch { .. }), "{error:?}");
-        assert_eq!(content(&layout.tree(), &edited), b"theirs");
+        assert_eq!(content(&layout.tree().unwrap(), &edited), b"theirs");
         assert!(staging_is_empty(&layout));
     }
 

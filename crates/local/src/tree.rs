@@ -10,7 +10,7 @@ use cap_std::fs::Dir;
 use memory_tool_core::{FileEntry, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
 use sha2::{Digest, Sha256};
 
-use crate::disk::{self, Content, EntryKind, FileStamp};
+use crate::disk::{self, Content, EntryKind, FileAccess, FileStamp};
 use crate::failure::failed;
 use crate::layout;
 use crate::name::Name;
@@ -21,7 +21,7 @@ use crate::walk::Walk;
 ///
 /// The last lookups are remembered until [`forget`](Self::forget), so that the steps of a batch do not repeat them.
 pub(crate) struct Tree<'a> {
-    base: &'a Dir,
+    base: Arc<Dir>,
     versions: &'a VersionCache,
     ignores_case: bool,
     max_file_bytes: u64,
@@ -61,7 +61,7 @@ pub(crate) enum Resolution {
 }
 
 impl<'a> Tree<'a> {
-    pub(crate) fn new(base: &'a Dir, versions: &'a VersionCache, ignores_case: bool, max_file_bytes: u64) -> Self {
+    pub(crate) fn new(base: Arc<Dir>, versions: &'a VersionCache, ignores_case: bool, max_file_bytes: u64) -> Self {
         let last_directory = RefCell::default();
         let (last_entries, last_versions) = (Memo::default(), Memo::default());
         Self { base, versions, ignores_case, max_file_bytes, last_directory, last_entries, last_versions }
@@ -138,10 +138,19 @@ impl<'a> Tree<'a> {
         Ok(Stat::File(version))
     }
 
-    /// Whether the file has the version now. Reading takes time, so the stamp is compared before and after it.
-    pub(crate) fn is_at_version(&self, path: &MemoryPath, version: &[u8]) -> Result<bool, StoreError> {
+    /// Whether the file has the version now, and the access rights if they are known. Reading takes time, so the stamp
+    /// is compared before and after it.
+    pub(crate) fn is_at_version(
+        &self,
+        path: &MemoryPath,
+        version: &[u8],
+        access: Option<FileAccess>,
+    ) -> Result<bool, StoreError> {
         self.forget_entries();
         let Location::File { parent, stamp } = self.look(path)? else { return Ok(false) };
+        if access.is_some_and(|access| access != stamp.access()) {
+            return Ok(false);
+        }
         if let Some(found) = self.versions.get(path, &stamp) {
             return Ok(found.as_bytes() == version);
         }
@@ -234,12 +243,12 @@ impl<'a> Tree<'a> {
 
     /// Opens a directory in one step where the system can do so without following links.
     fn open_in_one_step(&self, path: &MemoryPath) -> Option<Dir> {
-        if self.ignores_case { None } else { disk::open_beneath(self.base, layout::relative_path(path)) }
+        if self.ignores_case { None } else { disk::open_beneath(&self.base, layout::relative_path(path)) }
     }
 
     /// Opens the directories of `path` one after another.
     fn open_by_name(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
-        let root = layout::memories(self.base).map_err(|error| failed("opening a directory", error))?;
+        let root = layout::memories(&self.base).map_err(|error| failed("opening a directory", error))?;
         let Some(root) = root else { return Ok(None) };
         let mut deepest = root;
         let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), MemoryPath::parent).collect();

@@ -132,7 +132,7 @@ mod tests {
         }
         let root = Dir::open_ambient_dir(base.path(), ambient_authority()).unwrap();
         let versions = VersionCache::default();
-        let tree = Tree::new(&root, &versions, false, u64::MAX);
+        let tree = Tree::new(Arc::new(root), &versions, false, u64::MAX);
         let mut walk = Walk::new(&tree, MemoryPath::root());
         let (mut files, mut most_open) = (Vec::new(), 0);
         while let Some(file) = walk.next() {

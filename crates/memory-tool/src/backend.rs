@@ -90,6 +90,11 @@ impl StoreUrl {
             Self::Local(path) => {
                 memory_tool_local::LocalStore::builder(path).options(options).open().await.map(Backend::Local)
             }
+            #[cfg(feature = "local")]
+            Self::SharedDirectory(path) => {
+                let builder = memory_tool_local::LocalStore::builder(path).options(options).trust_other_users();
+                builder.open().await.map(Backend::Local)
+            }
             #[cfg(feature = "sqlite")]
             Self::Sqlite { path, memory } => {
                 let memory = memory.parse().map_err(|error| self.invalid(error))?;
@@ -117,7 +122,7 @@ impl StoreUrl {
     /// The feature that opening the URL requires, or an empty string.
     fn feature(&self) -> &'static str {
         match self {
-            Self::Local(_) => "local",
+            Self::Local(_) | Self::SharedDirectory(_) => "local",
             Self::Sqlite { .. } => "sqlite",
             Self::Bucket { url } => match scheme_of(url).as_str() {
                 "az" => "azure",

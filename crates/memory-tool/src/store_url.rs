@@ -13,12 +13,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode
 /// The name of the memory in a SQLite database if the URL contains no name.
 const DEFAULT_MEMORY: &str = "default";
 
+/// The query of a `file:` URL whose directory other users may change.
+const TRUST: &str = "trust_other_users=true";
+
 /// The path or URL of a store.
 ///
 /// | path or URL | store |
 /// |---|---|
 /// | `memory`, `/srv/memory`, `./a:b` | a local directory |
 /// | `file:memory`, `file:///srv/my%20memory` | a local directory |
+/// | `file:///srv/team?trust_other_users=true` | a local directory that other users can write to |
 /// | `sqlite:memory.db`, `sqlite:///srv/memory.db?memory=alice` | a memory in a SQLite database, by default `default` |
 /// | `s3://bucket/prefix` | a prefix in a bucket of Amazon S3 or a compatible service |
 /// | `gs://bucket/prefix` | a prefix in a bucket of Google Cloud Storage |
@@ -52,6 +56,8 @@ const DEFAULT_MEMORY: &str = "default";
 pub enum StoreUrl {
     /// A local directory. Requires the `local` feature.
     Local(PathBuf),
+    /// A local directory that other users may own or write to. Requires the `local` feature.
+    SharedDirectory(PathBuf),
     /// A memory in a SQLite database. Requires the `sqlite` feature.
     Sqlite {
         /// The path of the database.
@@ -107,6 +113,7 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Local(path) if path.as_os_str().is_empty() => f.write_str("file:."),
             Self::Local(path) => write!(f, "file:{}", PathInUrl(path.as_os_str())),
+            Self::SharedDirectory(path) => write!(f, "{}?{TRUST}", Self::Local(path.clone())),
             Self::Sqlite { path, memory } => {
                 write!(f, "sqlite:{}?memory={}", PathInUrl(path.as_os_str()), escape(memory.as_bytes()))
             }
@@ -231,8 +238,12 @@ fn split_at(bytes: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
 
 /// Parses the part after `file:`.
 fn parse_file_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
-    refuse_reserved(location, b"?#")?;
-    parse_path(location).map(StoreUrl::Local)
+    refuse_reserved(location, b"#")?;
+    match split_at(location, b'?') {
+        (path, None) => parse_path(path).map(StoreUrl::Local),
+        (path, Some(query)) if query == TRUST.as_bytes() => parse_path(path).map(StoreUrl::SharedDirectory),
+        (_, Some(_)) => Err(StoreUrlError::QueryOrFragment),
+    }
 }
 
 /// Parses the part after `sqlite:`.
@@ -427,6 +438,9 @@ mod tests {
 
     #[test]
     fn display_round_trips() {
+        let shared = StoreUrl::SharedDirectory("/srv/a?b".into());
+        assert_eq!(shared.to_string(), "file:///srv/a%3Fb?trust_other_users=true");
+        assert_eq!(shared.to_string().parse(), Ok(shared));
         assert_eq!(StoreUrl::Local(PathBuf::new()).to_string().parse(), Ok(StoreUrl::Local(".".into())));
         let odd = [
             " ",
@@ -552,6 +566,8 @@ mod tests {
             ("file:a%zz", StoreUrlError::Percent),
             ("file:a%%41", StoreUrlError::Percent),
             ("file:a?b", StoreUrlError::QueryOrFragment),
+            ("file:a?trust_other_users=false", StoreUrlError::QueryOrFragment),
+            ("file:?trust_other_users=true", StoreUrlError::Empty),
             ("file:a#b", StoreUrlError::QueryOrFragment),
             ("file:a%00b", StoreUrlError::UnsupportedPath),
             ("sqlite:", StoreUrlError::Empty),

@@ -48,7 +48,9 @@ impl Sandbox {
     pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
         runtime.block_on(encryption.key_ring())?; // detects errors before the first case
         let kind = match url {
-            StoreUrl::Local(path) => SandboxKind::Disk(DiskSandbox::make_for_directories(path)?),
+            StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => {
+                SandboxKind::Disk(DiskSandbox::make_for_directories(path)?)
+            }
             StoreUrl::Sqlite { path, memory } => {
                 SandboxKind::Disk(DiskSandbox::make_for_databases(path, memory_name(memory)?)?)
             }

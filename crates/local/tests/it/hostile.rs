@@ -367,8 +367,8 @@ async fn a_journal_cannot_name_an_invalid_record() {
 }
 
 #[tokio::test]
-async fn a_private_directory_writable_by_others_is_refused() {
-    for name in [".memory-tool", ".memory-tool/staging"] {
+async fn a_store_writable_by_others_is_refused() {
+    for name in ["", "memories", ".memory-tool", ".memory-tool/staging"] {
         let hostile = HostileStore::new();
         hostile.write("base/memories/a", "a");
         let directory = hostile.path("base").join(name);
@@ -378,9 +378,14 @@ async fn a_private_directory_writable_by_others_is_refused() {
             let error = hostile.open().await.unwrap_err();
             let cause = error.source().unwrap().to_string();
             assert!(cause.contains(&format!("(mode {mode:o})")) && cause.contains("run `chmod go-w` on it"), "{cause}");
+            assert!(cause.contains("trust_other_users"), "{cause}");
             assert!(!error.is_not_found());
+            let read = store.read(&path("/memories/a")).await.map(|_| ());
             let written = store.apply(Batch::new().write(path("/memories/b"), "b")).await;
-            assert!(matches!(written, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{written:?}");
+            for refused in [read, written] {
+                let is_refused = matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }));
+                assert!(is_refused || refused.is_ok() && name.ends_with("staging"), "{name}: {refused:?}");
+            }
             LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
             let read_only =
                 LocalStore::builder(hostile.base()).options(OpenOptions::new().read_only()).open().await.unwrap();
@@ -390,5 +395,23 @@ async fn a_private_directory_writable_by_others_is_refused() {
             fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
             hostile.open().await.unwrap();
         }
+        // In a sticky directory, others can add files, but not replace those of this user.
+        fs::set_permissions(&directory, Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(hostile.open().await.is_ok(), name.is_empty(), "{name}");
+    }
+}
+
+/// As when another user gives access to it while it is in use.
+#[tokio::test]
+async fn an_open_store_that_others_can_write_to_is_refused_within_a_second() {
+    for name in ["", "memories", ".memory-tool"] {
+        let hostile = HostileStore::new();
+        let store = hostile.open().await.unwrap();
+        store.apply(Batch::new().write(path("/memories/a"), "ours")).await.unwrap();
+        fs::set_permissions(hostile.path("base").join(name), Permissions::from_mode(0o777)).unwrap();
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        fs::write(hostile.path("base/memories/a"), "theirs").unwrap();
+        let refused = store.read(&path("/memories/a")).await;
+        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
     }
 }

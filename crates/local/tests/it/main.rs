@@ -16,6 +16,7 @@ mod interference;
 mod large_files;
 #[cfg(target_os = "linux")]
 mod links;
+mod many_stores;
 #[cfg(unix)]
 mod modes;
 mod open_modes;

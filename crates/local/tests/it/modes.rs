@@ -1,18 +1,20 @@
-//! Files have mode 0600 and directories 0700, regardless of the umask. This changes the umask of the whole process.
+//! New files have mode 0600 and directories 0700, regardless of the umask, which this changes for the whole process.
+//! Files keep the mode that a person gave them, and are not edited without the owner's right to write.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::tree;
-use memory_tool_core::{Engine, MemoryTool};
+use crate::support::{TestMemory, tree};
+use memory_tool_core::{Batch, Engine, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _};
 use memory_tool_local::LocalStore;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use serde_json::json;
 
-fn mode(path: &Path) -> u32 {
-    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+/// The mode of a file or directory; `None` if it does not exist.
+fn mode(path: &Path) -> Option<u32> {
+    fs::symlink_metadata(path).ok().map(|found| found.permissions().mode() & 0o7777)
 }
 
 #[tokio::test]
@@ -22,22 +24,97 @@ async fn new_files_and_directories_are_private_under_any_umask() {
         let before = umask(Mode::from_raw_mode(mask));
         let base = directory.path().join("made/on/the/way");
         let tool = Engine::new(LocalStore::open(&base).await.unwrap());
-        fs::write(base.join("memories/foreign.txt"), "x").unwrap();
-        fs::set_permissions(base.join("memories/foreign.txt"), fs::Permissions::from_mode(0o666)).unwrap();
         for input in [
             json!({"command": "create", "path": "/memories/a/b/c.txt", "file_text": "x"}),
             json!({"command": "insert", "path": "/memories/a/b/c.txt", "insert_line": 0, "insert_text": "y"}),
             json!({"command": "rename", "old_path": "/memories/a/b/c.txt", "new_path": "/memories/d/e/f.txt"}),
-            json!({"command": "insert", "path": "/memories/foreign.txt", "insert_line": 0, "insert_text": "y"}),
         ] {
             tool.call(input).await.unwrap();
         }
         umask(before);
         let found: Vec<(PathBuf, _)> = tree(directory.path());
-        assert!(found.len() > 10, "{found:?}");
+        assert!(found.len() > 9, "{found:?}");
         for (path, content) in found {
             let expected = if content.is_some() { 0o600 } else { 0o700 };
-            assert_eq!(mode(&directory.path().join(&path)), expected, "{} under umask {mask:03o}", path.display());
+            assert_eq!(
+                mode(&directory.path().join(&path)),
+                Some(expected),
+                "{} under umask {mask:03o}",
+                path.display()
+            );
         }
+    }
+}
+
+#[tokio::test]
+async fn an_edit_keeps_the_mode_that_a_person_set() {
+    for kept in [0o600, 0o664, 0o640, 0o604, 0o755, 0o644] {
+        let memory = TestMemory::new().await;
+        let overwriting = Engine::builder(memory.tool.store().clone()).create_overwrites(true).build();
+        let file = memory.on_disk("/memories/a");
+        memory.create("/memories/a", "one").await;
+        fs::set_permissions(&file, Permissions::from_mode(kept)).unwrap();
+        for input in [
+            json!({"command": "str_replace", "path": "/memories/a", "old_str": "one", "new_str": "two"}),
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "zero"}),
+            json!({"command": "create", "path": "/memories/a", "file_text": "three"}),
+            json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}),
+            json!({"command": "rename", "old_path": "/memories/b", "new_path": "/memories/a"}),
+        ] {
+            overwriting.call(input.clone()).await.unwrap();
+            assert_eq!(mode(&file).unwrap_or(kept), kept, "after {input}");
+        }
+        let both = Batch::new().write("/memories/a".parse().unwrap(), "four");
+        memory.tool.store().apply(both.write("/memories/c".parse().unwrap(), "four")).await.unwrap();
+        assert_eq!((mode(&file), mode(&memory.on_disk("/memories/c"))), (Some(kept), Some(0o600)));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "four");
+    }
+}
+
+#[tokio::test]
+async fn a_write_protected_file_is_not_edited() {
+    for protected in [0o444, 0o400, 0o464, 0o555] {
+        let memory = TestMemory::new().await;
+        let overwriting = Engine::builder(memory.tool.store().clone()).create_overwrites(true).build();
+        let file = memory.on_disk("/memories/a");
+        memory.create("/memories/a", "one").await;
+        fs::set_permissions(&file, Permissions::from_mode(protected)).unwrap();
+        for input in [
+            json!({"command": "str_replace", "path": "/memories/a", "old_str": "one", "new_str": "two"}),
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "zero"}),
+            json!({"command": "create", "path": "/memories/a", "file_text": "three"}),
+        ] {
+            let refused = overwriting.call(input).await.unwrap_err();
+            assert_eq!(refused.to_string(), "Error: The file /memories/a is write-protected, so it cannot be edited.");
+        }
+        let both = Batch::new().write("/memories/a".parse().unwrap(), "four");
+        let refused = memory.tool.store().apply(both.write("/memories/c".parse().unwrap(), "four")).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Refused { policy: "write-protection", .. }), "{refused:?}");
+        assert_eq!((mode(&file), fs::read_to_string(&file).unwrap()), (Some(protected), "one".to_owned()));
+        assert_eq!(tree(&memory.base().join("memories")).len(), 1);
+        assert_eq!(tree(&memory.base().join(".memory-tool/staging")), []);
+        assert!(memory.view("/memories/a").await.ends_with("\tone"));
+        assert!(memory.rename("/memories/a", "/memories/b").await.starts_with("Successfully renamed"));
+        assert_eq!(mode(&memory.on_disk("/memories/b")), Some(protected));
+        assert!(memory.delete("/memories/b").await.starts_with("Successfully deleted"));
+    }
+}
+
+/// The version alone would not show it.
+#[tokio::test]
+async fn a_file_that_was_protected_since_it_was_read_is_not_edited() {
+    let memory = TestMemory::new().await;
+    let (store, file) = (memory.tool.store(), memory.on_disk("/memories/a"));
+    for changed in [0o444, 0o640] {
+        fs::write(&file, "one").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        let Node::File(read) = store.read("/memories/a").await.unwrap() else { panic!("a file") };
+        fs::set_permissions(&file, Permissions::from_mode(changed)).unwrap();
+        let path = || "/memories/a".parse().unwrap();
+        let edit = Batch::new().require(path(), Precondition::Version(read.version)).write(path(), "two");
+        let refused = store.apply(edit).await.unwrap_err();
+        assert!(matches!(refused, StoreError::VersionMismatch { .. } | StoreError::Refused { .. }), "{refused:?}");
+        assert_eq!((mode(&file), fs::read_to_string(&file).unwrap()), (Some(changed), "one".to_owned()));
+        fs::remove_file(&file).unwrap();
     }
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::panic, clippy::print_stderr, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
 
 mod call_counts;
+mod descriptors;
 mod mounts;
+mod permissions;
 mod power_loss;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
@@ -19,11 +21,19 @@ use memory_tool_test_fixtures::{Fixtures, LocalFixture, Tier};
 
 fn main() -> Result<ExitCode, BoxError> {
     write_until_killed(async |base| LocalStore::open(base).await.unwrap());
-    if let Some(status) = system_calls::run_child().or_else(power_loss::run_child).or_else(call_counts::run_child) {
+    let children = [
+        system_calls::run_child,
+        power_loss::run_child,
+        call_counts::run_child,
+        permissions::run_child,
+        descriptors::run_child,
+    ];
+    if let Some(status) = children.iter().find_map(|run| run()) {
         return Ok(status);
     }
     let mut fixtures = Fixtures::default();
     fixtures.add_tests([trial("crash::kills_leave_no_partial_batch", true, "", kills_leave_no_partial_batch)]);
+    fixtures.add_tests(permissions::trials().into_iter().chain(descriptors::trials()));
     if Tier::current() >= Tier::Full {
         fixtures.add_tests(system_calls::trials().chain(call_counts::trials()));
         fixtures.add_tests(power_loss::trials().chain(mounts::trials()));

@@ -23,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_store_of_another_user_can_only_be_read", a_store_of_another_user_can_only_be_read),
         trial("a_separate_mount_of_memories_is_refused", a_separate_mount_of_memories_is_refused),
         trial("a_mount_among_the_files_blocks_only_itself", a_mount_among_the_files_blocks_only_itself),
+        trial("a_directory_with_a_mount_is_not_deleted", a_directory_with_a_mount_is_not_deleted),
         trial("a_full_disk_can_be_cleared", a_full_disk_can_be_cleared),
     ]
 }
@@ -123,7 +124,7 @@ fn a_store_of_another_user_can_only_be_read() {
     let create = json!({"command": "create", "path": "/memories/a.txt", "file_text": "a"});
     assert!(call(&tool, create).starts_with("File created"));
     let view = json!({"command": "view", "path": "/memories/a.txt"});
-    for name in [".memory-tool", ".memory-tool/staging"] {
+    for name in ["", "memories", ".memory-tool", ".memory-tool/staging"] {
         let directory = base(&mount).join(name);
         chown("12345", &directory);
         let error = open(&base(&mount)).unwrap_err();
@@ -148,11 +149,17 @@ fn a_separate_mount_of_memories_is_refused() {
     let memories = base(&mount).join("memories");
     std::fs::create_dir_all(&memories).unwrap();
     let bind = || Command::new("mount").arg("--bind").arg(&memories).arg(&memories).status().unwrap().success();
-    for mounted in [Mount::mount(&memories, "size=64k"), bind()] {
-        assert!(mounted);
-        let error = open(&base(&mount)).unwrap_err();
-        Command::new("umount").arg(&memories).status().unwrap();
-        assert!(error.contains("`memories` is a separate mount"), "{error}");
+    // The first opening finds no `.memory-tool`.
+    for must_exist in [true, false] {
+        for mounted in [Mount::mount(&memories, "size=64k"), bind()] {
+            assert!(mounted);
+            let options = if must_exist { OpenOptions::new().must_exist() } else { OpenOptions::new() };
+            let opened = open_as(LocalStore::builder(base(&mount)).options(options));
+            Command::new("umount").arg(&memories).status().unwrap();
+            let error = opened.unwrap_err();
+            assert!(error.contains("`memories` is a separate mount"), "{error}");
+            assert_eq!(base(&mount).join(".memory-tool").exists(), !must_exist);
+        }
     }
     assert!(open(&base(&mount)).is_ok());
 }
@@ -174,6 +181,44 @@ fn a_mount_among_the_files_blocks_only_itself() {
     let create = json!({"command": "create", "path": "/memories/c", "file_text": "c"});
     assert!(call(&tool, create).starts_with("File created"));
     Command::new("umount").arg(&foreign).status().unwrap();
+}
+
+/// A mount cannot be removed, so the directory with it stays too.
+fn a_directory_with_a_mount_is_not_deleted() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&base(&mount)).unwrap();
+    for path in ["/memories/d/a", "/memories/d/e/b"] {
+        call(&tool, json!({"command": "create", "path": path, "file_text": "kept"}));
+    }
+    let (directory, file) = (base(&mount).join("memories/d/m"), base(&mount).join("memories/d/f"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(&file, "").unwrap();
+    let mount_at = |target: &Path| {
+        if target.is_dir() {
+            return Mount::mount(target, "size=64k") && std::fs::write(target.join("theirs"), "kept").is_ok();
+        }
+        let source = base(&mount).join("memories/d/a");
+        Command::new("mount").arg("--bind").arg(source).arg(target).status().unwrap().success()
+    };
+    for target in [&directory, &file] {
+        assert!(mount_at(target));
+        let before = crate::support::tree(&base(&mount).join("memories/d"));
+        let both = Batch::new().remove("/memories/d".parse().unwrap());
+        let both = both.write("/memories/new".parse().unwrap(), "new");
+        let refused = [
+            call(&tool, json!({"command": "delete", "path": "/memories/d"})),
+            block_on(tool.clear_all_memory()).unwrap_err().to_string(),
+            block_on(tool.store().apply(both)).unwrap_err().to_string(),
+        ];
+        let after = crate::support::tree(&base(&mount).join("memories/d"));
+        Command::new("umount").arg(target).status().unwrap();
+        assert_eq!(refused[..2], ["Error: The memory storage refused access. Nothing was changed."; 2]);
+        assert_eq!(refused[2], "checking what is removed failed");
+        assert_eq!(after, before);
+        assert_eq!(crate::support::tree(&base(&mount).join(".memory-tool/staging")), []);
+    }
+    assert!(call(&tool, json!({"command": "delete", "path": "/memories/d"})).starts_with("Successfully deleted"));
+    assert_eq!(crate::support::tree(&base(&mount).join("memories")), []);
 }
 
 /// Clearing takes effect at once. A later error must not report that nothing was changed.

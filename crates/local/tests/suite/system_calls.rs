@@ -161,11 +161,14 @@ impl Target {
         (log.contains("(INJECTED)") || log.contains("killed by SIGKILL")).then_some(status)
     }
 
-    /// The contents as another process reads them.
+    /// The contents as another process reads them. Also checks that the staging directory is empty.
     fn contents(&self) -> Contents {
         block_on(async {
             let store = LocalStore::open(self.base()).await.unwrap();
             let mut contents = Vec::new();
+            let staging = self.base().join(".memory-tool/staging");
+            let is_clear = !staging.exists() || std::fs::read_dir(staging).unwrap().next().is_none();
+            assert!(is_clear, "opening the store leaves files in the staging directory");
             for file in store.list(&MemoryPath::root()).await.unwrap() {
                 match store.read(&file.path).await.unwrap() {
                     Node::File(stored) => contents.push((file.path.as_str().into(), stored.content)),

@@ -1,0 +1,60 @@
+//! A process can have any number of stores, because it keeps the files of a few open.
+
+use std::fs;
+use std::path::Path;
+
+use memory_tool_core::{Batch, FailureKind, Store, StoreError, StoreExt as _};
+use memory_tool_local::LocalStore;
+use tempfile::TempDir;
+
+/// More than the number of stores whose files are kept open.
+const MANY: usize = 100;
+
+fn write(text: &str) -> Batch {
+    Batch::new().write("/memories/a".parse().unwrap(), text)
+}
+
+/// Opens and uses many stores, so that the files of those that were opened before are closed.
+async fn use_many_others(directory: &Path) -> Vec<LocalStore> {
+    let mut stores = Vec::new();
+    for number in 0..MANY {
+        let store = LocalStore::open(directory.join(format!("other {number}"))).await.unwrap();
+        store.apply(write(&number.to_string())).await.unwrap();
+        stores.push(store);
+    }
+    stores
+}
+
+#[tokio::test]
+async fn each_of_many_stores_stays_usable() {
+    let directory = TempDir::new().unwrap();
+    let stores = use_many_others(directory.path()).await;
+    for round in 0..2 {
+        for (number, store) in stores.iter().enumerate() {
+            let before = if round == 0 { number.to_string() } else { "again".to_owned() };
+            assert_eq!(store.read_to_string("/memories/a").await.unwrap(), before);
+            store.apply(write("again")).await.unwrap();
+            assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "again");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_directory_at_the_path_is_another_store() {
+    let directory = TempDir::new().unwrap();
+    let base = directory.path().join("base");
+    let store = LocalStore::open(&base).await.unwrap();
+    store.apply(write("ours")).await.unwrap();
+    let _others = use_many_others(directory.path()).await;
+    fs::rename(&base, directory.path().join("moved")).unwrap();
+    let missing = store.read("/memories/a").await;
+    assert!(matches!(missing, Err(StoreError::Failure { kind: FailureKind::Other, .. })), "{missing:?}");
+    LocalStore::open(&base).await.unwrap().apply(write("theirs")).await.unwrap();
+    for refused in [store.read("/memories/a").await.map(|_| ()), store.apply(write("ours")).await] {
+        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::Other, .. })), "{refused:?}");
+    }
+    assert_eq!(fs::read_to_string(base.join("memories/a")).unwrap(), "theirs");
+    fs::remove_dir_all(&base).unwrap();
+    fs::rename(directory.path().join("moved"), &base).unwrap();
+    assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "ours");
+}

@@ -1,0 +1,302 @@
+//! Files and directories of other users among the files of a store. What cannot be removed or read is refused or reported.
+//!
+//! The store is used by a child process without privileges, since permissions do not apply to root. The tests create files
+//! of several users, which needs root. Without root they are ignored.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::Trial;
+use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool as _, Store as _};
+use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::faults::{block_on, trial};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::tree;
+
+/// The commands of the child process, as a JSON array, and the base of its store.
+const COMMANDS: &str = "MEMORY_TOOL_TEST_COMMANDS";
+const BASE: &str = "MEMORY_TOOL_TEST_BASE";
+
+/// The user and the group of the child process.
+const USER: u32 = 65_534;
+/// Another user, and a group that the user of the child process is not in.
+const OTHER: u32 = 4_242;
+
+const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed.";
+
+/// In a child process: prints the result of each command.
+pub(crate) fn run_child() -> Option<ExitCode> {
+    let (commands, base) = (std::env::var(COMMANDS).ok()?, std::env::var_os(BASE)?);
+    let commands: Vec<Value> = serde_json::from_str(&commands).unwrap();
+    let results: Vec<String> = block_on(async {
+        let tool = Engine::new(LocalStore::open(Path::new(&base)).await.unwrap());
+        let mut results = Vec::new();
+        for command in commands {
+            results.push(run(&tool, command).await);
+        }
+        results
+    });
+    println!("{}", serde_json::to_string(&results).unwrap());
+    Some(ExitCode::SUCCESS)
+}
+
+/// Runs a command of the tool, or one of three others.
+async fn run(tool: &Engine<LocalStore>, command: Value) -> String {
+    let path = |text: &str| text.parse::<MemoryPath>().unwrap();
+    let done = match command["command"].as_str().unwrap() {
+        "verify" => {
+            let report = tool.store().verify(|_| {}).await.unwrap();
+            return report.problems.iter().map(|problem| format!("{problem}\n")).collect();
+        }
+        "clear" => tool.clear_all_memory().await,
+        "delete in a batch" => {
+            let batch =
+                Batch::new().remove(path(command["path"].as_str().unwrap())).write(path("/memories/new"), "new");
+            return tool
+                .store()
+                .apply(batch)
+                .await
+                .map_or_else(|error| format!("{:?}", error.kind()), |()| "done".into());
+        }
+        _ => tool.call(command).await,
+    };
+    done.map_or_else(|error| error.to_string(), |reply| reply.to_string())
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let directory = TempDir::new().unwrap();
+    let is_root = directory.path().metadata().unwrap().uid() == 0;
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let chattr =
+        |change: &str| Command::new("chattr").arg(change).arg(&file).output().is_ok_and(|it| it.status.success());
+    let has_attributes = is_root && chattr("+i") && chattr("-i");
+    let has_lists = is_root && set_access_list(&file);
+    let trial =
+        |name: &str, can_run, need: &str, test: fn()| trial(&format!("permissions::{name}"), can_run, need, test);
+    vec![
+        trial("a_deletion_is_complete_or_refused", is_root, "root", a_deletion_is_complete_or_refused),
+        trial(
+            "immutable_files_are_not_deleted",
+            has_attributes,
+            "the right to use chattr",
+            immutable_files_are_not_deleted,
+        ),
+        trial("a_users_own_mode_prevents_no_deletion", is_root, "root", a_users_own_mode_prevents_no_deletion),
+        trial("leftovers_are_reported_and_removed", is_root, "root", leftovers_are_reported_and_removed),
+        trial("a_base_of_root_is_trusted", is_root, "root", a_base_of_root_is_trusted),
+        trial("an_edit_keeps_owner_and_group", is_root, "root", an_edit_keeps_owner_and_group),
+        trial("an_edit_keeps_the_access_list", has_lists, "root, access control lists", an_edit_keeps_the_access_list),
+    ]
+}
+
+/// A store of the unprivileged user.
+struct Shared(TempDir);
+
+impl Shared {
+    fn new() -> Self {
+        let shared = Self(TempDir::new().unwrap());
+        fs::set_permissions(shared.0.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(shared.base()).unwrap();
+        chown(shared.base(), Some(USER), Some(USER)).unwrap();
+        // The unprivileged user may not reach the build directory.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(shared.program()).status().unwrap();
+        assert!(copied.success());
+        shared.run([json!({"command": "create", "path": "/memories/d/a", "file_text": "secret"})]);
+        shared
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.path().join("program")
+    }
+
+    fn base(&self) -> PathBuf {
+        self.0.path().join("base")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.base().join("memories").join(name)
+    }
+
+    fn staged(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+        tree(&self.base().join(".memory-tool/staging"))
+    }
+
+    /// Creates a directory with a file, both of another user.
+    fn add_directory(&self, name: &str, mode: u32) {
+        fs::create_dir(self.file(name)).unwrap();
+        fs::write(self.file(name).join("theirs"), "theirs").unwrap();
+        chown(self.file(name).join("theirs"), Some(OTHER), Some(OTHER)).unwrap();
+        self.set(name, OTHER, mode);
+    }
+
+    fn set(&self, name: &str, owner: u32, mode: u32) {
+        chown(self.file(name), Some(owner), Some(owner)).unwrap();
+        fs::set_permissions(self.file(name), Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// The results of commands of the unprivileged user.
+    fn run(&self, commands: impl IntoIterator<Item = Value>) -> Vec<String> {
+        let commands = Value::from_iter(commands).to_string();
+        let mut child = Command::new(self.program());
+        let output = child.env(COMMANDS, commands).env(BASE, self.base()).uid(USER).gid(USER).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn deletions_are_refused(&self) {
+        let before = tree(&self.base().join("memories"));
+        let results = self.run([
+            json!({"command": "delete", "path": "/memories/d"}),
+            json!({"command": "clear"}),
+            json!({"command": "delete in a batch", "path": "/memories/d"}),
+            json!({"command": "verify"}),
+        ]);
+        assert_eq!(results, [REFUSED, REFUSED, "Storage(AccessDenied)", ""]);
+        assert_eq!(tree(&self.base().join("memories")), before);
+        assert_eq!(self.staged(), []);
+    }
+}
+
+fn a_deletion_is_complete_or_refused() {
+    for mode in [0o755, 0o700, 0o1777] {
+        let shared = Shared::new();
+        shared.add_directory("d/theirs", mode);
+        shared.deletions_are_refused();
+        // What others can write to, or is empty, can be removed.
+        fs::remove_file(shared.file("d/theirs/theirs")).unwrap();
+        if mode != 0o700 {
+            let deleted = shared.run([json!({"command": "delete", "path": "/memories/d"})]);
+            assert_eq!((deleted[0].as_str(), shared.staged()), ("Successfully deleted /memories/d", vec![]));
+        }
+    }
+    let shared = Shared::new();
+    shared.add_directory("d/theirs", 0o777);
+    let deleted = shared.run([json!({"command": "delete", "path": "/memories/d"})]);
+    assert_eq!((deleted[0].as_str(), shared.staged()), ("Successfully deleted /memories/d", vec![]));
+}
+
+fn immutable_files_are_not_deleted() {
+    let shared = Shared::new();
+    shared.run([json!({"command": "create", "path": "/memories/d/e/b", "file_text": "b"})]);
+    for name in ["d/a", "d/e/b", "d/e"] {
+        for attribute in ["i", "a"] {
+            let change = |sign: &str| {
+                let status = Command::new("chattr").arg(format!("{sign}{attribute}")).arg(shared.file(name)).status();
+                assert!(status.unwrap().success());
+            };
+            change("+");
+            let refused = std::panic::catch_unwind(|| shared.deletions_are_refused());
+            change("-"); // for the cleanup
+            refused.unwrap();
+        }
+    }
+}
+
+fn a_users_own_mode_prevents_no_deletion() {
+    let shared = Shared::new();
+    for (name, mode) in [("d/none", 0o000), ("d/write", 0o300), ("d/list", 0o400), ("d/read", 0o500)] {
+        fs::create_dir(shared.file(name)).unwrap();
+        fs::write(shared.file(name).join("file"), "x").unwrap();
+        shared.set(name, USER, mode);
+    }
+    // A refusal changes no mode.
+    shared.add_directory("d/theirs", 0o755);
+    shared.deletions_are_refused();
+    for (name, mode) in [("d/none", 0o000), ("d/write", 0o300), ("d/list", 0o400), ("d/read", 0o500)] {
+        assert_eq!(fs::metadata(shared.file(name)).unwrap().mode() & 0o7777, mode, "{name}");
+    }
+    fs::remove_dir_all(shared.file("d/theirs")).unwrap();
+    let deleted = shared.run([json!({"command": "delete", "path": "/memories/d"})]);
+    assert_eq!((deleted[0].as_str(), shared.staged()), ("Successfully deleted /memories/d", vec![]));
+}
+
+/// As after a check that another program made wrong.
+fn leftovers_are_reported_and_removed() {
+    let shared = Shared::new();
+    let left = shared.base().join(".memory-tool/staging/0123456789abcdef");
+    fs::create_dir_all(left.join("theirs")).unwrap();
+    for name in ["a", "theirs/b"] {
+        fs::write(left.join(name), "secret").unwrap();
+    }
+    chown(&left, Some(USER), Some(USER)).unwrap();
+    let change = || json!({"command": "create", "path": "/memories/new", "file_text": "new"});
+    // What can be removed is removed, and the rest is reported.
+    let results = shared.run([json!({"command": "verify"}), change(), json!({"command": "verify"})]);
+    for problems in [&results[0], &results[2]] {
+        assert_eq!(problems.lines().count(), 1, "{problems}");
+        assert!(problems.contains("is left of a deletion or a failed write"), "{problems}");
+    }
+    assert!(results[1].starts_with("File created"));
+    assert_eq!(shared.staged().iter().filter(|(_, content)| content.is_some()).count(), 1);
+    for (name, _) in shared.staged() {
+        chown(shared.base().join(".memory-tool/staging").join(name), Some(USER), Some(USER)).unwrap();
+    }
+    // The next opening removes it.
+    assert_eq!(shared.run([]), Vec::<String>::new());
+    assert_eq!(shared.staged(), []);
+    assert_eq!(shared.run([json!({"command": "verify"})]), [""]);
+}
+
+/// Root can do everything.
+fn a_base_of_root_is_trusted() {
+    let shared = Shared::new();
+    chown(shared.base(), Some(0), Some(0)).unwrap();
+    let view = shared.run([json!({"command": "view", "path": "/memories/d/a"})]);
+    assert!(view[0].ends_with("\tsecret"), "{view:?}");
+}
+
+fn an_edit_keeps_owner_and_group() {
+    let insert = || json!({"command": "insert", "path": "/memories/d/a", "insert_line": 0, "insert_text": "new"});
+    let found = |shared: &Shared| {
+        let found = fs::metadata(shared.file("d/a")).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    // The user has another group, and must not give it the rights of the old one.
+    for (before, after) in [(0o664, 0o604), (0o646, 0o606), (0o604, 0o604)] {
+        let shared = Shared::new();
+        shared.set("d/a", OTHER, before);
+        assert!(shared.run([insert()])[0].ends_with("has been edited."));
+        assert_eq!(found(&shared), (USER, USER, after), "{before:o}");
+    }
+    // Root keeps the owner.
+    let shared = Shared::new();
+    shared.set("d/a", OTHER, 0o664);
+    let store = block_on(LocalStore::builder(shared.base()).trust_other_users().open()).unwrap();
+    block_on(Engine::new(store).call(insert())).unwrap();
+    assert_eq!(found(&shared), (OTHER, OTHER, 0o664));
+}
+
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+/// Lets another user read and write a file, but not its group. Returns whether the file system supports this.
+fn set_access_list(file: &Path) -> bool {
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, u32::MAX), (2, 6, OTHER), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, user) in entries {
+        list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+        list.extend(user.to_le_bytes());
+    }
+    rustix::fs::setxattr(file, ACCESS_LIST, &list, rustix::fs::XattrFlags::empty()).is_ok()
+}
+
+/// The rights of the group in the mode are then those of the list.
+fn an_edit_keeps_the_access_list() {
+    let shared = Shared::new();
+    assert!(set_access_list(&shared.file("d/a")));
+    let read = || {
+        let mut list = [0; 256];
+        let length = rustix::fs::getxattr(shared.file("d/a"), ACCESS_LIST, &mut list).unwrap();
+        list[..length].to_vec()
+    };
+    let before = read();
+    shared.run([json!({"command": "insert", "path": "/memories/d/a", "insert_line": 0, "insert_text": "new"})]);
+    assert_eq!(read(), before);
+    assert_eq!(fs::metadata(shared.file("d/a")).unwrap().mode() & 0o7777, 0o660);
+}
