@@ -19,7 +19,7 @@ mod unix {
     use std::sync::Arc;
 
     use cap_std::fs::Dir;
-    use rustix::fs::{AtFlags, FileType, Mode, fchmod};
+    use rustix::fs::{AtFlags, FileType, Mode, chmodat};
     use rustix::io::Errno;
 
     use crate::disk;
@@ -128,7 +128,7 @@ mod unix {
 
     impl Drop for Revocation {
         fn drop(&mut self) {
-            let _ = fchmod(&self.directory, Mode::from_bits_truncate(self.mode as _));
+            let _ = chmodat(&self.directory, ".", Mode::from_bits_truncate(self.mode as _), AtFlags::empty());
         }
     }
 

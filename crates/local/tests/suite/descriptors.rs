@@ -24,7 +24,7 @@ pub(crate) fn trials() -> [Trial; 1] {
 
 fn use_many_stores() {
     let directory = tempfile::tempdir().unwrap();
-    let stores = by_tier(300, 2_000, 2_000).to_string();
+    let stores = by_tier(300, 1_000, 2_000).to_string();
     let mut child = Command::new(std::env::current_exe().unwrap());
     assert!(child.env(STORES, stores).env(BASE, directory.path()).status().unwrap().success());
 }
