@@ -131,9 +131,18 @@ impl Layout {
 
     /// The names in the staging directory.
     pub(crate) fn staged(&self) -> io::Result<Vec<OsString>> {
+        self.names_in(STAGING)
+    }
+
+    /// The names in the directory of contents that were set aside for the operator.
+    pub(crate) fn set_aside(&self) -> io::Result<Vec<OsString>> {
+        self.names_in(CONFLICTS)
+    }
+
+    fn names_in(&self, name: Name<'_>) -> io::Result<Vec<OsString>> {
         let Some(private) = self.existing_private()? else { return Ok(Vec::new()) };
-        let Some(staging) = self.existing_private_directory(&private, STAGING)? else { return Ok(Vec::new()) };
-        staging.entries()?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+        let Some(directory) = self.existing_private_directory(&private, name)? else { return Ok(Vec::new()) };
+        directory.entries()?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     }
 
     pub(crate) fn base(&self) -> io::Result<Arc<Dir>> {

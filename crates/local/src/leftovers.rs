@@ -1,20 +1,28 @@
-//! What is left in the staging directory because it could not be removed.
+//! Contents in `.memory-tool` that the operator must look at.
 
 use memory_tool_core::{Problem, StoreError};
 
 use crate::failure::failed;
 use crate::layout::Layout;
 
-/// The leftovers. The caller holds the lock, so no change is being made.
+/// Reports files that could not be removed, and contents that a journal set aside. The caller holds the lock, so no
+/// change is being made.
 pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
-    let staged = layout.staged().map_err(|error| failed("listing the staging directory", error))?;
-    let problem = |name: &std::ffi::OsString| {
-        let message = format!(
-            "`.memory-tool/staging/{}` is left of a deletion or a failed write and could not be removed: check its owner and \
-             permissions, then delete it",
+    let list = || Ok((layout.staged()?, layout.set_aside()?));
+    let (staged, set_aside) = list().map_err(|error| failed("listing the private directories", error))?;
+    let staged = staged.iter().map(|name| {
+        Problem::new(format!(
+            "`.memory-tool/staging/{}` is left of a deletion or a failed write and could not be removed: check its \
+             owner and permissions, then delete it",
             name.display()
-        );
-        Problem::new(message)
-    };
-    Ok(staged.iter().map(problem).collect())
+        ))
+    });
+    let set_aside = set_aside.iter().map(|name| {
+        Problem::new(format!(
+            "`.memory-tool/conflicts/{}` contains text that an interrupted change could not write: move it to a file \
+             of your choice, or delete it",
+            name.display()
+        ))
+    });
+    Ok(staged.chain(set_aside).collect())
 }

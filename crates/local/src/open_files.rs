@@ -1,7 +1,7 @@
 //! [`OpenFiles`]: the files that a store keeps open between operations.
 //!
-//! A process keeps those of the stores that it used last, so that it can have any number of stores. The files of another
-//! store are opened again when it is used.
+//! A process keeps those of the stores that it used last, so that it can have any number of stores. The files of
+//! another store are opened again when it is used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ struct Kept {
 impl OpenFiles {
     /// Opens the base directory of a store.
     pub(crate) fn open(base: &Path) -> io::Result<Arc<Self>> {
-        // The working directory may change. Without one, the path is used as it is.
+        // The working directory may change. If it is unknown, the path is not changed.
         let path = std::path::absolute(base).unwrap_or_else(|_| base.to_owned());
         let opened = Dir::open_ambient_dir(&path, ambient_authority())?;
         let identity = disk::identity(&opened)?;

@@ -1,7 +1,7 @@
 //! [`check`]: whether a file or directory can be removed completely.
 //!
-//! A directory is moved out of sight in one step, and its contents are removed afterwards. What then cannot be removed
-//! would stay on the disk, although Claude has deleted it. Therefore such a removal is refused before it begins.
+//! A directory is hidden in one step and then emptied. If an entry could not be removed, deleted texts would stay on
+//! the disk. Therefore such a removal is refused before it begins.
 
 #[cfg(unix)]
 pub(crate) use unix::check;
@@ -94,8 +94,8 @@ mod unix {
             Ok(subdirectories)
         }
 
-        /// Opens the directory. If its owner is this user, who has revoked the right to read it, the right is granted
-        /// until the second value is dropped.
+        /// Opens the directory. If this user owns it but has no right to read it, the right is granted until the second
+        /// value is dropped.
         fn open(&self, user: u32, start: &Dir) -> io::Result<(Dir, Option<Revocation>)> {
             let name = Name::parse(self.path.file_name().unwrap_or_default())?;
             let reopened;
@@ -132,7 +132,7 @@ mod unix {
         }
     }
 
-    /// What decides who can remove an entry.
+    /// The properties of an entry that decide whether it can be removed.
     struct Facts {
         is_directory: bool,
         owner: u32,

@@ -182,6 +182,19 @@ async fn contents_are_set_aside_only_in_a_real_directory() {
 }
 
 #[tokio::test]
+async fn contents_that_were_set_aside_are_reported() {
+    let hostile = HostileStore::new();
+    hostile.write(&format!("base/.memory-tool/conflicts/{STAGED}"), "text");
+    for options in [OpenOptions::new(), OpenOptions::new().read_only()] {
+        let store = LocalStore::builder(hostile.base()).options(options).open().await.unwrap();
+        let problems = store.verify(|_| {}).await.unwrap().problems;
+        assert_eq!(problems.len(), 1);
+        let expected = format!("`.memory-tool/conflicts/{STAGED}` contains text that an interrupted change");
+        assert!(problems[0].message.starts_with(&expected), "{problems:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_oversized_or_special_journal_is_not_read() {
     let hostile = HostileStore::new();
     File::create(hostile.private("journal")).unwrap().set_len(HUGE).unwrap();

@@ -14,7 +14,7 @@ fn write(text: &str) -> Batch {
     Batch::new().write("/memories/a".parse().unwrap(), text)
 }
 
-/// Opens and uses many stores, so that the files of those that were opened before are closed.
+/// Opens and uses many stores, which closes the files of earlier stores.
 async fn use_many_others(directory: &Path) -> Vec<LocalStore> {
     let mut stores = Vec::new();
     for number in 0..MANY {

@@ -15,7 +15,7 @@ const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
 /// The usual limit of a process.
 const LIMIT: u64 = 1_024;
-/// The number of files that idle stores keep open together, and those of the process itself.
+/// The number of open files of all idle stores together and of the process itself.
 const MAX_IDLE: usize = 220;
 
 pub(crate) fn trials() -> [Trial; 1] {

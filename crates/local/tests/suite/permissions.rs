@@ -1,7 +1,7 @@
-//! Files and directories of other users among the files of a store. What cannot be removed or read is refused or reported.
+//! Files and directories of other users among the files of a store.
 //!
-//! The store is used by a child process without privileges, since permissions do not apply to root. The tests create files
-//! of several users, which needs root. Without root they are ignored.
+//! The store is used by a child process without privileges, since permissions do not apply to root. The tests create
+//! files of several users, which needs root. Without root they are ignored.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -168,7 +168,7 @@ fn a_deletion_is_complete_or_refused() {
         let shared = Shared::new();
         shared.add_directory("d/theirs", mode);
         shared.deletions_are_refused();
-        // What others can write to, or is empty, can be removed.
+        // An empty directory of another user can be removed.
         fs::remove_file(shared.file("d/theirs/theirs")).unwrap();
         if mode != 0o700 {
             let deleted = shared.run([json!({"command": "delete", "path": "/memories/d"})]);
@@ -226,7 +226,7 @@ fn leftovers_are_reported_and_removed() {
     }
     chown(&left, Some(USER), Some(USER)).unwrap();
     let change = || json!({"command": "create", "path": "/memories/new", "file_text": "new"});
-    // What can be removed is removed, and the rest is reported.
+    // The file of this user is removed. The other one is reported.
     let results = shared.run([json!({"command": "verify"}), change(), json!({"command": "verify"})]);
     for problems in [&results[0], &results[2]] {
         assert_eq!(problems.lines().count(), 1, "{problems}");
