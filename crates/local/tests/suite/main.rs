@@ -1,6 +1,12 @@
 //! The conformance suite on the local store, and tests that start this program again or need special rights.
 
-#![allow(clippy::panic, clippy::print_stderr, clippy::unwrap_used, reason = "a test prints, and fails by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test prints, and fails by panicking"
+)]
 
 mod call_counts;
 mod descriptors;
