@@ -6,6 +6,7 @@ mod audit;
 mod cases;
 mod combinations;
 mod corpus;
+mod everyday;
 mod expiry;
 mod limits;
 mod mounts;
