@@ -19,11 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{Batch, Change, MemoryPath, Node};
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 use crate::failure::Failure;
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
+use crate::schema::CheckedSchema;
 use crate::sidecar::{self, FileStamp};
 
 /// The largest node to remember, in bytes. For larger ones, the hop to another thread takes a small part of the time.
@@ -56,18 +57,28 @@ pub(crate) struct CachingConnection {
     /// Closed before the connection, which may remove the log.
     log: Option<File>,
     log_path: PathBuf,
+    schema: CheckedSchema,
     connection: Connection,
 }
 
 impl CachingConnection {
     /// Wraps a connection to a database with this write-ahead log.
     pub(crate) fn new(connection: Connection, log_path: PathBuf) -> Self {
-        Self { nodes: HashMap::new(), size: 0, data_version: 0, checked: None, log: None, log_path, connection }
+        let schema = CheckedSchema::default();
+        Self { nodes: HashMap::new(), size: 0, data_version: 0, checked: None, log: None, log_path, schema, connection }
     }
 
-    /// The connection, for statements that change no files.
+    /// The connection, for opening.
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+
+    /// Runs `work`, which only reads, in one snapshot. Blocks.
+    pub(crate) fn in_snapshot<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        in_snapshot(&mut self.connection, &mut self.schema, work)
     }
 
     /// A remembered node, which may be outdated.
@@ -95,13 +106,14 @@ impl CachingConnection {
         let mut version = statement.query(())?;
         let Some(row) = version.next()? else { return Err(rusqlite::Error::QueryReturnedNoRows.into()) };
         let current = row.get(0)?;
+        // While the statement has a row, its transaction is open, so other statements read the same snapshot.
         if current != self.data_version {
+            self.schema.check(&self.connection)?; // only another connection can have changed it
             self.nodes.clear();
             self.size = 0;
             self.data_version = current;
         }
         self.checked = log;
-        // While the statement has a row, its transaction is open, so other statements read the same snapshot.
         let node = Files { connection: &self.connection, memory }.read(path)?;
         drop(version);
         drop(statement);
@@ -123,21 +135,25 @@ impl CachingConnection {
         }
     }
 
-    /// Applies a batch. Forgets the nodes that it may change, because the data version covers only other connections.
+    /// Applies a batch in one transaction, which is rolled back on an error. Forgets the nodes that it may change,
+    /// because the data version covers only other connections.
     ///
     /// A remembered file that the batch writes is read again, because an agent often views what it has edited.
     pub(crate) fn apply(
         &mut self,
         memory: &Memory,
         batch: Batch,
-        apply: fn(&mut Connection, &Memory, Batch) -> Result<(), Failure>,
+        apply: fn(&Connection, &Memory, Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let written = match batch.changes() {
             [Change::Write { path, .. }] if self.nodes.contains_key(&key(memory, path)) => Some(path.clone()),
             _ => None,
         };
         self.forget(memory, batch.changes());
-        apply(&mut self.connection, memory, batch)?;
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.schema.check(&transaction)?;
+        apply(&transaction, memory, batch)?;
+        transaction.commit().map_err(Failure::of_commit)?;
         if let Some(path) = written {
             let _ = self.read(memory, &path); // the batch is applied; if this failed, the next read fails, too
         }
@@ -168,6 +184,17 @@ impl CachingConnection {
     fn log_stamp(&self) -> Option<FileStamp> {
         self.log.as_ref()?.metadata().ok().map(|found| FileStamp::of(&found))
     }
+}
+
+/// Runs `work`, which only reads, in one snapshot with a checked schema. Blocks.
+pub(crate) fn in_snapshot<T>(
+    connection: &mut Connection,
+    schema: &mut CheckedSchema,
+    work: impl FnOnce(&Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let transaction = connection.transaction()?;
+    schema.check(&transaction)?;
+    work(&transaction)
 }
 
 const DATA_VERSION: &str = "PRAGMA data_version";

@@ -19,6 +19,7 @@ use crate::files::{Files, Memory};
 use crate::name::MemoryName;
 use crate::pool::ConnectionPool;
 use crate::read_only::FileSnapshot;
+use crate::schema::CheckedSchema;
 use crate::{caching, permissions, schema, sidecar};
 
 /// The number of tasks in this process that read at a time.
@@ -143,15 +144,18 @@ impl Database {
         is_current.then(|| Arc::unwrap_or_clone(node))
     }
 
-    /// Runs `work`, which only reads, outside the async threads. Runs it again if another program interfered.
+    /// Runs `work`, which only reads, in one snapshot, outside the async threads. Runs it again if another program
+    /// interfered.
     pub(crate) async fn read<T: Send + 'static>(
         self: Arc<Self>,
-        mut work: impl FnMut(&mut Connection) -> Result<T, Failure> + Send + 'static,
+        mut work: impl FnMut(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let turns = Arc::clone(&self.readers);
         self.run(turns, FailureKind::Other, |database, deadline| match database.mode {
-            OpenMode::ReadOnly => database.read_only(deadline, work),
-            _ => database.use_connection(deadline, |connection| work(connection.connection())),
+            OpenMode::ReadOnly => database.read_only(deadline, |connection| {
+                caching::in_snapshot(connection, &mut CheckedSchema::default(), &mut work)
+            }),
+            _ => database.use_connection(deadline, |connection| connection.in_snapshot(work)),
         })
         .await
     }

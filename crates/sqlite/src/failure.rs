@@ -59,7 +59,7 @@ impl From<PathError> for Failure {
 
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
-        Self::new(kind(&error), error)
+        ConnectError::from(error).into()
     }
 }
 
@@ -67,6 +67,8 @@ impl From<ConnectError> for Failure {
     fn from(ConnectError(failure): ConnectError) -> Self {
         match failure {
             OpenFailure::Failed { kind, source } => Self::Failed { kind, operation: None, source },
+            OpenFailure::ReadOnly { .. } => Self::new(FailureKind::AccessDenied, failure),
+            OpenFailure::NotADatabase => Self::new(FailureKind::Damaged, failure),
             _ => Self::new(FailureKind::Other, failure),
         }
     }
@@ -119,6 +121,13 @@ pub enum OpenFailure {
         /// The journal mode that SQLite uses instead.
         mode: String,
     },
+    /// The file system or the access rights do not allow changes.
+    #[error("the database file or its directory is read-only for this program")]
+    ReadOnly {
+        /// The error of SQLite.
+        #[source]
+        source: BoxError,
+    },
     /// SQLite or the operating system failed.
     #[error("SQLite or the operating system failed")]
     Failed {
@@ -138,6 +147,7 @@ impl OpenFailure {
             Self::NewerSchema { .. } | Self::OlderSchema { .. } | Self::NoWriteAheadLog { .. } => {
                 ErrorKind::Unsupported
             }
+            Self::ReadOnly { .. } => ErrorKind::Storage(FailureKind::AccessDenied),
             Self::Failed { kind, .. } => ErrorKind::Storage(*kind),
         }
     }
@@ -157,6 +167,7 @@ impl From<rusqlite::Error> for ConnectError {
     fn from(error: rusqlite::Error) -> Self {
         Self(match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase,
+            Some(ErrorCode::ReadOnly) => OpenFailure::ReadOnly { source: error.into() },
             _ => OpenFailure::Failed { kind: kind(&error), source: error.into() },
         })
     }

@@ -37,11 +37,37 @@ pub(crate) fn prepare(connection: &mut Connection, mode: OpenMode) -> Result<(),
     migrate(connection, MIGRATIONS)
 }
 
-/// Refuses a database that a newer program has upgraded since this one opened it.
-pub(crate) fn refuse_newer(connection: &Connection) -> Result<(), ConnectError> {
-    let known = newest(MIGRATIONS);
-    let found = connection.prepare_cached("PRAGMA user_version")?.query_one((), |row| row.get(0))?;
-    if found > known { Err(OpenFailure::NewerSchema { found, known }.into()) } else { Ok(()) }
+/// Creates the newest version in a new database.
+#[cfg(test)]
+pub(crate) fn create(connection: &mut Connection) -> Result<(), ConnectError> {
+    migrate(connection, MIGRATIONS)
+}
+
+/// The schema that a connection has checked last. Another program can change it at any time, for example add a trigger
+/// that would run in the next command.
+#[derive(Debug, Default)]
+pub(crate) struct CheckedSchema {
+    /// SQLite's number of the schema, which every change of it increments, and the version of this crate's schema.
+    numbers: Option<[i64; 2]>,
+}
+
+impl CheckedSchema {
+    /// Refuses a schema that is not the newest one of this crate. Must be called in a transaction, before any other
+    /// statement: SQLite then runs the statements of the transaction with this schema.
+    pub(crate) fn check(&mut self, connection: &Connection) -> Result<(), ConnectError> {
+        let number = |sql| connection.prepare_cached(sql)?.query_one((), |row| row.get(0));
+        let found = Some([number("PRAGMA schema_version")?, number("PRAGMA user_version")?]);
+        if self.numbers == found {
+            return Ok(());
+        }
+        let (found_version, known) = (version(connection, MIGRATIONS)?, newest(MIGRATIONS));
+        if found_version < known {
+            return Err(OpenFailure::OlderSchema { found: found_version, known }.into());
+        }
+        refuse_foreign(connection, found_version)?;
+        self.numbers = found;
+        Ok(())
+    }
 }
 
 fn newest(migrations: &[&str]) -> u32 {

@@ -8,7 +8,7 @@ use memory_tool_core::{
     Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, Problem, ReadOptions, RecordName, Store, StoreError,
     StoredFile, VerifyProgress, VerifyReport,
 };
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::Connection;
 use tokio::task::spawn_blocking;
 
 use crate::config::SqliteStoreBuilder;
@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::failure::{ConnectError, Failure};
 use crate::files::{Files, Memory};
 use crate::name::MemoryName;
-use crate::{schema, verify};
+use crate::{files, verify};
 
 /// A memory in a SQLite database, which may contain any number of memories.
 ///
@@ -86,18 +86,13 @@ impl SqliteStore {
         &self.memory.name
     }
 
-    /// The sorted names of the memories that contain a file.
+    /// The sorted names of the memories in the file that contain a file. Each takes one lookup in the index, regardless
+    /// of the number of its files.
     ///
     /// # Errors
     /// [`StoreError::Failure`].
     pub async fn memory_names(&self) -> Result<Vec<MemoryName>, StoreError> {
-        self.read_with("listing the memories", |connection, _| {
-            let mut statement = connection.prepare_cached("SELECT DISTINCT store FROM file ORDER BY store")?;
-            let name = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().ok().and_then(|name| name.parse().ok()));
-            let names = statement.query_map((), name)?.collect::<Result<Vec<Option<MemoryName>>, _>>()?;
-            Ok(names.into_iter().flatten().collect())
-        })
-        .await
+        self.read_with("listing the memories", |connection, _| Ok(files::memory_names(connection)?)).await
     }
 
     /// Checks the whole database and reads every file of this memory. The database may be in use.
@@ -126,7 +121,7 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        let find = |connection: &mut Connection, memory: &Memory| verify::problems(connection, &memory.name);
+        let find = |connection: &Connection, memory: &Memory| verify::problems(connection, &memory.name);
         let mut report = VerifyReport::default();
         match self.read_with("verifying the database", find).await {
             Ok(problems) => report.problems = problems,
@@ -138,11 +133,11 @@ impl SqliteStore {
         report.read_files(self, progress).await
     }
 
-    /// Runs `work`, which only reads, outside the async threads.
+    /// Runs `work`, which only reads, in one snapshot, outside the async threads.
     async fn read_with<T: Send + 'static>(
         &self,
         operation: &'static str,
-        mut work: impl FnMut(&mut Connection, &Memory) -> Result<T, Failure> + Send + 'static,
+        mut work: impl FnMut(&Connection, &Memory) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let memory = self.memory.clone();
         let reading = Arc::clone(&self.database).read(move |connection| work(connection, &memory));
@@ -163,12 +158,13 @@ impl Store for SqliteStore {
 
     async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
         let name = name.clone();
-        let read = move |connection: &mut Connection, memory: &Memory| Files { connection, memory }.read_record(&name);
+        let read = move |connection: &Connection, memory: &Memory| Files { connection, memory }.read_record(&name);
         self.read_with("reading a record", read).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         if self.database.mode() != OpenMode::ReadOnly {
+            batch.check_file_sizes(self.memory.max_file_bytes)?;
             let memory = self.memory.clone();
             let applying = Arc::clone(&self.database).write(move |connection| connection.apply(&memory, batch, apply));
             return applying.await.map_err(|failure| failure.during(APPLYING));
@@ -184,33 +180,22 @@ const READING: &str = "reading";
 const APPLYING: &str = "applying a batch";
 
 /// Reads a path under preconditions.
-fn read(
-    connection: &mut Connection,
-    memory: &Memory,
-    path: &MemoryPath,
-    options: &ReadOptions,
-) -> Result<Node, Failure> {
-    let transaction = connection.transaction()?; // for a consistent snapshot
-    let files = Files { connection: &transaction, memory };
+fn read(connection: &Connection, memory: &Memory, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
+    let files = Files { connection, memory };
     options.check(&files)?;
     files.read(path)
 }
 
 /// Checks a batch without changes.
-fn check(connection: &mut Connection, memory: &Memory, batch: &Batch) -> Result<(), Failure> {
-    let transaction = connection.transaction()?; // for a consistent snapshot
-    Ok(batch.check(&Files { connection: &transaction, memory })?)
+fn check(connection: &Connection, memory: &Memory, batch: &Batch) -> Result<(), Failure> {
+    Ok(batch.check(&Files { connection, memory })?)
 }
 
-/// Applies the batch in one transaction, which is rolled back on an error.
-fn apply(connection: &mut Connection, memory: &Memory, batch: Batch) -> Result<(), Failure> {
-    batch.check_file_sizes(memory.max_file_bytes)?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    schema::refuse_newer(&transaction)?;
-    let files = Files { connection: &transaction, memory };
+/// Applies the batch in a transaction that has the write lock.
+fn apply(connection: &Connection, memory: &Memory, batch: Batch) -> Result<(), Failure> {
+    let files = Files { connection, memory };
     batch.check(&files)?;
     let (changes, record_changes) = batch.into_changes();
     changes.into_iter().try_for_each(|change| files.change(change))?;
-    record_changes.into_iter().try_for_each(|change| files.change_record(change))?;
-    transaction.commit().map_err(Failure::of_commit)
+    record_changes.into_iter().try_for_each(|change| files.change_record(change))
 }

@@ -1,30 +1,29 @@
 //! The check of a whole database.
 
 use memory_tool_core::{MemoryPath, Problem, RecordName};
-use rusqlite::{Connection, ErrorCode, Row, Transaction};
+use rusqlite::{Connection, ErrorCode, Row};
 
 use crate::failure::Failure;
 use crate::files::canonical;
 use crate::name::MemoryName;
 
-/// The problems of the database in one snapshot. A problem of a file in `memory` has its path.
-pub(crate) fn problems(connection: &mut Connection, memory: &MemoryName) -> Result<Vec<Problem>, Failure> {
-    let transaction = connection.transaction()?;
-    let damage = damage(&transaction)?;
+/// The problems of the database, in one snapshot. A problem of a file in `memory` has its path.
+pub(crate) fn problems(snapshot: &Connection, memory: &MemoryName) -> Result<Vec<Problem>, Failure> {
+    let damage = damage(snapshot)?;
     if !damage.is_empty() {
         return Ok(damage);
     }
     let mut problems = Vec::new();
-    check_files(&transaction, memory, &mut problems)?;
-    check_directories(&transaction, &mut problems)?;
-    check_contents(&transaction, &mut problems)?;
-    check_records(&transaction, &mut problems)?;
+    check_files(snapshot, memory, &mut problems)?;
+    check_directories(snapshot, &mut problems)?;
+    check_contents(snapshot, &mut problems)?;
+    check_records(snapshot, &mut problems)?;
     Ok(problems)
 }
 
 /// The problems that SQLite finds. Its check fails if the database is too damaged.
-fn damage(transaction: &Transaction<'_>) -> Result<Vec<Problem>, Failure> {
-    let mut statement = transaction.prepare("PRAGMA integrity_check")?;
+fn damage(snapshot: &Connection) -> Result<Vec<Problem>, Failure> {
+    let mut statement = snapshot.prepare("PRAGMA integrity_check")?;
     let messages = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>();
     let messages = match messages {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => vec![error.to_string()],
@@ -37,10 +36,10 @@ fn damage(transaction: &Transaction<'_>) -> Result<Vec<Problem>, Failure> {
         .collect())
 }
 
-fn check_files(transaction: &Transaction<'_>, memory: &MemoryName, problems: &mut Vec<Problem>) -> Result<(), Failure> {
+fn check_files(snapshot: &Connection, memory: &MemoryName, problems: &mut Vec<Problem>) -> Result<(), Failure> {
     const FILES: &str =
         "SELECT store, path, size, length(bytes) FROM file LEFT JOIN content ON content.id = content_id";
-    let mut statement = transaction.prepare(FILES)?;
+    let mut statement = snapshot.prepare(FILES)?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let (store, path) = (text(row, 0)?, text(row, 1)?);
@@ -89,11 +88,11 @@ fn broken_rule_of_file(path: &str) -> Option<String> {
     }
 }
 
-fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Result<(), Failure> {
+fn check_directories(snapshot: &Connection, problems: &mut Vec<Problem>) -> Result<(), Failure> {
     const UNDER_FILES: &str = "SELECT upper.store, upper.path, lower.path \
          FROM file AS upper CROSS JOIN file AS lower ON lower.store = upper.store \
          AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
-    let mut statement = transaction.prepare(UNDER_FILES)?;
+    let mut statement = snapshot.prepare(UNDER_FILES)?;
     let found = statement.query_map((), |row| {
         let (store, path, lower) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
         Ok(Problem::new(format!("{path} in memory {store} is a file, but {lower} is under it")))
@@ -104,17 +103,17 @@ fn check_directories(transaction: &Transaction<'_>, problems: &mut Vec<Problem>)
     Ok(())
 }
 
-fn check_contents(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Result<(), Failure> {
+fn check_contents(snapshot: &Connection, problems: &mut Vec<Problem>) -> Result<(), Failure> {
     const WITHOUT_FILE: &str = "SELECT id FROM content WHERE id NOT IN (SELECT content_id FROM file)";
-    let mut statement = transaction.prepare(WITHOUT_FILE)?;
+    let mut statement = snapshot.prepare(WITHOUT_FILE)?;
     for id in statement.query_map((), |row| row.get::<_, i64>(0))? {
         problems.push(Problem::new(format!("content {} does not belong to any file", id?)));
     }
     Ok(())
 }
 
-fn check_records(transaction: &Transaction<'_>, problems: &mut Vec<Problem>) -> Result<(), Failure> {
-    let mut statement = transaction.prepare("SELECT store, name FROM record")?;
+fn check_records(snapshot: &Connection, problems: &mut Vec<Problem>) -> Result<(), Failure> {
+    let mut statement = snapshot.prepare("SELECT store, name FROM record")?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let broken_rule_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());

@@ -58,6 +58,65 @@ async fn a_foreign_schema_is_refused_and_unchanged() {
     }
 }
 
+/// The error of an operation on an open store after another program changed the schema.
+fn assert_foreign<T: std::fmt::Debug>(result: Result<T, StoreError>, changed: &str) {
+    let Err(StoreError::Failure { source, .. }) = &result else { panic!("{changed}: {result:?}") };
+    assert!(matches!(source.downcast_ref(), Some(OpenFailure::ForeignSchema { .. })), "{changed}: {source:?}");
+}
+
+/// An added trigger or view does not run in the next operation, on an old or a new connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_becomes_foreign_is_refused_by_the_next_operation() {
+    for (changed, undone) in [
+        (
+            "CREATE TRIGGER evil AFTER INSERT ON file BEGIN DELETE FROM content WHERE id <> new.content_id; END",
+            "DROP TRIGGER evil",
+        ),
+        ("CREATE TRIGGER evil AFTER UPDATE ON content BEGIN DELETE FROM file; END", "DROP TRIGGER evil"),
+        ("ALTER TABLE file ADD COLUMN more INTEGER AS (size + 1) VIRTUAL", "ALTER TABLE file DROP COLUMN more"),
+        ("ALTER TABLE file RENAME TO hidden; CREATE VIEW file AS SELECT * FROM hidden", ""),
+        ("DROP TRIGGER revision_grows", ""),
+        ("ANALYZE", "DROP TABLE sqlite_stat1"),
+    ] {
+        let directory = database_with_a_file().await;
+        let (used, fresh) = (directory.open().await, directory.open().await);
+        let reading = OpenOptions::new().read_only();
+        let read_only = SqliteStore::builder(directory.database()).options(reading).open().await.unwrap();
+        assert_eq!(read(&used, "/memories/a").await.unwrap(), "text");
+        directory.connection().execute_batch(changed).unwrap();
+        for store in [&used, &fresh, &read_only] {
+            assert_foreign(store.read(&path("/memories/a")).await, changed);
+            assert_foreign(store.list(&MemoryPath::root()).await, changed);
+            assert_foreign(store.read_record(&"test/a".parse().unwrap()).await, changed);
+            assert_foreign(store.memory_names().await, changed);
+            assert_foreign(store.verify(|_| {}).await, changed);
+        }
+        for store in [&used, &fresh] {
+            assert_foreign(write(store, "/memories/a", "new").await, changed);
+            assert_foreign(write(store, "/memories/b", "new").await, changed);
+            assert_foreign(store.apply(Batch::new().remove(MemoryPath::root())).await, changed);
+        }
+        if !undone.is_empty() {
+            directory.connection().execute_batch(undone).unwrap();
+            assert_eq!(read(&used, "/memories/a").await.unwrap(), "text", "{changed}");
+            write(&fresh, "/memories/b", "new").await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_stays_the_same_is_accepted_under_a_new_number() {
+    let directory = database_with_a_file().await;
+    let store = directory.open().await;
+    assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
+    let number = || directory.connection().query_row("PRAGMA schema_version", (), |row| row.get::<_, i64>(0)).unwrap();
+    let before = number();
+    directory.connection().execute_batch("VACUUM").unwrap();
+    assert_ne!(number(), before);
+    assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
+    write(&store, "/memories/a", "new").await.unwrap();
+}
+
 /// The stored text of the schema is changed directly.
 #[tokio::test]
 async fn a_schema_with_a_changed_text_is_refused() {

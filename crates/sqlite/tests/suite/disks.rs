@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::support::{TestDirectory, call, cause, read, write};
 use libtest_mimic::Trial;
-use memory_tool_core::{FailureKind, OpenOptions};
+use memory_tool_core::{FailureKind, OpenOptions, StoreError};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
@@ -87,7 +87,9 @@ fn a_full_disk_is_an_error_and_loses_no_file() {
 /// SQLite needs to write files beside the database, so only the read-only mode opens it.
 fn a_read_only_disk_refuses_changes() {
     let mount = Mount::new("size=2m").unwrap();
-    let kind = |failure: &OpenFailure| matches!(failure, OpenFailure::Failed { kind: FailureKind::AccessDenied, .. });
+    let is_refused = |failure: &OpenFailure| {
+        matches!(failure, OpenFailure::ReadOnly { .. } | OpenFailure::Failed { kind: FailureKind::AccessDenied, .. })
+    };
     block_on(async {
         let store = SqliteStore::open(database(&mount)).await.unwrap();
         write(&store, "/memories/a.txt", "a").await.unwrap();
@@ -96,7 +98,7 @@ fn a_read_only_disk_refuses_changes() {
     mount.remount("ro");
     for name in ["memory.sqlite", "new.sqlite", "new/memory.sqlite"] {
         let refused = block_on(SqliteStore::open(mount.path().join(name))).unwrap_err();
-        assert!(kind(cause(&refused)), "{refused:?}");
+        assert!(is_refused(cause(&refused)), "{refused:?}");
     }
     let database = database(&mount);
     block_on(async { assert_can_be_viewed(&database).await });
@@ -186,5 +188,10 @@ fn use_read_only_file(database: &Path) {
         ] {
             assert_eq!(call(&store, input).await, REFUSED);
         }
+        let Err(StoreError::Failure { source, .. }) = write(&store, "/memories/b.txt", "b").await else {
+            panic!("a read-only file was written")
+        };
+        let message = "the database file or its directory is read-only for this program";
+        assert_eq!(source.to_string(), message);
     });
 }
