@@ -1,10 +1,11 @@
 //! [`Scope`]: a tenant of a shared store.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{MemoryPath, ReadOptions, Store, StoreError};
 
 /// The maximum length of a scope name in bytes.
 pub const MAX_SCOPE_NAME_BYTES: usize = 80;
@@ -73,6 +74,41 @@ impl Scope {
         Ok(Self { name: Arc::from(name), directory })
     }
 
+    /// Returns the sorted scopes that have a file in `store`, which is the inner store of a
+    /// [`ScopedStore`](crate::ScopedStore). Lists the whole store. Files outside all scopes are ignored.
+    ///
+    /// Files of other programs count as well, if their first directory has the form of a scope directory.
+    ///
+    /// # Errors
+    /// The errors of [`Store::read_opts`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use memory_tool_core::{InMemoryStore, StoreExt};
+    /// use memory_tool_policies::{Scope, ScopedStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let (store, alice) = (Arc::new(InMemoryStore::new()), Scope::from_trusted_name("alice")?);
+    /// ScopedStore::new(Arc::clone(&store), alice.clone()).write("/memories/note.txt", "Hello").await?;
+    /// assert_eq!(Scope::list_in(&store).await?, [alice]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn list_in(store: &(impl Store + ?Sized)) -> Result<Vec<Self>, StoreError> {
+        let files = store.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_entries();
+        let scopes: BTreeSet<Self> = files.iter().filter_map(|file| Self::of_file(&file.path)).collect();
+        Ok(scopes.into_iter().collect())
+    }
+
+    /// The scope of a file in the inner store; `None` if it is in no scope.
+    fn of_file(path: &MemoryPath) -> Option<Self> {
+        let directory = path.parents().filter(|above| !above.is_root()).last()?;
+        let name = decode(directory.file_name()?)?;
+        Self::from_trusted_name(&name).ok().filter(|scope| scope.directory == directory)
+    }
+
     /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).
     pub fn name(&self) -> &str {
         &self.name
@@ -114,6 +150,24 @@ fn encode(name: &str) -> String {
         }
     }
     encoded
+}
+
+/// Reverses [`encode`]. Returns `None` for text that is not encoded. It also accepts other spellings of an encoded
+/// name.
+fn decode(encoded: &str) -> Option<String> {
+    let mut bytes = encoded.strip_prefix(DIRECTORY_PREFIX)?.bytes();
+    let mut name = Vec::with_capacity(bytes.len());
+    while let Some(byte) = bytes.next() {
+        name.push(match byte {
+            b'_' => {
+                let digits = [char::from(bytes.next()?), char::from(bytes.next()?)].map(|digit| digit.to_digit(16));
+                let [Some(high), Some(low)] = digits else { return None };
+                u8::try_from(high << 4 | low).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(name).ok()
 }
 
 /// An invalid name for a [`Scope`].

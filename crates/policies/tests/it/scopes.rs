@@ -390,3 +390,37 @@ async fn a_read_passes_its_preconditions_to_the_inner_store() {
     remove(&store, "/memories/a").await.unwrap();
     assert!(matches!(read(&root).await, Err(StoreError::AlreadyExists { path }) if path.is_root()));
 }
+
+#[tokio::test]
+async fn the_scopes_in_a_store_are_listed() {
+    let inner = Arc::new(InMemoryStore::new());
+    assert_eq!(Scope::list_in(&*inner).await.unwrap(), []);
+    let mut scopes = ["alice", "Alice", "user/42", "Zo\u{eb}", "_", "a_b", "scope-alice", "\u{1d11e}"].map(scope);
+    scopes.sort();
+    for scope in &scopes {
+        let store = ScopedStore::new(Arc::clone(&inner), scope.clone());
+        write(&store, "/memories/a", "text").await.unwrap();
+        write(&store, "/memories/b/scope-nested/c", "text").await.unwrap();
+    }
+    let elsewhere = [
+        "notes/a",
+        "scope-file",
+        "scope-/a",
+        "scope-A/a",
+        "scope-_/a",
+        "scope-_4/a",
+        "scope-_\u{e9}/a",
+        "scope-_ff/a",
+        "scope-_61/a",
+        "scope-_4F/a",
+        "scope-_0a/a",
+        "scope-_20a/a",
+        "scope-_+1/a",
+    ];
+    for name in elsewhere {
+        write(&*inner, &format!("/memories/{name}"), "text").await.unwrap();
+    }
+    assert_eq!(Scope::list_in(&*inner).await.unwrap(), scopes);
+    remove(&*inner, scopes[0].directory().as_str()).await.unwrap();
+    assert_eq!(Scope::list_in(&*inner).await.unwrap(), scopes[1..]);
+}
