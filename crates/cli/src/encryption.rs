@@ -18,17 +18,17 @@ pub(crate) struct Encryption {
     #[command(flatten)]
     key: KeyArgument,
 
-    /// Also decrypt with the key in FILE; may be repeated
+    /// Also use the key in FILE; may be repeated
     ///
-    /// It is never used for encryption.
+    /// A store keeps the key that it has until `rekey` changes it to the key of --key-file.
     #[arg(long, value_name = "FILE", requires = "key")]
     old_key_file: Vec<PathBuf>,
 
-    /// Also decrypt with the key in the variable NAME; may be repeated
+    /// Also use the key in the variable NAME; may be repeated
     #[arg(long, value_name = "NAME", requires = "key")]
     old_key_env: Vec<String>,
 
-    /// Also decrypt with the passphrase in FILE; may be repeated
+    /// Also use the passphrase in FILE; may be repeated
     #[arg(long, value_name = "FILE", requires = "key")]
     old_passphrase_file: Vec<PathBuf>,
 
@@ -57,7 +57,7 @@ pub(crate) struct Encryption {
     memory_was_unnamed: bool,
 }
 
-/// The key that new contents are encrypted with.
+/// The key that a new store is encrypted with.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "key", multiple = false, requires = "store")]
 struct KeyArgument {

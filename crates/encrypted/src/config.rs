@@ -51,15 +51,15 @@ impl EncryptedStoreBuilder {
     ///    replace a memory with another one that uses the same key.
     /// 2. A new memory gets the name. A named memory can only be opened with its name.
     /// 3. To name or rename a memory, pass its previous name to [`former_name`](Self::former_name) and
-    ///    [rekey](EncryptedStore::rekey) it. To rename it without downtime, first let every process accept the new name
-    ///    as a `former_name`, then swap the two names, then rekey.
+    ///    [rekey](EncryptedStore::rekey) it. To rename it without downtime, first let every process accept both names,
+    ///    one of them as a `former_name`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name.name = Some(name.into());
         self
     }
 
-    /// Also accepts a memory with the name `name`, or an unnamed memory if `None`. The next write of the index, such as
-    /// [`rekey`](EncryptedStore::rekey), applies the new name. Each call adds a name.
+    /// Also accepts a memory with the name `name`, or an unnamed memory if `None`. Only
+    /// [`rekey`](EncryptedStore::rekey) renames the memory. Each call adds a name.
     pub fn former_name(mut self, name: Option<&str>) -> Self {
         self.name.former.push(name.map(str::to_owned));
         self

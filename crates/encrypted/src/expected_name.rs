@@ -8,7 +8,7 @@ use crate::index::Index;
 pub(crate) struct ExpectedName {
     /// The name of the memory; `None` if it has no name.
     pub(crate) name: Option<String>,
-    /// Former names, which are accepted until the next write of the index.
+    /// Former names, which are accepted until the memory is rekeyed.
     pub(crate) former: Vec<Option<String>>,
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Index {
     pub(crate) name: Option<String>,
     /// The number of writes of the index so far; 0 if the store does not exist yet.
     pub(crate) revision: u64,
+    /// The data key that encrypts the index itself and all new contents; `None` if the store does not exist yet.
+    pub(crate) data_key: Option<Id>,
     /// The wrapped data keys.
     pub(crate) slots: Vec<Slot>,
     /// The files and the records.
@@ -34,9 +36,10 @@ pub(crate) struct FileRecord {
 }
 
 impl Index {
-    /// The index of a store that does not exist yet.
-    pub(crate) fn of_new_store() -> Result<Self, getrandom::Error> {
-        Ok(Self { store: Id::random()?, name: None, revision: 0, slots: Vec::new(), files: PathMap::new() })
+    /// The index of a store that does not exist yet, and will have this name.
+    pub(crate) fn of_new_store(name: Option<String>) -> Result<Self, getrandom::Error> {
+        let (store, files) = (Id::random()?, PathMap::new());
+        Ok(Self { store, name, revision: 0, data_key: None, slots: Vec::new(), files })
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -55,7 +58,8 @@ impl Index {
         }
     }
 
-    /// Encodes all fields except the store id and the slots, which are in the header. `None` if the index is too large.
+    /// Encodes all fields except the store id, the data key and the slots, which are in the header. `None` if the index
+    /// is too large.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         let (files, records) = (self.files.files(), self.files.records());
         let names = files.keys().map(MemoryPath::as_str).chain(records.keys().map(RecordName::as_str));
@@ -92,7 +96,7 @@ impl Index {
         Some(())
     }
 
-    /// Decodes the output of [`encode`](Self::encode).
+    /// Decodes the output of [`encode`](Self::encode). The caller sets the data key.
     pub(crate) fn decode(store: Id, slots: Vec<Slot>, encoded: &[u8]) -> Result<Self, Damage> {
         let mut reader = Reader { rest: encoded };
         let revision = u64::from_be_bytes(reader.array()?);
@@ -104,7 +108,8 @@ impl Index {
                 (EntryName::Record(name), record) => insert_record(&mut records, name, record)?,
             }
         }
-        let mut index = Self { store, name: None, revision, slots, files: PathMap::from_parts(files, records) };
+        let mut index =
+            Self { store, name: None, revision, data_key: None, slots, files: PathMap::from_parts(files, records) };
         if !reader.rest.is_empty() {
             let name = std::str::from_utf8(reader.short_bytes()?);
             index.name = Some(name.map_err(|_| Damage::Content("invalid name of the memory"))?.to_owned());
@@ -233,6 +238,7 @@ mod tests {
             store: id(9),
             name: None,
             revision: 7,
+            data_key: None,
             slots: vec![slot(0), slot(1)],
             files: PathMap::from_parts(
                 files.into_iter().map(|(name, file)| (path(name), file)).collect(),

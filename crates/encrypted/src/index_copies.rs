@@ -66,7 +66,9 @@ impl Inner {
         let opened_second = self.open_copy(IndexCopy::Second, second).await;
         let is_new = (&first_found, &second_found) == (&CopyState::Missing, &CopyState::Missing);
         let chosen = if is_new {
-            self.expect_nothing(history.store).await.and_then(|()| Ok((Index::of_new_store()?, IndexCopy::Second)))
+            self.expect_nothing(history.store)
+                .await
+                .and_then(|()| Ok((Index::of_new_store(self.name.name.clone())?, IndexCopy::Second)))
         } else {
             choose(history.store, opened_first, opened_second)
                 .and_then(|(index, copy)| Ok((history.refuse_older(index)?, copy)))
@@ -107,7 +109,8 @@ impl Inner {
         let cipher = self.keychain.open(slot).await?.cipher;
         let opening = offload(stored.len(), move || {
             let encoded = Plaintext::new(open(&header, &cipher, head, stored)?);
-            Index::decode(header.store, header.slots, &encoded)
+            let decoded = Index::decode(header.store, header.slots, &encoded)?;
+            Ok(Index { data_key: Some(header.data_key), ..decoded })
         });
         let index = opening.await?.map_err(damaged)?;
         self.name.check(&index)?;

@@ -38,7 +38,7 @@ pub(crate) struct OpenSlot {
     is_primary: bool,
 }
 
-/// The data key for new contents.
+/// A data key for new contents.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteKey {
     pub(crate) slot: Slot,
@@ -97,6 +97,11 @@ impl Keychain {
     fn no_key(&self, slot: &Slot) -> Failure {
         let available = self.ring.key_ids().cloned().collect();
         EncryptionError::NoKey { needed: slot.key.clone(), available }.into()
+    }
+
+    /// The data key in a slot, which any key of the ring unwraps.
+    pub(crate) async fn write_key(&self, slot: &Slot) -> Result<WriteKey, Failure> {
+        Ok(WriteKey { slot: slot.clone(), cipher: self.open(slot).await?.cipher })
     }
 
     /// The newest data key in the slots that the primary key unwraps.

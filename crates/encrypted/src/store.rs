@@ -108,7 +108,7 @@ impl EncryptedStore {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Re-encrypts all data under other keys with the primary key of the ring, applies the memory's
+    /// Changes the store to the primary key of the ring: re-encrypts all data under other keys, applies the memory's
     /// [name](EncryptedStoreBuilder::name), and reports which other keys are no longer needed. The store may be in use
     /// at the same time.
     ///
@@ -118,8 +118,8 @@ impl EncryptedStore {
     ///    The next call resumes the work.
     /// 3. Concurrent edits are kept: a file that changes during the call is re-encrypted in its new version.
     /// 4. Damaged files are left untouched, so their old key must be kept.
-    /// 5. Processes with another primary key keep writing with that key. Give every process a ring with the new primary
-    ///    first, as described in [`KeyRing`].
+    /// 5. Other processes write with the new key from the first write of this call on, whichever key is the primary of
+    ///    their rings. A process without the new key can no longer read or write: see [`KeyRing`].
     ///
     /// `progress` is called before the first file and after each write.
     ///

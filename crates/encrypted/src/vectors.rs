@@ -97,6 +97,7 @@ fn index(vectors: &Value, vector: &Value) -> Index {
         store: id(&vectors["store"]),
         name: vector["memory_name"].as_str().map(str::to_owned),
         revision: vector["revision"].as_u64().unwrap(),
+        data_key: None,
         slots: slots(vectors),
         files: PathMap::from_parts(vector["files"].as_array().unwrap().iter().map(file).collect(), BTreeMap::new()),
     }

@@ -86,13 +86,22 @@ impl Inner {
     }
 
     /// The data key for the writes of the batch; `None` if the batch makes no changes.
+    ///
+    /// It is the key of the index, even if it is not under the primary key of this ring. Otherwise, a process that
+    /// still has the old key as its primary would take the store back to that key after it was rekeyed.
     async fn write_key(
         &self,
         batch: &Batch,
         index: &Index,
         fresh: &mut Option<WriteKey>,
     ) -> Result<Option<WriteKey>, Failure> {
-        if batch.changes_nothing() { Ok(None) } else { self.primary_key(index, fresh).await.map(Some) }
+        if batch.changes_nothing() {
+            return Ok(None);
+        }
+        match index.data_key.and_then(|data_key| index.slot(data_key)) {
+            Some(slot) => self.keychain.write_key(slot).await.map(Some),
+            None => self.primary_key(index, fresh).await.map(Some),
+        }
     }
 
     /// The data key of the primary key: the one in the index, or a new one, which is generated once for all attempts.
@@ -168,13 +177,11 @@ impl Inner {
         offload(bytes, move || seal(&header, &cipher, padding, content.as_ref())).await?
     }
 
-    /// Adds both copies of the index to the batch, with the memory's name and a slot for the data key that encrypts
-    /// them.
+    /// Adds both copies of the index to the batch, with a slot for the data key that encrypts them.
     pub(crate) async fn write_index(&self, batch: Batch, mut next: Index, key: &WriteKey) -> Result<Batch, Failure> {
         if next.slot(key.slot.data_key).is_none() {
             next.slots.push(key.slot.clone());
         }
-        next.name.clone_from(&self.name.name);
         let cipher = Arc::clone(&key.cipher);
         let data_key = key.slot.data_key;
         let sealing = offload(next.files.values().count() * TYPICAL_ENTRY_BYTES, move || {

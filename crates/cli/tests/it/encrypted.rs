@@ -361,6 +361,32 @@ fn a_store_is_rekeyed() {
     assert_fails(&run(&store, &["rekey"], &[]), "no key; add --key-file");
 }
 
+/// A session that was started before the rekey, with the old key as its key.
+#[test]
+fn a_session_does_not_take_a_store_back_to_the_old_key() {
+    let place = Place::in_memory();
+    for store in [place.store().into_os_string(), OsString::from(place.sqlite("a"))] {
+        let name = store.to_string_lossy().starts_with("sqlite").to_string();
+        let (old, new) = (keygen(&place, &format!("old-{name}")), keygen(&place, &format!("new-{name}")));
+        let create = |path: &str| json!({"command": "create", "path": path, "file_text": SECRET});
+        let options = [option("--key-file", &old), option("--old-key-file", &new)].concat();
+        let mut session = Session::start_as(program().arg("run").arg("--store").arg(&store).args(&options));
+        session.succeed(&create("/memories/before"));
+
+        let both = [option("--key-file", &new), option("--old-key-file", &old)].concat();
+        let (status, output, _) = run(&store, &["rekey", "--json"], &both);
+        let report: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!((status, report["no_longer_needed"].as_array().unwrap().len()), (Some(0), 1), "{report}");
+
+        session.succeed(&create("/memories/after"));
+        let edit = json!({"command": "insert", "path": "/memories/before", "insert_line": 0, "insert_text": "edited"});
+        session.succeed(&edit);
+        assert_eq!(run(&store, &["view", "/memories/after"], &option("--key-file", &new)).0, Some(0));
+        assert_eq!(run(&store, &["verify"], &option("--key-file", &new)).0, Some(0));
+        session.close();
+    }
+}
+
 /// An attacker with write access replaces a memory with another one of the same key.
 #[test]
 fn another_memory_of_the_same_key_is_refused_by_its_name() {

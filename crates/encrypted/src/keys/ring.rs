@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use crate::keys::{KeyId, KeyProvider};
 
-/// The keys of a store: a primary key that encrypts new contents, and any number of other keys that only decrypt.
+/// The keys of a store: a primary key, and any number of other keys.
+///
+/// The primary key encrypts a new store. An existing store keeps its key until a
+/// [rekey](crate::EncryptedStore::rekey), which changes it to the primary key. Every writer uses the key of the store,
+/// whichever of its keys that is, so a process with an older primary key never goes back to it.
 ///
 /// # Rotation without downtime
-/// 1. Give every process a ring with the new key among the other keys. The processes can then read data under the new
-///    key, but do not write with it.
-/// 2. Give every process a ring with the new key as the primary and the old key among the others.
-/// 3. [Rekey](crate::EncryptedStore::rekey) the store. The report lists the keys that are no longer needed.
-/// 4. Remove the old key from the rings.
+/// 1. Give every process a ring with both keys, in any order.
+/// 2. [Rekey](crate::EncryptedStore::rekey) the store with a ring whose primary is the new key. The report lists the
+///    keys that are no longer needed.
+/// 3. Remove the old key from the rings.
 #[derive(Clone, Debug)]
 pub struct KeyRing {
     primary: Arc<dyn KeyProvider>,
@@ -24,7 +27,7 @@ impl KeyRing {
         Self { primary: Arc::new(primary), others: Vec::new() }
     }
 
-    /// Adds a key for decryption. Several keys may have the same id.
+    /// Adds a key. Several keys may have the same id.
     #[must_use]
     pub fn with(mut self, other: impl KeyProvider) -> Self {
         self.others.push(Arc::new(other));
@@ -36,7 +39,7 @@ impl KeyRing {
         self.all().map(|(provider, _)| provider.key_id())
     }
 
-    /// The key that encrypts new contents.
+    /// The key of a new or rekeyed store.
     pub(crate) fn primary(&self) -> &dyn KeyProvider {
         &*self.primary
     }

@@ -126,10 +126,24 @@ async fn rekeying_sets_the_name() {
     assert_eq!(contents(&*inner).await, before, "the second call writes nothing");
 
     let store = open_to_rename(&inner, "alice of Lisbon", Some("alice")).await.unwrap();
-    write(&store, "/memories/b", "x").await; // every write of the index sets the name
+    write(&store, "/memories/b", "x").await; // writes the index, but does not rename the memory
+    open_named(&inner, ring(1), "alice").await.unwrap();
+    store.rekey(|_| {}).await.unwrap();
     assert_eq!(expected(open_named(&inner, ring(1), "alice").await).as_deref(), Some("alice"));
     assert_eq!(contents(&open_named(&inner, ring(1), "alice of Lisbon").await.unwrap()).await.len(), 2);
     assert_eq!(expected(open_to_rename(&inner, "bob", Some("alice")).await).as_deref(), Some("bob"));
+}
+
+/// A process that still has the former name as its name.
+#[tokio::test]
+async fn no_writer_returns_to_the_former_name() {
+    let inner = memory_of("alice").await;
+    let late = open_to_rename(&inner, "alice", Some("bob")).await.unwrap();
+    open_to_rename(&inner, "bob", Some("alice")).await.unwrap().rekey(|_| {}).await.unwrap();
+    write(&late, "/memories/whose", "late").await;
+    write(&late, "/memories/new", "late").await;
+    assert_eq!(contents(&open_named(&inner, ring(1), "bob").await.unwrap()).await.len(), 2);
+    assert_eq!(expected(open_named(&inner, ring(1), "alice").await).as_deref(), Some("alice"));
 }
 
 #[tokio::test]

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::support::{
     Fault, FaultyStore, cause, content, content_of_record, contents, damage, key, open, open_cause, open_error, path,
-    record, remove, ring, write,
+    problems, record, remove, ring, write,
 };
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store, StoreError, StoreExt,
-    StoredFile,
+    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, ReadOptions, RecordName, Store, StoreError,
+    StoreExt, StoredFile,
 };
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyId, KeyRing, Padding, Passphrase, PassphraseCost, RekeyProgress,
@@ -134,7 +134,55 @@ async fn rekeying_resumes_after_an_interruption_at_any_call() {
     }
 }
 
-/// Other writers edit and create files and move directories during rekeying. Half of them still use the old key.
+/// Every kind of write by processes that were opened before the rekey, with the old key as their primary.
+#[tokio::test]
+async fn no_writer_returns_to_the_old_key() {
+    let (inner, _) = filled().await;
+    let late = open(&inner, ring(1).with(key(2))).await;
+    let with_old_key_only = open(&inner, ring(1)).await;
+    let report = open(&inner, new_ring()).await.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!(names(&report.no_longer_needed), ["key-of-1"]);
+    let writes = [
+        Batch::new().write(path("/memories/0/0"), "edited"),
+        Batch::new().write(path("/memories/new"), "new"),
+        Batch::new().rename(path("/memories/new"), path("/memories/moved")),
+        Batch::new().write_record(record("test/a"), "new"),
+        Batch::new().write_record(record("test/a"), "edited"),
+        Batch::new()
+            .limit(MemoryPath::root(), Quota::new().with_bytes(1 << 30))
+            .write(path("/memories/0/0"), "limited"),
+        Batch::new().remove(path("/memories/1")),
+        Batch::new().remove(MemoryPath::root()),
+        Batch::new().write(path("/memories/again"), "again"),
+    ];
+    for (number, batch) in writes.into_iter().enumerate() {
+        late.apply(batch).await.unwrap();
+        let new = open(&inner, ring(2)).await;
+        contents(&new).await;
+        assert_eq!(problems(&new).await, [], "after write {number}");
+    }
+    open(&inner, ring(1).with(key(2))).await; // opening writes nothing either
+    open(&inner, ring(2)).await;
+
+    let error = with_old_key_only.apply(Batch::new().write(path("/memories/late"), "late")).await.unwrap_err();
+    assert!(matches!(cause(&error), EncryptionError::NoKey { .. }), "{error:?}");
+    let text = cause(&error).to_string();
+    assert_eq!(text, "encrypted with key key-of-2, which is not in the key ring (available: key-of-1)");
+    assert_eq!(contents(&open(&inner, ring(2)).await).await.len(), 1);
+}
+
+/// A rekey to the old key is an explicit request, unlike a write.
+#[tokio::test]
+async fn a_rekey_can_return_to_the_old_key() {
+    let (inner, files) = filled().await;
+    open(&inner, new_ring()).await.rekey(drop::<RekeyProgress>).await.unwrap();
+    let report = open(&inner, ring(1).with(key(2))).await.rekey(drop::<RekeyProgress>).await.unwrap();
+    assert_eq!(names(&report.no_longer_needed), ["key-of-2"]);
+    assert_eq!(contents(&open(&inner, ring(1)).await).await, files);
+}
+
+/// Other writers edit and create files and move directories during rekeying. Half of them have the old key as their
+/// primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_concurrent_edit_is_lost() {
     const INSERTS: usize = 60;
@@ -168,8 +216,10 @@ async fn no_concurrent_edit_is_lost() {
     let rekeying = tokio::spawn({
         let (store, is_over) = (store.clone(), Arc::clone(&is_over));
         async move {
+            assert_eq!(names(&store.rekey(drop::<RekeyProgress>).await.unwrap().no_longer_needed), ["key-of-1"]);
             while !is_over.load(Ordering::SeqCst) {
-                store.rekey(drop::<RekeyProgress>).await.unwrap();
+                let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
+                assert_eq!((report.rewritten, report.still_needed), (0, vec![]));
                 // An in-memory store never yields, which could starve a writer on this thread.
                 tokio::task::yield_now().await;
             }
@@ -180,7 +230,6 @@ async fn no_concurrent_edit_is_lost() {
     }
     is_over.store(true, Ordering::SeqCst);
     rekeying.await.unwrap();
-    store.rekey(drop::<RekeyProgress>).await.unwrap();
 
     let store = open(&inner, ring(2)).await;
     assert_eq!(contents(&store).await.len(), FILES + 2 + 4 * INSERTS);
@@ -251,8 +300,15 @@ async fn records_are_rekeyed_unless_they_are_damaged() {
 #[tokio::test]
 async fn a_missing_key_is_reported_by_name() {
     let (inner, _) = filled().await;
-    write(&open(&inner, new_ring()).await, "/memories/of-two", "x").await;
+    // A file that was damaged during the rekey keeps the old key.
+    let entries = inner.list(&MemoryPath::root()).await.unwrap();
+    let object = entries.into_iter().map(|entry| entry.path).find(|path| !path.as_str().contains("index")).unwrap();
+    let whole = content(&*inner, &object).await;
+    write(&*inner, object.as_str(), "plain text").await;
+    open(&inner, new_ring()).await.rekey(drop::<RekeyProgress>).await.unwrap();
+    write(&*inner, object.as_str(), whole).await;
     let store = open(&inner, ring(2)).await;
+    write(&store, "/memories/of-two", "x").await;
     let error = store.rekey(drop::<RekeyProgress>).await.unwrap_err();
     assert!(
         matches!(cause(&error), EncryptionError::NoKey { needed, .. } if needed.as_str() == "key-of-1"),
