@@ -440,7 +440,8 @@ pub(crate) struct CopyArguments {
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
     /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. The
-    /// bytes are of copied and overwritten files.
+    /// numbers more_redacted, more_conflicts, more_refused and more_unverified count the files after the first 1,000 of
+    /// a list. The bytes are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -513,8 +514,8 @@ pub(crate) struct ImportArguments {
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
-    /// conflicts, refused, unverified and skipped, the number more_skipped of files after the first 1,000 skipped ones,
-    /// the flag dry_run, and archive_error. The bytes are of copied and overwritten files.
+    /// conflicts, refused, unverified and skipped, the flag dry_run, and archive_error. A list has at most 1,000 files.
+    /// The numbers more_redacted to more_skipped count the others. The bytes are of copied and overwritten files.
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -10,7 +10,9 @@ use crate::failure::{Failure, on_one_line};
 use crate::output::{count, to_json, write_line};
 use crate::progress_line::ProgressLine;
 use crate::run::start_runtime;
-use crate::transfer::{Completeness, STANDARD_STREAM, line_of, open_destination, problems, show_progress, summary};
+use crate::transfer::{
+    Completeness, STANDARD_STREAM, line_of, line_of_more, open_destination, problems, show_progress, summary,
+};
 
 /// Imports, and prints the report.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> {
@@ -65,7 +67,7 @@ fn failure(error: TransferError, arguments: &ImportArguments) -> Failure {
 
 fn to_text(imported: &ImportReport) -> String {
     let skipped = imported.skipped.iter().map(|problem| line_of(problem, "was skipped"));
-    let more = (imported.more_skipped > 0).then(|| format!("skipped {}", count(imported.more_skipped, "more file")));
+    let more = line_of_more("skipped", imported.more_skipped);
     let archive_error = imported.archive_error.iter().map(|reason| on_one_line(reason));
     let lines = problems(&imported.written).chain(skipped).chain(more).chain(archive_error);
     lines.chain([summary(&imported.written, "imported", "import")]).collect::<Vec<_>>().join("\n")

@@ -74,13 +74,22 @@ pub(crate) fn line_of(problem: &FileProblem, what: &str) -> String {
     on_one_line(&format!("{} {what}: {}", problem.path, problem.reason))
 }
 
-/// A line for each file with a problem.
+/// A line for each file with a problem, and for the number of further files.
 pub(crate) fn problems(written: &WriteReport) -> impl Iterator<Item = String> {
     let redacted = written.redacted.iter().map(|path| on_one_line(&format!("{path} was redacted")));
     let conflicts = written.conflicts.iter().map(|problem| line_of(problem, "was not copied"));
     let refused = written.refused.iter().map(|problem| line_of(problem, "was refused"));
     let unverified = written.unverified.iter().map(|problem| line_of(problem, "could not be verified"));
+    let redacted = redacted.chain(line_of_more("redacted", written.more_redacted));
+    let conflicts = conflicts.chain(line_of_more("did not copy", written.more_conflicts));
+    let refused = refused.chain(line_of_more("refused", written.more_refused));
+    let unverified = unverified.chain(line_of_more("could not verify", written.more_unverified));
     redacted.chain(conflicts).chain(refused).chain(unverified)
+}
+
+/// The line about files that a list of a report does not contain.
+pub(crate) fn line_of_more(what: &str, files: u64) -> Option<String> {
+    (files > 0).then(|| format!("{what} {}", count(files, "more file")))
 }
 
 /// The last line, with the past tense and the infinitive of the command's verb.

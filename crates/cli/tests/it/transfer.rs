@@ -164,7 +164,8 @@ fn existing_files_are_kept_unless_overwrite_is_given() {
         "dry_run": false, "copied": 0, "overwritten": 1, "bytes": 3, "unchanged": 1, "redacted": [],
         "conflicts": [{"path": "/memories/e", "reason": "a directory is there"}],
         "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
-        "unverified": [], "only_in_destination": 3, "unreadable": [], "removed": [], "source_still_changing": false,
+        "unverified": [], "more_redacted": 0, "more_conflicts": 0, "more_refused": 0, "more_unverified": 0,
+        "only_in_destination": 3, "unreadable": [], "removed": [], "source_still_changing": false,
     });
     assert_eq!((status, found), (Some(1), expected));
     let mut after = before;
@@ -824,7 +825,9 @@ fn special_files_of_a_directory_are_skipped() {
     let (status, found) = report(&[&"import", &plain, &"--store", &store, &"--skip-above=10"]);
     let expected = json!({
         "dry_run": false, "copied": 1, "overwritten": 0, "bytes": 4, "unchanged": 0, "redacted": [],
-        "conflicts": [], "refused": [], "unverified": [], "only_in_destination": 0, "archive_error": null,
+        "conflicts": [], "refused": [], "unverified": [],
+        "more_redacted": 0, "more_conflicts": 0, "more_refused": 0, "more_unverified": 0,
+        "only_in_destination": 0, "archive_error": null,
         "more_skipped": 0,
         "skipped": [
             {"path": "back\\slash", "reason": "Path /memories/back\\slash would escape /memories directory"},
@@ -975,6 +978,25 @@ fn the_number_of_reported_skipped_files_is_limited() {
     let (_, output, _) = run(&[&"import", &path, &"--store", &place.store()]);
     assert!(output.contains("\nskipped 2 more files\nimported 0 files "), "{output}");
     assert_eq!(memories(&place.store()).into_keys().collect::<Vec<_>>(), ["last"]);
+}
+
+/// The memory refuses each file, which is not counted as skipped.
+#[test]
+fn the_number_of_reported_refused_files_is_limited() {
+    let place = Place::in_memory();
+    let files = (0..1_002).map(|number| regular(&format!("{number}"), b"password: vT9#mLq2xR"));
+    let path = place.outside("x.tar");
+    fs::write(&path, files.chain([regular("last", b"last"), END.to_vec()]).collect::<Vec<_>>().concat()).unwrap();
+    let screen = ["--screen", "refuse"];
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &screen[0], &screen[1]]);
+    assert_eq!((status, found["refused"].as_array().unwrap().len()), (Some(1), 1_000));
+    assert_eq!((&found["more_refused"], &found["copied"], &found["skipped"]), (&json!(2), &json!(1), &json!([])));
+    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store(), &screen[0], &screen[1]]);
+    assert!(output.contains("\nrefused 2 more files\nimported 0 files "), "{output}");
+    let screen = ["--screen", "redact"];
+    let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &screen[0], &screen[1]]);
+    assert_eq!((status, found["redacted"].as_array().unwrap().len()), (Some(0), 1_000));
+    assert_eq!(found["more_redacted"], 2);
 }
 
 #[test]

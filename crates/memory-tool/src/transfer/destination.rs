@@ -10,7 +10,7 @@ use memory_tool_core::{
 
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
-use crate::transfer::report::{FileProblem, WriteReport};
+use crate::transfer::report::{FileProblem, MAX_REPORTED, WriteReport};
 use crate::transfer::source::{is_about_one_file, sorted_paths};
 
 /// Attempts to write a file while other programs change it.
@@ -36,8 +36,9 @@ pub(super) struct Destination {
     overwrites: bool,
     /// The versions of files that this run wrote or found to be identical.
     known_versions: HashMap<MemoryPath, Version>,
-    outcomes: BTreeMap<MemoryPath, Outcome>,
-    redacted: Vec<MemoryPath>,
+    outcomes: BTreeMap<MemoryPath, Recorded>,
+    /// The number of problems of each kind whose reasons are kept.
+    kept_reasons: [usize; PROBLEMS],
     /// The files in progress, in insertion order.
     writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
     /// Their paths and sizes.
@@ -63,16 +64,38 @@ struct Written {
     outcome: Outcome,
 }
 
+/// The last result for a file.
+struct Recorded {
+    outcome: Outcome,
+    is_redacted: bool,
+}
+
 /// The result for a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Outcome {
-    Copied { bytes: u64 },
-    Overwritten { bytes: u64 },
+    Copied {
+        bytes: u64,
+    },
+    Overwritten {
+        bytes: u64,
+    },
     Unchanged,
-    Conflict { reason: String },
-    Refused { reason: String },
-    Unverified { reason: String },
+    Problem {
+        kind: ProblemKind,
+        /// Dropped if there are too many.
+        reason: Option<String>,
+    },
 }
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ProblemKind {
+    Conflict,
+    Refused,
+    Unverified,
+}
+
+/// The number of kinds of problems.
+const PROBLEMS: usize = 3;
 
 impl Destination {
     pub(super) fn new(memory: &Memory, overwrites: bool) -> Self {
@@ -81,7 +104,7 @@ impl Destination {
             overwrites,
             known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
-            redacted: Vec::new(),
+            kept_reasons: [0; PROBLEMS],
             writing: FuturesOrdered::new(),
             written_paths: VecDeque::new(),
         }
@@ -146,12 +169,26 @@ impl Destination {
         if let Some(version) = known_version {
             self.known_versions.insert(path.clone(), version);
         }
-        if is_redacted && !self.redacted.contains(&path) && outcome.is_stored() {
-            self.redacted.push(path.clone());
-        }
-        let before = self.outcomes.remove(&path);
-        self.outcomes.insert(path, outcome.after(before));
+        self.record(path, outcome, is_redacted);
         Ok(())
+    }
+
+    fn record(&mut self, path: MemoryPath, outcome: Outcome, is_redacted: bool) {
+        let before = self.outcomes.remove(&path);
+        let was_redacted = before.as_ref().is_some_and(|before| before.is_redacted);
+        let is_redacted = was_redacted || (is_redacted && outcome.is_stored());
+        if let Some(Recorded { outcome: Outcome::Problem { kind, reason: Some(_) }, .. }) = before {
+            self.kept_reasons[kind as usize] -= 1;
+        }
+        let mut outcome = outcome.after(before.map(|before| before.outcome));
+        if let Outcome::Problem { kind, reason } = &mut outcome {
+            let kept = &mut self.kept_reasons[*kind as usize];
+            match *kept {
+                MAX_REPORTED => *reason = None,
+                _ => *kept += 1,
+            }
+        }
+        self.outcomes.insert(path, Recorded { outcome, is_redacted });
     }
 
     /// The redacted contents, if the screen of the memory redacts them.
@@ -173,7 +210,7 @@ impl Destination {
 
     /// The files that are in the destination.
     pub(super) fn stored_paths(&self) -> impl Iterator<Item = &MemoryPath> {
-        self.outcomes.iter().filter(|(_, outcome)| outcome.is_stored()).map(|(path, _)| path)
+        self.outcomes.iter().filter(|(_, recorded)| recorded.outcome.is_stored()).map(|(path, _)| path)
     }
 
     /// Returns the results. They include the number of other files in the memory, except for expected ones.
@@ -186,10 +223,14 @@ impl Destination {
         let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
         let only_in_destination = paths.iter().filter(is_other).count() as u64;
         let dry_run = self.memory.inner.transfer.is_dry_run;
-        let mut report =
-            WriteReport { dry_run, only_in_destination, redacted: self.redacted, ..WriteReport::default() };
-        for (path, outcome) in self.outcomes {
+        let mut report = WriteReport { dry_run, only_in_destination, ..WriteReport::default() };
+        for (path, Recorded { outcome, is_redacted }) in self.outcomes {
             outcome.add_to(&mut report, &path);
+            match is_redacted {
+                true if report.redacted.len() < MAX_REPORTED => report.redacted.push(path),
+                true => report.more_redacted += 1,
+                false => {}
+            }
         }
         Ok(report)
     }
@@ -248,8 +289,10 @@ impl Writing {
                 self.known_version = Some(there.version);
                 Ok(outcome)
             }
-            Ok(_) => Ok(Outcome::Unverified { reason: "the contents differ after the write".to_owned() }),
-            Err(error) if is_about_one_file(&error) => Ok(Outcome::Unverified { reason: Problem::of(&error).message }),
+            Ok(_) => Ok(Outcome::problem(ProblemKind::Unverified, "the contents differ after the write")),
+            Err(error) if is_about_one_file(&error) => {
+                Ok(Outcome::problem(ProblemKind::Unverified, Problem::of(&error).message))
+            }
             Err(error) => Err(TransferError::Writing(error)),
         }
     }
@@ -257,7 +300,11 @@ impl Writing {
 
 impl Outcome {
     fn conflict(reason: &str) -> Self {
-        Self::Conflict { reason: reason.to_owned() }
+        Self::problem(ProblemKind::Conflict, reason)
+    }
+
+    fn problem(kind: ProblemKind, reason: impl Into<String>) -> Self {
+        Self::Problem { kind, reason: Some(reason.into()) }
     }
 
     fn is_stored(&self) -> bool {
@@ -275,9 +322,17 @@ impl Outcome {
                 report.bytes += bytes;
             }
             Self::Unchanged => report.unchanged += 1,
-            Self::Conflict { reason } => report.conflicts.push(FileProblem::new(path, reason)),
-            Self::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
-            Self::Unverified { reason } => report.unverified.push(FileProblem::new(path, reason)),
+            Self::Problem { kind, reason } => {
+                let (problems, more) = match kind {
+                    ProblemKind::Conflict => (&mut report.conflicts, &mut report.more_conflicts),
+                    ProblemKind::Refused => (&mut report.refused, &mut report.more_refused),
+                    ProblemKind::Unverified => (&mut report.unverified, &mut report.more_unverified),
+                };
+                match reason {
+                    Some(reason) => problems.push(FileProblem::new(path, reason)),
+                    None => *more += 1,
+                }
+            }
         }
     }
 
@@ -294,8 +349,8 @@ impl Outcome {
 /// Converts an error of a single file to an outcome. Other errors are returned.
 fn refusal(error: StoreError) -> Result<Outcome, TransferError> {
     match error {
-        StoreError::Refused { reason, .. } => Ok(Outcome::Refused { reason }),
-        error if is_about_one_file(&error) => Ok(Outcome::Refused { reason: Problem::of(&error).message }),
+        StoreError::Refused { reason, .. } => Ok(Outcome::problem(ProblemKind::Refused, reason)),
+        error if is_about_one_file(&error) => Ok(Outcome::problem(ProblemKind::Refused, Problem::of(&error).message)),
         error => Err(TransferError::Writing(error)),
     }
 }
@@ -387,6 +442,25 @@ mod tests {
         let (written, there) = put(Fault::Race(MAX_ATTEMPTS), true).await;
         assert_eq!((written.overwritten, written.conflicts.len()), (0, 1));
         assert_eq!(there, format!("theirs {}", MAX_ATTEMPTS - 1));
+    }
+
+    #[tokio::test]
+    async fn the_number_of_reported_problems_is_limited() {
+        let memory = Memory::over(InMemoryStore::new()).build().await.unwrap();
+        memory.write("/memories/there", "theirs").await.unwrap();
+        let mut destination = Destination::new(&memory, false);
+        let path = |number: usize| format!("/memories/there/{number}").parse().unwrap();
+        for number in 0..MAX_REPORTED + 2 {
+            destination.put(&path(number), b"text".to_vec()).await.unwrap();
+        }
+        // A later attempt makes room for another problem.
+        destination.finish().await.unwrap();
+        destination.record(path(0), Outcome::Copied { bytes: 4 }, true);
+        destination.put(&path(MAX_REPORTED + 2), b"text".to_vec()).await.unwrap();
+        let report = destination.report(|_| false).await.unwrap();
+        assert_eq!((report.copied, report.refused.len(), report.more_refused), (1, MAX_REPORTED, 2));
+        assert_eq!((report.redacted, report.more_redacted), (vec![path(0)], 0));
+        assert!(report.refused.iter().any(|problem| problem.path == path(MAX_REPORTED + 2).as_str()));
     }
 
     #[tokio::test]

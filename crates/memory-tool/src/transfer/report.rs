@@ -3,6 +3,10 @@
 use memory_tool_core::MemoryPath;
 use serde::Serialize;
 
+/// The most files in a list of a report about files that someone else supplies. Further files are only counted, because
+/// there can be more than fit into RAM.
+pub(super) const MAX_REPORTED: usize = 1_000;
+
 /// A problem with a file.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -33,14 +37,22 @@ pub struct WriteReport {
     pub bytes: u64,
     /// The number of files that already had the same contents.
     pub unchanged: u64,
-    /// The files that a screen redacted.
+    /// The first 1,000 files that a screen redacted.
     pub redacted: Vec<MemoryPath>,
-    /// The files that were not written because the path has other contents.
+    /// The number of further redacted files.
+    pub more_redacted: u64,
+    /// The first 1,000 files that were not written because the path has other contents.
     pub conflicts: Vec<FileProblem>,
-    /// The files that the memory refused.
+    /// The number of further conflicts.
+    pub more_conflicts: u64,
+    /// The first 1,000 files that the memory refused.
     pub refused: Vec<FileProblem>,
-    /// The files whose contents differed or could not be read after the write.
+    /// The number of further refused files.
+    pub more_refused: u64,
+    /// The first 1,000 files whose contents differed or could not be read after the write.
     pub unverified: Vec<FileProblem>,
+    /// The number of further unverified files.
+    pub more_unverified: u64,
     /// The number of files that only the destination has.
     pub only_in_destination: u64,
 }

@@ -6,11 +6,7 @@ use std::io::{self, Read};
 use memory_tool_core::{MemoryPath, PathError};
 
 use crate::transfer::export::outcome::PARTIAL_PREFIX;
-use crate::transfer::report::FileProblem;
-
-/// The maximum number of skipped names to report. Further names are only counted, because an archive can contain more
-/// names than fit into RAM.
-const MAX_REPORTED: usize = 1_000;
+use crate::transfer::report::{FileProblem, MAX_REPORTED};
 
 /// The maximum length of a reported name or reason in characters. The maximum length of a path is 1,024 bytes.
 const MAX_CHARACTERS: usize = 1_024;
