@@ -4,11 +4,15 @@ use memory_tool_core::{Error, StoreError};
 
 use crate::error_names::name_of_store_error;
 
-/// The result of a command or operation. The strings are [error names](crate::error_names).
+/// The result of a command or operation. Errors are given by [name](crate::error_names).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Outcome {
     Done,
-    Refused(&'static str),
+    Refused {
+        error: &'static str,
+        /// The policy that refused it.
+        policy: Option<&'static str>,
+    },
     Failed(&'static str),
     /// The future was dropped before it completed.
     Dropped,
@@ -17,8 +21,15 @@ pub(crate) enum Outcome {
 impl Outcome {
     pub(crate) fn error(self) -> Option<&'static str> {
         match self {
-            Self::Refused(error) | Self::Failed(error) => Some(error),
+            Self::Refused { error, .. } | Self::Failed(error) => Some(error),
             Self::Done | Self::Dropped => None,
+        }
+    }
+
+    pub(crate) fn policy(self) -> Option<&'static str> {
+        match self {
+            Self::Refused { policy, .. } => policy,
+            Self::Done | Self::Failed(_) | Self::Dropped => None,
         }
     }
 }
@@ -27,7 +38,10 @@ pub(crate) fn outcome_of_command<T>(result: &Result<T, Error>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,
         Err(Error::Storage { kind, .. }) => Outcome::Failed(kind.name()),
-        Err(error) => Outcome::Refused(name_of_refusal(error)),
+        Err(error) => {
+            let policy = if let Error::Refused { policy, .. } = error { Some(*policy) } else { None };
+            Outcome::Refused { error: name_of_refusal(error), policy }
+        }
     }
 }
 
@@ -35,7 +49,14 @@ pub(crate) fn outcome_of_operation<T>(result: &Result<T, StoreError>) -> Outcome
     match result {
         Ok(_) => Outcome::Done,
         Err(error @ StoreError::Failure { .. }) => Outcome::Failed(name_of_store_error(error)),
-        Err(error) => Outcome::Refused(name_of_store_error(error)),
+        Err(error) => {
+            let policy = match error {
+                StoreError::Refused { policy, .. } => Some(*policy),
+                StoreError::OverQuota { .. } => Some("quota"), // as in the error of the command
+                _ => None,
+            };
+            Outcome::Refused { error: name_of_store_error(error), policy }
+        }
     }
 }
 

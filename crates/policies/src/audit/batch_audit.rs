@@ -6,7 +6,7 @@ use crate::audit::actor::Actor;
 use crate::audit::command::CommandContext;
 use crate::audit::id::random_id;
 use crate::audit::log::{AuditError, AuditLog};
-use crate::audit::record::{AuditEvent, AuditRecord, AuditedChange, FORMAT, audit_outcome};
+use crate::audit::record::{AuditEvent, AuditOutcome, AuditRecord, AuditedChange, FORMAT};
 use crate::audit::time;
 use crate::outcome::{Outcome, outcome_of_operation};
 
@@ -57,8 +57,8 @@ impl RecordFields {
     }
 
     fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
-        let (outcome, error) = audit_outcome(outcome, is_unknown);
-        self.record(AuditEvent::Outcome { outcome, error })
+        let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
+        self.record(AuditEvent::Outcome { outcome: AuditOutcome::of(outcome, is_unknown), error, policy })
     }
 }
 

@@ -368,7 +368,7 @@ mod tests {
             actor: actor.to_owned(),
             command: "create".to_owned(),
             command_id: None,
-            event: AuditEvent::Outcome { outcome: AuditOutcome::Done, error: None },
+            event: AuditEvent::Outcome { outcome: AuditOutcome::Done, error: None, policy: None },
         }
     }
 

@@ -83,13 +83,17 @@ pub enum AuditEvent {
         /// The kind of refusal or failure, such as `not_found` or `busy`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// The policy that refused it, such as `limits` or `read-only`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<String>,
     },
     /// A refused or failed command, or a `view`.
     Command {
-        /// The `path` or `old_path` of the command.
+        /// The `path` or `old_path` of the command. If a policy refused the name, the directory above that the policy
+        /// names instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<MemoryPath>,
-        /// The `new_path` of the command.
+        /// The `new_path` of the command, or a directory above it as for `path`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new_path: Option<MemoryPath>,
         /// The outcome.
@@ -97,6 +101,9 @@ pub enum AuditEvent {
         /// The kind of refusal or failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// The policy that refused it, such as `screening`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<String>,
     },
 }
 
@@ -226,14 +233,15 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]).collect()
 }
 
-/// Converts an outcome for a record. `is_unknown` means that the storage did not confirm a change.
-pub(super) fn audit_outcome(outcome: Outcome, is_unknown: bool) -> (AuditOutcome, Option<String>) {
-    let recorded = match outcome {
-        Outcome::Done => AuditOutcome::Done,
-        Outcome::Refused(_) => AuditOutcome::Refused,
-        Outcome::Failed(_) if is_unknown => AuditOutcome::Unknown,
-        Outcome::Failed(_) => AuditOutcome::Failed,
-        Outcome::Dropped => AuditOutcome::Dropped,
-    };
-    (recorded, outcome.error().map(str::to_owned))
+impl AuditOutcome {
+    /// Converts an outcome. `is_unknown` means that the storage did not confirm a change.
+    pub(super) fn of(outcome: Outcome, is_unknown: bool) -> Self {
+        match outcome {
+            Outcome::Done => Self::Done,
+            Outcome::Refused { .. } => Self::Refused,
+            Outcome::Failed(_) if is_unknown => Self::Unknown,
+            Outcome::Failed(_) => Self::Failed,
+            Outcome::Dropped => Self::Dropped,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::audit::actor::Actor;
 use crate::audit::batch_audit::{RecordFields, log_failure, report_missing};
 use crate::audit::command::CommandContext;
 use crate::audit::log::{AuditError, AuditLog};
-use crate::audit::record::{AuditEvent, audit_outcome};
+use crate::audit::record::{AuditEvent, AuditOutcome};
 use crate::outcome::outcome_of_command;
 
 /// A tool that adds the actor and the command to the records of [`AuditedStore`](crate::AuditedStore)s under it.
@@ -21,8 +21,9 @@ use crate::outcome::outcome_of_command;
 /// # Behavior
 /// 1. Changes in futures that the command awaits are attributed to it. Changes in tasks that it spawns are not
 ///    attributed to it.
-/// 2. A refused or failed command is recorded with its paths and the kind of error, in addition to the batches that it
-///    tried. If this record cannot be appended, a [`tracing`] event at the level `ERROR` reports it.
+/// 2. A refused or failed command is recorded with its paths, the kind of error and the policy that refused it, in
+///    addition to the batches that it tried. If this record cannot be appended, a [`tracing`] event at the level
+///    `ERROR` reports it.
 /// 3. A `view` is not recorded, except after [`with_views`](Self::with_views).
 /// 4. The tool is stateless. Create one for each actor.
 #[derive(Clone, Debug)]
@@ -83,15 +84,26 @@ impl<T: MemoryTool> AuditedTool<T> {
     async fn record(
         &self,
         command: &CommandContext,
-        [path, new_path]: [Option<&MemoryPath>; 2],
+        paths: [Option<&MemoryPath>; 2],
         result: &Result<Reply, Error>,
     ) -> Result<(), AuditError> {
         let is_unknown = matches!(result, Err(Error::Storage { kind: FailureKind::OutcomeUnknown, .. }));
-        let (outcome, error) = audit_outcome(outcome_of_command(result), is_unknown);
-        let event = AuditEvent::Command { path: path.cloned(), new_path: new_path.cloned(), outcome, error };
+        let outcome = outcome_of_command(result);
+        let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
+        let [path, new_path] = paths.map(|path| path.map(|path| loggable(path, result).clone()));
+        let outcome = AuditOutcome::of(outcome, is_unknown);
+        let event = AuditEvent::Command { path, new_path, outcome, error, policy };
         let record = RecordFields::of_command(command)?.record(event);
         let appended = self.log.append(&record).await;
         appended.inspect_err(|error| report_missing(&record, error))
+    }
+}
+
+/// The path to record. A policy that refuses a name, which may be a secret, names a directory above it instead.
+fn loggable<'a>(path: &'a MemoryPath, result: &'a Result<Reply, Error>) -> &'a MemoryPath {
+    match result {
+        Err(Error::Refused { path: named, .. }) if path.is_under(named) => named,
+        _ => path,
     }
 }
 

@@ -63,20 +63,20 @@ impl Drop for Report<'_> {
 fn name_of(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "done",
-        Outcome::Refused(_) => "refused",
+        Outcome::Refused { .. } => "refused",
         Outcome::Failed(_) => "failed",
         Outcome::Dropped => "dropped",
     }
 }
 
 fn emit_event(kind: Kind, outcome: Outcome, duration: Duration) {
-    let error = outcome.error();
+    let (error, policy) = (outcome.error(), outcome.policy());
     let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let result = name_of(outcome);
     match (kind, outcome) {
-        (_, Outcome::Failed(_)) => tracing::error!(outcome = result, error, duration_us),
-        (Kind::Command, _) => tracing::info!(outcome = result, error, duration_us),
-        (Kind::Operation, _) => tracing::debug!(outcome = result, error, duration_us),
+        (_, Outcome::Failed(_)) => tracing::error!(outcome = result, error, policy, duration_us),
+        (Kind::Command, _) => tracing::info!(outcome = result, error, policy, duration_us),
+        (Kind::Operation, _) => tracing::debug!(outcome = result, error, policy, duration_us),
     }
 }
 
@@ -87,9 +87,11 @@ fn record_metrics(kind: Kind, store: &Arc<str>, name: &'static str, outcome: Out
         Kind::Operation => ("memory_store_operations_total", "memory_store_operation_seconds", "operation"),
     };
     let store = metrics::SharedString::from(Arc::clone(store));
-    let error = outcome.error().unwrap_or("none");
+    let (error, policy) = (outcome.error().unwrap_or("none"), outcome.policy().unwrap_or("none"));
     let result = name_of(outcome);
-    metrics::counter!(total, "store" => store.clone(), label => name, "outcome" => result, "error" => error)
-        .increment(1);
+    let counter = metrics::counter!(
+        total, "store" => store.clone(), label => name, "outcome" => result, "error" => error, "policy" => policy
+    );
+    counter.increment(1);
     metrics::histogram!(seconds, "store" => store, label => name).record(duration);
 }

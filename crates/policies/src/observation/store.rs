@@ -13,14 +13,15 @@ use crate::outcome::outcome_of_operation;
 /// A store that reports each operation of its inner store.
 ///
 /// Each operation has a span `memory_store` with the fields `store`, `operation` (`read`, `read_record` or `apply`)
-/// and, after [`with_paths`](Self::with_paths), `path`. In it there is one event, with the fields `outcome`, `error`
-/// and `duration_us` of [`ObservedTool`](crate::ObservedTool). Its level is `DEBUG`, or `ERROR` for a failure.
+/// and, after [`with_paths`](Self::with_paths), `path`. In it there is one event, with the fields `outcome`, `error`,
+/// `policy` and `duration_us` of [`ObservedTool`](crate::ObservedTool). Its level is `DEBUG`, or `ERROR` for a failure.
 ///
 /// When the engine retries an edit because of a concurrent change, each failed attempt is an `apply` with the error
 /// `version_mismatch`.
 ///
 /// With the feature `metrics`, the counter `memory_store_operations_total` has the labels `store`, `operation`,
-/// `outcome` and `error`, and the histogram `memory_store_operation_seconds` has the labels `store` and `operation`.
+/// `outcome`, `error` and `policy`. The histogram `memory_store_operation_seconds` has the labels `store` and
+/// `operation`.
 #[derive(Clone, Debug)]
 pub struct ObservedStore<S> {
     inner: S,

@@ -26,13 +26,14 @@ use crate::outcome::{Outcome, outcome_of_command};
 /// - `outcome`: `done`, `refused` (the command does not fit the state of the memory, or a policy forbids it), `failed`
 ///   (the storage failed) or `dropped` (the caller stopped waiting; the command may have had its effect).
 /// - `error`: the kind of refusal or failure, such as `not_found` or `busy`.
+/// - `policy`: the policy that refused it, such as `screening`, `limits` or `read-only`.
 /// - `duration_us`.
 ///
 /// The level of the event is `INFO`, or `ERROR` for a failure. The cause of a failure is not reported, because it may
 /// contain file names; it is the source of the error that the tool returns.
 ///
-/// With the feature `metrics`, the counter `memory_commands_total` has the labels `store`, `command`, `outcome` and
-/// `error`, and the histogram `memory_command_seconds` has the labels `store` and `command`.
+/// With the feature `metrics`, the counter `memory_commands_total` has the labels `store`, `command`, `outcome`,
+/// `error` and `policy`, and the histogram `memory_command_seconds` has the labels `store` and `command`.
 ///
 /// ```
 /// use memory_tool_core::{Engine, InMemoryStore, MemoryTool};

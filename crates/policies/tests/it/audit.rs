@@ -9,8 +9,8 @@ use crate::support::{block_on, contents, path, remove, rename, run, steps, write
 use async_trait::async_trait;
 use futures::future::{FutureExt as _, join, poll_fn};
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions,
-    RecordName, Store, StoreError, StoreExt as _, StoredFile, Version,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOnlyStore,
+    ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile, Version,
 };
 use memory_tool_policies::{
     Actor, AuditError, AuditEvent, AuditFilter, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile,
@@ -469,6 +469,39 @@ fn outcome(outcome: AuditOutcome) -> AuditEvent {
     serde_json::from_value(json!({"event": "outcome", "outcome": outcome})).unwrap()
 }
 
+#[test]
+fn the_policy_that_refused_is_recorded() {
+    block_on(async {
+        let log = TestLog::default();
+        let team = ReadOnlyStore::new(InMemoryStore::new());
+        let mounted = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/team"), team).build().unwrap();
+        let limited = LimitedStore::new(mounted, Quota::new().with_depth(2));
+        let audited = AuditedStore::new(limited, log.clone(), actor("the service"));
+        let screened = ScreenedStore::new(audited, SensitiveData::new());
+        let tool = AuditedTool::new(Engine::new(screened), log.clone(), actor("alice"));
+        let secret = concat!("ghp_", "q7RbX2mTnV8cLz4KwP0sYd3JfH6gA1eU9iOv");
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        for (input, policy) in [
+            (create("/memories/b", secret), "screening"),
+            (create(&format!("/memories/{secret}/b"), TEA), "screening"),
+            (
+                json!({"command": "rename", "old_path": "/memories/a", "new_path": format!("/memories/{secret}")}),
+                "screening",
+            ),
+            (create("/memories/b/c/d/e", TEA), "limits"),
+            (create("/memories/team/a", TEA), "read-only"),
+        ] {
+            tool.call(input).await.unwrap_err();
+            let records = log.plain();
+            let last = records.last().unwrap();
+            assert_eq!((&last["event"], &last["policy"]), (&json!("command"), &json!(policy)), "{last}");
+            assert!(!format!("{records:?}").contains(secret), "a refused name is recorded");
+        }
+        tool.call(create("/memories/a", TEA)).await.unwrap_err();
+        assert_eq!(log.plain().last().unwrap().get("policy"), None);
+    });
+}
+
 /// The stack of docs/production.md.
 #[test]
 fn in_a_stack_of_all_policies_only_changes_to_files_are_recorded() {
@@ -502,7 +535,7 @@ fn in_a_stack_of_all_policies_only_changes_to_files_are_recorded() {
         let refused = |event: &str| {
             json!({
                 "format": 1, "actor": "alice", "command": "create", "event": event,
-                "outcome": "refused", "error": "refused",
+                "outcome": "refused", "error": "refused", "policy": "limits",
             })
         };
         let mut command = refused("command");

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store,
-    StoreError, StoreExt as _, StoredFile,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions,
+    RecordName, Store, StoreError, StoreExt as _, StoredFile,
 };
-use memory_tool_policies::{ObservedStore, ObservedTool};
+use memory_tool_policies::{LimitedStore, MountedStore, ObservedStore, ObservedTool, ScreenedStore, SensitiveData};
 use serde_json::{Value, json};
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
@@ -235,6 +235,63 @@ async fn a_dropped_command_is_reported() {
     for span in ["memory_command", "memory_store"] {
         assert_eq!(captured.events(span).pop().unwrap().1["fields"]["outcome"], "dropped");
     }
+}
+
+/// A tool whose commands are refused by several policies, and the policy that refuses each.
+fn refusing() -> (impl MemoryTool, [(Value, Option<&'static str>); 4]) {
+    let limited = LimitedStore::new(InMemoryStore::new(), Quota::new().with_file_bytes(60));
+    let team = ReadOnlyStore::new(InMemoryStore::new());
+    let mounted = MountedStore::builder(limited).mount("/memories/team".parse().unwrap(), team).build().unwrap();
+    let store = ObservedStore::new(ScreenedStore::new(mounted, SensitiveData::new()), "alice");
+    let create = |path: &str, text: &str| json!({"command": "create", "path": path, "file_text": text});
+    let commands = [
+        (create("/memories/a", &format!("password: {PASSWORD}")), Some("screening")),
+        (create("/memories/a", &"x".repeat(61)), Some("limits")),
+        (create("/memories/team/a", "x"), Some("read-only")),
+        (json!({"command": "delete", "path": "/memories/a"}), None),
+    ];
+    (ObservedTool::new(Engine::new(store), "alice"), commands)
+}
+
+const PASSWORD: &str = "vT9#mLq2xR";
+
+#[tokio::test]
+async fn the_policy_that_refused_is_reported() {
+    let captured = CapturedEvents::default();
+    let _guard = captured.capture();
+    let (tool, commands) = refusing();
+    for (command, policy) in commands {
+        tool.call(command.clone()).await.unwrap_err();
+        for span in ["memory_command", "memory_store"] {
+            let fields = &captured.events(span).pop().unwrap().1["fields"];
+            assert_eq!(fields.get("policy").and_then(Value::as_str), policy, "{command}: {fields}");
+        }
+    }
+    assert!(!captured.text().contains(PASSWORD), "{}", captured.text());
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn the_policy_that_refused_is_a_label() {
+    use metrics_util::debugging::DebuggingRecorder;
+
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (tool, commands) = refusing();
+        for (command, _) in commands {
+            runtime.block_on(tool.call(command)).unwrap_err();
+        }
+    });
+    let mut policies = Vec::new();
+    for (key, ..) in snapshotter.snapshot().into_vec() {
+        let label = key.key().labels().find(|label| label.key() == "policy").map(|label| label.value().to_owned());
+        assert_eq!(label.is_some(), key.key().name().ends_with("_total"), "{key:?}");
+        policies.extend(label.filter(|_| key.key().name() == "memory_commands_total"));
+    }
+    policies.sort_unstable();
+    assert_eq!(policies, ["limits", "none", "read-only", "screening"]);
 }
 
 #[cfg(feature = "metrics")]
