@@ -78,10 +78,14 @@ detectors! {
     UrlPassword = "password in a URL",
     /// The credentials in an `Authorization` header, `Bearer` or `Basic`.
     BearerToken = "bearer token",
-    /// A password with such a name or in a command line: `DB_PASSWORD=…`, `"password": "…"`, `the password is …`, `curl
-    /// -u user:…`, `mysql -p…`. It must have 6 to 128 characters, including a letter and a digit, because `bluebird`
-    /// may be an ordinary word.
+    /// A password with such a name or in a command line: `DB_PASSWORD=…`, `"password": "…"`, `the password is …`, `pw
+    /// …`, `curl -u user:…`, `mysql -p…`. It has 6 to 128 bytes, including a letter and a digit, because `bluebird` may
+    /// be an ordinary word. After a sign such as `=`, it can also consist of digits, or of four or more words in lower
+    /// case.
     Password = "password",
+    /// Another key or token with such a name: `api_key=…`, `client_secret: …`, `the token is …`. It has at least 16
+    /// characters, and letters and digits that alternate at least three times.
+    ApiKey = "API key or token",
     /// A card number of a major payment network: 14 to 19 digits with a Luhn check digit, in one piece or in the groups
     /// printed on the card. One in ten other numbers with such a beginning and length has a valid check digit by
     /// chance.
@@ -131,6 +135,7 @@ impl Detector {
         Self::UrlPassword,
         Self::BearerToken,
         Self::Password,
+        Self::ApiKey,
     ];
 
     /// The detectors of personal data. Only [`PaymentCard`](Self::PaymentCard) is on by default.

@@ -4,6 +4,7 @@ mod check_digits;
 mod detector;
 mod finding;
 mod passwords;
+mod readings;
 mod redaction;
 mod rules;
 mod screen;

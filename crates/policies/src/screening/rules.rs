@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use crate::screening::check_digits;
 use crate::screening::detector::Detector;
-use crate::screening::passwords::{self, is_placeholder};
+use crate::screening::passwords;
 
 /// One way to find the values of a detector. A detector can have several rules.
 pub(super) struct Rule {
     pub(super) detector: Detector,
+    /// A pattern that matches in every text with a match of `pattern`. Rules with the same one follow each other, so
+    /// that it is searched once for all of them.
+    pub(super) words: Option<&'static str>,
     /// The first group is a candidate. If `value` can reject it, its length is bounded or it contains no blank, which
     /// keeps the time proportional to the length of the text.
     pub(super) pattern: &'static str,
@@ -17,7 +20,16 @@ pub(super) struct Rule {
 }
 
 const fn rule(detector: Detector, pattern: &'static str, value: fn(&str) -> Option<Range<usize>>) -> Rule {
-    Rule { detector, pattern, value }
+    Rule { detector, words: None, pattern, value }
+}
+
+/// A rule for a password with a name.
+const fn password(pattern: &'static str, value: fn(&str) -> Option<Range<usize>>) -> Rule {
+    const WORDS: &str = concat!(
+        "[Pp]ass|PASS|[Pp][Ww]|psk|SECRET|[Kk]ennwort|[Cc]ontraseña|[Ss]enha|[Ww]achtwoord|[Hh]asło",
+        "|[Пп]ароль|密码|パスワード"
+    );
+    Rule { detector: Detector::Password, words: Some(WORDS), pattern, value }
 }
 
 /// The pattern of a token between word boundaries. Boundaries are ASCII, because a token may be surrounded by Chinese
@@ -63,8 +75,8 @@ macro_rules! password_word {
     () => {
         concat!(
             "(?:[Pp]ass(?:[Ww]or[dt]|wd|[Pp]hrase)|PASS(?:WOR[DT]|WD|PHRASE)",
-            "|[Kk]ennwort|[Mm]ot de passe|[Cc]ontraseña|[Ss]enha",
-            r"|[Пп]ароль|密码|(?-u:\b)(?:[Pp]wd?|PWD?)|_(?:pwd?|PWD?)|(?-u:\B)Pwd?)"
+            "|[Kk]ennwort|[Mm]ot de passe|[Cc]ontraseña|[Ss]enha|[Ww]achtwoord|[Hh]asło",
+            r"|[Пп]ароль|密码|パスワード|(?-u:\b)(?:[Pp]wd?|PWD?|psk)|_(?:pwd?|PWD?)|(?-u:\B)Pwd?)"
         )
     };
 }
@@ -79,7 +91,7 @@ macro_rules! password_short {
 /// The pattern between the name of a password and the password: `=`, `": `, `:** `.
 macro_rules! password_sign {
     () => {
-        r#"[\\"'`*_]{0,4}(?:>|[ \t]{0,3}(?:=>|:=|[:=：]))[ \t*_]{0,6}"#
+        r#"[\\"'`*_]{0,4}(?:>|[ \t]{0,3}(?:[=-]>|→|:=|[:=：|])|[ \t][–—-][ \t])[ \t*_]{0,6}"#
     };
 }
 
@@ -89,13 +101,25 @@ macro_rules! before_password {
         concat!(
             "(?:",
             password_word!(),
-            r#"["'`*_]{0,4}(?: (?:for|of|on|für|von|vom|du|de|del|para|от)"#,
+            r#"["'`*_]{0,4}(?: (?:for|of|on|at|für|von|vom|du|de|del|do|da|para|van|voor|от)"#,
             r#"(?: [0-9A-Za-zÀ-žА-я.@/_-]+){1,5}?| \([ 0-9A-Za-zÀ-ž._-]+\))?(?:"#,
             password_sign!(),
-            "| (?:is|was|to|ist|war|lautet|auf|est|es)(?: now| still| set to| jetzt)?:? {1,3})|",
+            "| (?:is|was|to|ist|war|lautet|auf|est|es)(?: now| still| (?:re)?set to| changed to| jetzt)?:? {1,3})|",
             password_short!(),
             password_sign!(),
             ")"
+        )
+    };
+}
+
+/// The pattern between the name of a key and the key: `=`, `": `, ` for the weather service is `.
+macro_rules! key_sign {
+    () => {
+        concat!(
+            r#"["'`*_]{0,4}(?:"#,
+            password_sign!(),
+            r"|(?: (?:for|of|on|für|von)(?: [0-9A-Za-zÀ-ž.@/_-]+){1,5}?)?",
+            "(?::| (?:is|was|ist|war|lautet)(?: now)?:?) {1,3})"
         )
     };
 }
@@ -216,12 +240,36 @@ pub(super) const RULES: &[Rule] = &[
         r#"(?i:authorization)["']?[ \t]*[:=][ \t]*["']?(?i:basic)[ \t]+([0-9A-Za-z+/]{8,}=*)"#,
         secret,
     ),
-    rule(
-        Detector::Password,
-        concat!("(?:", before_password!(), "|", password_word!(), r#" {1,4})\\?["'`]([^ \t\r\n"'`\\]{6,})\\?["'`]"#),
-        passwords::quoted,
+    password(
+        concat!("(?:", before_password!(), "|", password_word!(), r#" {1,4})\\?["'`]([^\t\r\n"'`\\]{6,})\\?["'`]"#),
+        passwords::stated_in_quotes,
     ),
-    rule(Detector::Password, concat!(before_password!(), unquoted_password!()), passwords::unquoted),
+    password(concat!(before_password!(), unquoted_password!()), passwords::stated),
+    password(concat!(password_word!(), " {1,3}", unquoted_password!()), passwords::adjacent),
+    password(
+        concat!(
+            password_word!(),
+            password_sign!(),
+            r#"["'`]?([a-zà-ÿ]{3,}(?: [a-zà-ÿ]{3,}){3,})[.]?["'`]?[ \t]*(?:[\r\n]|$)"#
+        ),
+        passwords::passphrase,
+    ),
+    // Alone on the line below the word.
+    password(
+        concat!(
+            password_word!(),
+            r#"[*_]{0,2}:[*_]{0,2}[ \t]*\r?\n[ \t`*-]*([^ \t\r\n"'`<>(){}\[\]|\\,;:]{6,})[ \t`*]*(?:[\r\n]|$)"#
+        ),
+        passwords::unquoted,
+    ),
+    // Variables of an environment and options of servers: `JWT_SECRET=…`, `requirepass …`.
+    password(
+        concat!(
+            "(?:(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|SECRET_KEY)(?:_?[0-9]{1,2})?=|requirepass |passphrase=)",
+            r#"["']?([^ \t\r\n"'`<>(){}\[\]|\\,;&]{6,})"#
+        ),
+        passwords::assigned,
+    ),
     // Options of curl and similar programs: `-u user:password`.
     rule(
         Detector::Password,
@@ -238,6 +286,20 @@ pub(super) const RULES: &[Rule] = &[
             unquoted_password!()
         ),
         passwords::unquoted,
+    ),
+    // A key that only its name announces.
+    rule(
+        Detector::ApiKey,
+        concat!(
+            "(?:",
+            "(?i:api[_ .-]?(?:key|token)|(?:access|auth|session|refresh|admin|bot|deploy|bearer)[_ .-]?token",
+            "|(?:access|auth|encryption|master|private|secret|signing)[_ .-]?key",
+            "|(?:client|consumer|app|signing|webhook|shared|hmac|jwt|oauth|session)[_ .-]?secret)",
+            r"|(?-u:\b)(?:[Tt]oken|TOKEN|[Ss]ecret|SECRET))",
+            key_sign!(),
+            r#"\\?["'`]?([^ \t\r\n"'`<>(){}\[\]|\\,;]{16,})"#
+        ),
+        key,
     ),
     rule(
         Detector::PaymentCard,
@@ -307,10 +369,22 @@ fn compact(number: &str) -> String {
     number.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Accepts a token that is neither a placeholder nor made of words.
+/// Accepts a token that is neither a sample nor made of words. A service generates tokens, so no part is a word.
 fn secret(token: &str) -> Option<Range<usize>> {
     let random = token.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-    whole_if(random && !is_placeholder(token), token)
+    whole_if(random && !is_sample(token), token)
+}
+
+fn is_sample(token: &str) -> bool {
+    const PARTS: [&str; 6] = ["example", "xxxx", "your", "placeholder", "changeme", "****"];
+    let lowercase = token.to_ascii_lowercase();
+    PARTS.iter().any(|part| lowercase.contains(part))
+}
+
+/// Accepts a key that looks random, without a period at the end of a sentence.
+fn key(candidate: &str) -> Option<Range<usize>> {
+    let key = candidate.trim_end_matches(['.', ':', '*', '_']);
+    passwords::key(key).filter(|_| !is_sample(key))
 }
 
 /// Accepts a token with digits and letters of both cases. A hexadecimal hash is rejected.
@@ -426,6 +500,7 @@ mod tests {
     fn every_pattern_compiles_and_has_a_candidate() {
         for rule in RULES {
             assert_eq!(Regex::new(rule.pattern).unwrap().captures_len(), 2, "{}", rule.detector);
+            assert!(rule.words.is_none_or(|words| Regex::new(words).is_ok()), "{}", rule.detector);
         }
     }
 

@@ -54,6 +54,8 @@ pub struct SensitiveData {
 #[derive(Debug)]
 struct CompiledRule {
     detector: Detector,
+    /// Matches in every text with a match of the pattern. Several rules can share it.
+    words: Option<Arc<Regex>>,
     pattern: Regex,
     value: fn(&str) -> Option<Range<usize>>,
 }
@@ -80,7 +82,9 @@ impl SensitiveData {
     /// Returns all findings in `text`, in order and without overlaps. Use it to check the files of an existing memory.
     pub fn findings(&self, text: &str) -> Vec<Finding> {
         let mut findings: BTreeMap<usize, Finding> = BTreeMap::new();
-        for finding in self.rules.iter().flat_map(|rule| rule.findings(text)) {
+        let mut searched = None;
+        let rules = self.rules.iter().filter(|rule| rule.may_match(text, &mut searched));
+        for finding in rules.flat_map(|rule| rule.findings(text)) {
             let before = findings.range(..finding.range.end).next_back();
             // Rules are ordered from most to least specific: an apparent address may be the end of a password in a URL.
             if before.is_none_or(|(_, before)| before.range.end <= finding.range.start) {
@@ -131,10 +135,27 @@ impl Screen for SensitiveData {
 }
 
 impl CompiledRule {
-    #[expect(clippy::expect_used, reason = "the patterns are constants, and a test compiles all of them")]
-    fn new(rule: &Rule) -> Self {
-        let pattern = Regex::new(rule.pattern).expect("the pattern is valid");
-        Self { detector: rule.detector, pattern, value: rule.value }
+    /// Compiles rules in order.
+    fn all<'a>(rules: impl Iterator<Item = &'a Rule>) -> Arc<[Self]> {
+        let mut last: Option<(&str, Arc<Regex>)> = None;
+        let compiled = rules.map(|rule| {
+            last = rule.words.map(|words| match last.take() {
+                Some((pattern, shared)) if pattern == words => (words, shared),
+                _ => (words, Arc::new(regex(words))),
+            });
+            let words = last.as_ref().map(|(_, words)| Arc::clone(words));
+            Self { detector: rule.detector, words, pattern: regex(rule.pattern), value: rule.value }
+        });
+        compiled.collect()
+    }
+
+    /// Whether the text has the words of the rule. `searched` is the result for the rule before.
+    fn may_match<'a>(&'a self, text: &str, searched: &mut Option<(&'a Arc<Regex>, bool)>) -> bool {
+        let Some(words) = &self.words else { return true };
+        match searched {
+            Some((last, found)) if Arc::ptr_eq(last, words) => *found,
+            _ => searched.insert((words, words.is_match(text))).1,
+        }
     }
 
     fn findings<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Finding> + 'a {
@@ -151,6 +172,11 @@ impl CompiledRule {
             }
         })
     }
+}
+
+#[expect(clippy::expect_used, reason = "the patterns are constants, and a test compiles all of them")]
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is valid")
 }
 
 /// The length of the first word of a rejected candidate, after which the search continues. A value may begin after a
@@ -203,7 +229,7 @@ impl SensitiveDataBuilder {
     /// Builds the screen. Compiling the patterns takes about 10 ms, so build it once and clone it.
     pub fn build(self) -> SensitiveData {
         let wanted = RULES.iter().filter(|rule| self.actions.contains_key(&rule.detector));
-        SensitiveData { rules: wanted.map(CompiledRule::new).collect(), actions: self.actions }
+        SensitiveData { rules: CompiledRule::all(wanted), actions: self.actions }
     }
 
     fn set(mut self, detectors: impl IntoIterator<Item = Detector>, action: Action) -> Self {

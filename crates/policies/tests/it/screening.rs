@@ -260,6 +260,67 @@ async fn content_that_is_not_text_is_stored_unchanged_or_refused() {
     }
 }
 
+/// The text in encodings that other programs write.
+fn encoded(text: &str) -> Vec<Vec<u8>> {
+    let utf16 = |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
+    let (little, big) = (utf16(u16::to_le_bytes), utf16(u16::to_be_bytes));
+    let utf32: Vec<u8> = text.chars().flat_map(|character| u32::from(character).to_le_bytes()).collect();
+    vec![
+        [b"\xff\xfe", &little[..]].concat(),
+        [b"\xfe\xff", &big[..]].concat(),
+        [b"a binary file \xff\xd8", &little[..]].concat(),
+        [&big[..], b"\x00"].concat(),
+        little,
+        big,
+        utf32,
+    ]
+}
+
+#[tokio::test]
+async fn other_encodings_hide_no_value() {
+    for subject in [Subject::new(), Subject::redacting()] {
+        for content in encoded(&format!("a token for you\n{}\n", token())) {
+            let write = Batch::new().write(path("/memories/a"), content.clone());
+            let error = subject.store.apply(write).await.unwrap_err();
+            let StoreError::Refused { policy: "screening", reason, .. } = &error else { panic!("{error:?}") };
+            assert!(!reason.contains(&token()), "{reason}");
+
+            // An edit may keep a value of the old text.
+            subject.inner.apply(Batch::new().write(path("/memories/old"), content.clone())).await.unwrap();
+            let Node::File(old) = subject.inner.read(path("/memories/old")).await.unwrap() else { panic!("no file") };
+            let edit = Batch::new().require(path("/memories/old"), Precondition::Version(old.version));
+            subject.store.apply(edit.write(path("/memories/old"), content)).await.unwrap();
+        }
+        for content in encoded("nothing to hide: £ 20, Grüße, привет\n") {
+            subject.store.apply(Batch::new().write(path("/memories/b"), content.clone())).await.unwrap();
+            assert_eq!(subject.content("/memories/b").await, Some(content));
+        }
+    }
+    let subject = Subject::new();
+    let cyrillic: Vec<u8> = "пароль: Секрет2024".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let error = subject.store.apply(Batch::new().write(path("/memories/c"), cyrillic)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn invisible_characters_hide_no_value() {
+    for subject in [Subject::new(), Subject::redacting()] {
+        for invisible in ["\u{ad}", "\u{200b}", "\u{200d}", "\u{2060}", "\u{feff}", "\u{fe0f}", "\u{e0041}"] {
+            let token = token();
+            let (head, tail) = token.split_at(9);
+            assert_refused(subject.create("/memories/a", &format!("{head}{invisible}{tail}")).await);
+            let family = format!("\u{1f468}{invisible}\u{1f469} and a na{invisible}me");
+            subject.create("/memories/b", &family).await.unwrap();
+            assert_eq!(subject.text("/memories/b").await.unwrap(), family);
+            subject.call(json!({"command": "delete", "path": "/memories/b"})).await.unwrap();
+        }
+    }
+    // A visible value is redacted even if there are invisible characters elsewhere.
+    let subject = Subject::redacting();
+    subject.create("/memories/a", &format!("na\u{ad}me: {}", token())).await.unwrap();
+    assert_eq!(subject.text("/memories/a").await.unwrap(), "na\u{ad}me: [redacted: GitHub token]");
+}
+
 #[tokio::test]
 async fn a_reason_names_a_limited_number_of_findings() {
     let subject = Subject::new();
