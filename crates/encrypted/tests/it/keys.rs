@@ -88,6 +88,9 @@ async fn a_wrong_key_is_tried_once() {
         write(&store, &format!("/memories/{number}"), "text").await;
     }
     assert_eq!(contents(&store).await.len(), 6);
+    assert_eq!(new.calls(), (0, 1)); // the store keeps its key
+    store.rekey(|_| {}).await.unwrap();
+    assert_eq!(contents(&store).await.len(), 6);
     assert_eq!(new.calls(), (1, 1));
 }
 

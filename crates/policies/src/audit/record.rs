@@ -89,8 +89,8 @@ pub enum AuditEvent {
     },
     /// A refused or failed command, or a `view`.
     Command {
-        /// The `path` or `old_path` of the command. If a policy refused the name, the directory above that the policy
-        /// names instead.
+        /// The `path` or `old_path` of the command. If screening refused the name, the nearest accepted directory above
+        /// it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<MemoryPath>,
         /// The `new_path` of the command, or a directory above it as for `path`.

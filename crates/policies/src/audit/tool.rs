@@ -99,10 +99,10 @@ impl<T: MemoryTool> AuditedTool<T> {
     }
 }
 
-/// The path to record. A policy that refuses a name, which may be a secret, names a directory above it instead.
+/// The path to record. If screening refuses a name, which may be a secret, it names a directory above it instead.
 fn loggable<'a>(path: &'a MemoryPath, result: &'a Result<Reply, Error>) -> &'a MemoryPath {
     match result {
-        Err(Error::Refused { path: named, .. }) if path.is_under(named) => named,
+        Err(Error::Refused { path: named, policy: "screening", .. }) if path.is_under(named) => named,
         _ => path,
     }
 }

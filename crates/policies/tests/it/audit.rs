@@ -474,9 +474,9 @@ fn the_policy_that_refused_is_recorded() {
     block_on(async {
         let log = TestLog::default();
         let team = ReadOnlyStore::new(InMemoryStore::new());
-        let mounted = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/team"), team).build().unwrap();
-        let limited = LimitedStore::new(mounted, Quota::new().with_depth(2));
-        let audited = AuditedStore::new(limited, log.clone(), actor("the service"));
+        let limited = LimitedStore::new(InMemoryStore::new(), Quota::new().with_depth(2));
+        let mounted = MountedStore::builder(limited).mount(path("/memories/team"), team).build().unwrap();
+        let audited = AuditedStore::new(mounted, log.clone(), actor("the service"));
         let screened = ScreenedStore::new(audited, SensitiveData::new());
         let tool = AuditedTool::new(Engine::new(screened), log.clone(), actor("alice"));
         let secret = concat!("ghp_", "q7RbX2mTnV8cLz4KwP0sYd3JfH6gA1eU9iOv");
