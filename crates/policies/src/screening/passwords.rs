@@ -13,33 +13,49 @@ const BYTES: Range<usize> = 6..129;
 const KEY_BYTES: Range<usize> = 16..513;
 
 /// Words that stand for a password in examples. With any number, they are placeholders: `changeme123`, `test1234`.
-const SAMPLES: &str = "\
-    change changeit changeme default demo dummy example fake fixme here hidden placeholder redacted required sample \
-    test todo wrong wrongpassword your";
+#[rustfmt::skip]
+const SAMPLES: &[&str] = &[
+    "change", "changeit", "changeme", "default", "demo", "dummy", "example", "fake", "fixme", "here", "hidden",
+    "placeholder", "redacted", "required", "sample", "test", "todo", "wrong", "wrongpassword", "your",
+];
 
 /// Words in names of variables and fields. Only with a small or counted number, they are names: `newPassword2`,
 /// `my-secret-pw1`, `password123`.
-const NAMES: &str = "\
-    a access an any api app auth bot char client confirm confirmed credential credentials current db enter field \
-    goes hash id input it item kennwort key keys length login max me min my name new none null nullable old param \
-    pass passphrase passwd password passwords passwort prod pw pwd secret string text the token type user username \
-    value";
+#[rustfmt::skip]
+const NAMES: &[&str] = &[
+    "a", "access", "an", "any", "api", "app", "auth", "bot", "char", "client", "confirm", "confirmed", "credential",
+    "credentials", "current", "db", "enter", "field", "goes", "hash", "id", "input", "it", "item", "kennwort",
+    "key", "keys", "length", "login", "max", "me", "min", "my", "name", "new", "none", "null", "nullable", "old",
+    "param", "pass", "passphrase", "passwd", "password", "passwords", "passwort", "prod", "pw", "pwd", "secret",
+    "string", "text", "the", "token", "type", "user", "username", "value",
+];
 
 /// Words in descriptions of passwords. A password of several words has none of them.
-const PROSE: &str = "\
-    a after again all an and any are as ask at au be before by can case changed character characters choose common \
-    contain das de der die digit digits each empty entry every expired expires for from generated has hashed if in \
-    is ist it item least letter letters long match max maximum min minimum must mínimo new no not number numbers of \
-    old on only optional or our password passwords per please random required reset same see stored strength string \
-    symbols the this to type under use used user valid vault was with word words wrong";
+#[rustfmt::skip]
+const PROSE: &[&str] = &[
+    "a", "after", "again", "all", "an", "and", "any", "are", "as", "ask", "at", "au", "be", "before", "by", "can",
+    "case", "changed", "character", "characters", "choose", "common", "contain", "das", "de", "der", "die", "digit",
+    "digits", "each", "empty", "entry", "every", "expired", "expires", "for", "from", "generated", "has", "hashed",
+    "if", "in", "is", "ist", "it", "item", "least", "letter", "letters", "long", "match", "max", "maximum", "min",
+    "minimum", "must", "mínimo", "new", "no", "not", "number", "numbers", "of", "old", "on", "only", "optional",
+    "or", "our", "password", "passwords", "per", "please", "random", "required", "reset", "same", "see", "stored",
+    "strength", "string", "symbols", "the", "this", "to", "type", "under", "use", "used", "user", "valid", "vault",
+    "was", "with", "word", "words", "wrong",
+];
 
 /// Beginnings of references: `vault:data/db1`, `env:DB1`.
-const REFERENCES: &str = "arn aws bitwarden env file http https keychain keyring kms op ref secret secrets ssm vault";
+#[rustfmt::skip]
+const REFERENCES: &[&str] = &[
+    "arn", "aws", "bitwarden", "env", "file", "http", "https", "keychain", "keyring", "kms", "op", "ref", "secret",
+    "secrets", "ssm", "vault",
+];
 
 /// Names of formats, types and algorithms, which a number may follow: `uint8`, `argon2id`, `base64-encoded`.
-const FORMATS: &str = "\
-    1password argon argon2id base bcrypt byte bytes char float int keepass md oauth pbkdf scrypt sha str string text \
-    uint utf varchar zxcvbn";
+#[rustfmt::skip]
+const FORMATS: &[&str] = &[
+    "1password", "argon", "argon2id", "base", "bcrypt", "byte", "bytes", "char", "float", "int", "keepass", "md",
+    "oauth", "pbkdf", "scrypt", "sha", "str", "string", "text", "uint", "utf", "varchar", "zxcvbn",
+];
 
 /// The password in `user:password`, unless it is a placeholder or variable.
 pub(super) fn in_url(user_and_password: &str) -> Option<Range<usize>> {
@@ -139,9 +155,9 @@ fn has_only_placeholders(value: &str) -> bool {
         let part = part.to_lowercase();
         if part.bytes().all(|byte| byte.is_ascii_digit()) {
             has_large_number |= part.len() > 2 && !"1234567890".starts_with(&part);
-        } else if is_in(SAMPLES, &part) {
+        } else if SAMPLES.contains(&&*part) {
             has_sample = true;
-        } else if is_in(NAMES, &part) {
+        } else if NAMES.contains(&&*part) {
             has_word = true;
         } else {
             return false;
@@ -226,7 +242,7 @@ fn is_identifier(text: &str) -> bool {
 
 /// A reference to a password: `vault:data/db1`, `env:DB1`, `C:\keys2`.
 fn is_reference(text: &str) -> bool {
-    text.split_once(':').is_some_and(|(scheme, _)| is_in(REFERENCES, &scheme.to_ascii_lowercase()))
+    text.split_once(':').is_some_and(|(scheme, _)| REFERENCES.contains(&&*scheme.to_ascii_lowercase()))
         || text.starts_with("ENC[")
 }
 
@@ -263,17 +279,13 @@ fn is_format(text: &str) -> bool {
     let first = lowercase.split(|end: char| !end.is_alphanumeric()).next().unwrap_or_default();
     let name = first.trim_end_matches(|last: char| last.is_ascii_digit());
     let rest = &lowercase[first.len()..];
-    let is_named = is_in(FORMATS, name) || is_in(FORMATS, first);
+    let is_named = FORMATS.contains(&name) || FORMATS.contains(&first);
     (is_named && !rest.contains(char::is_numeric)) || matches!(&*lowercase, "utf-8" | "utf-16" | "utf-32")
-}
-
-fn is_in(words: &str, word: &str) -> bool {
-    words.split(' ').any(|known| known == word)
 }
 
 /// Whether one of the words belongs to prose.
 fn has_prose(text: &str) -> bool {
-    text.split(|separator: char| !separator.is_alphanumeric()).any(|word| is_in(PROSE, &word.to_lowercase()))
+    text.split(|separator: char| !separator.is_alphanumeric()).any(|word| PROSE.contains(&&*word.to_lowercase()))
 }
 
 #[cfg(test)]

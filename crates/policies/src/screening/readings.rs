@@ -1,5 +1,5 @@
-//! [`Reading`]: other texts that the bytes of a file can be read as. A value in UTF-16, or with an invisible character in
-//! it, would otherwise be stored unnoticed.
+//! [`Reading`]: other texts that the bytes of a file can be read as. A value in UTF-16, or with an invisible character
+//! in it, would otherwise be stored unnoticed.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(super) enum Reading {
 }
 
 impl Reading {
-    /// The texts to screen in addition to the content as UTF-8. Most files have none.
+    /// The texts to screen in addition to the content as UTF-8. A usual text file needs only UTF-8.
     pub(super) fn all(content: &[u8]) -> impl Iterator<Item = Self> {
         let has_nul = content.contains(&0);
         let is_text = !has_nul && std::str::from_utf8(content).is_ok();
