@@ -4,6 +4,7 @@
 
 mod backend;
 mod builder;
+mod command_queue;
 mod dry_run;
 mod memory;
 mod notify;
@@ -37,6 +38,7 @@ pub use unprobed::KeysRequired;
 pub use transfer::fuzzing;
 
 // The tool and its calls.
+pub use command_queue::{CommandQueue, Turn, TurnGuard};
 pub use memory_tool_core::{
     CacheControl, Content, ContentBlock, ImageSource, MemoryTool, RejectedToolUse, TOOL_NAME, TOOL_TYPE,
     ToolDefinition, ToolFailure, ToolResult, ToolRun, ToolRunner, ToolUse,
